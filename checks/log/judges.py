@@ -17,6 +17,7 @@ from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
+from doctor.errors.match import MOST, with_message
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -147,8 +148,9 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     return fail(
         message,
         *_commands(row, story.first),
-        fix=_fix(row, story.first, log, torch),
+        fix=_with_causes(row, story.first, _fix(row, story.first, log, torch)),
         places=places[: MOST_PLACES + 1],
+        causes=tuple(each.id for each in _causes(row, story.first)),
     )
 
 
@@ -189,6 +191,23 @@ def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
         if version and _holds(version, remedy.since, remedy.until):
             return remedy.fix
     return row.fix
+
+
+def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
+    """The causes that have the line as their message, of the same rows as `doctor explain`; the
+    class itself first, unless it is for exceptions of no class."""
+    others = [each for each in with_message(event.text) if each.fix and each.id != row.id]
+    return (*((row,) if row.messages else ()), *others)[:MOST]
+
+
+def _with_causes(row: Cause, event: LogEvent, fix: str) -> str:
+    """The fix of a class, and what distinguishes the causes of the same message."""
+    specific = [each for each in _causes(row, event) if not each.code]
+    if not specific:
+        return fix
+    lines = [f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}"
+             for each in specific]  # fmt: skip
+    return "\n".join((fix, *lines) if row.messages else lines)
 
 
 def _holds(version: str, since: str, until: str) -> bool:

@@ -16,15 +16,14 @@ from doctor.checks.training.errors.explain import (
     explain,
     possible_causes,
 )
-from doctor.checks.training.errors.fixes import find_fix
-from doctor.checks.training.own_errors import BUILD_ERRORS, ERRORS, INDEX_ERROR, errors_of
+from doctor.checks.training.own_errors import ERRORS, INDEX_ERROR, causes_of, find_cause
 from doctor.errors.cause import Cause
+from doctor.errors.match import first
 from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
 from doctor.facts.observations import IndexRange, KeptGraph, NonFinite, Violation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
-from doctor.judge.error_patterns import ErrorPattern, match_error
 
 SmallModel = Smoke | Unknown | None
 
@@ -114,6 +113,12 @@ def _causes(own: OwnModel, proven: tuple[Explained, ...]) -> str:
     return f"{describe(own, cause)}{'; ' * bool(cause)}{cause}"
 
 
+def _ids(own: OwnModel) -> tuple[str, ...]:
+    """Of the causes that are proven, then of those that have the message."""
+    proven = (each.cause.id for each in explain(own))
+    return tuple(dict.fromkeys((*proven, *causes_of(own))))
+
+
 def _either(possible: tuple[Cause, ...]) -> str:
     """The fixes of causes that have the message, with what tells them apart."""
     if len(possible) == 1:
@@ -173,7 +178,7 @@ def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
     """The failure of a kernel with what it printed, and the error of the same step on the CPU."""
     verdict = replace(verdict, summary=f"{verdict.summary}{kernel_errors.observed(own)}")
     on_cpu = kernel_errors.error_on_cpu(own)
-    by_message = match_error(on_cpu, ERRORS) if on_cpu else None
+    by_message = first(on_cpu, ERRORS) if on_cpu else None
     specific = by_message if by_message is not INDEX_ERROR else None
     pattern = specific or kernel_errors.by_assertion(own) or by_message
     return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
@@ -213,16 +218,15 @@ def build_failure(own: OwnModel) -> Verdict:
     possible = possible_causes(own) if own.built.how == "error" else ()
     if possible:
         return fail(summary, fix=_either(possible), owner=possible[0].owner, seconds=seconds)
-    pattern = match_error(own.built.detail, BUILD_ERRORS) or _known_fix(own, own.built.detail)
-    if pattern := pattern or match_error(own.built.detail, errors_of(own.built.detail)):
+    if pattern := _known_fix(own, own.built.detail):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = _look(own, own.built.detail) if own.built.how == "error" else None
     return fail(summary, fix=fix, seconds=seconds)
 
 
-def _known_fix(own: OwnModel, detail: str) -> ErrorPattern | None:
+def _known_fix(own: OwnModel, detail: str) -> Cause | None:
     """By the last line of the error, else by its whole message."""
-    return find_fix(detail) or (find_fix(own.raised.message) if own.raised else None)
+    return find_cause(detail) or (find_cause(own.raised.message) if own.raised else None)
 
 
 def _look(own: OwnModel, detail: str) -> str:
@@ -256,6 +260,7 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
+    verdict = replace(verdict, causes=_ids(own))
     if own.smoke:
         verdict = add_diagnosis(verdict, own.smoke, own=True)
     if trains(smoke) and verdict.owner is not Owner.MACHINE:

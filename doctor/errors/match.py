@@ -52,3 +52,9 @@ def _admits(cause: Cause, folded: str) -> bool:
     """Whether a literal that every message of the cause contains one of is in the text."""
     literals = LITERALS.get(cause.id)
     return literals is None or any(each in folded for each in literals)
+
+
+def first(text: str, causes: Iterable[Cause]) -> Cause | None:
+    """The first of the causes, in their order, that has such a message."""
+    folded = text[:LONGEST].casefold()
+    return next((row for row in causes if _admits(row, folded) and is_message_of(row, text)), None)

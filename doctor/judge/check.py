@@ -45,7 +45,8 @@ class Verdict:
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
     the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
-    `places` are the lines of a script or a log that it is about, the first one first.
+    `places` are the lines of a script or a log that it is about, the first one first. `causes` are
+    ids of rows of `doctor.errors` that the failure has or may have, the headline first.
     """
 
     status: Status
@@ -57,6 +58,7 @@ class Verdict:
     seconds: float = 0.0
     switches_off: tuple[Switch, ...] = ()
     places: tuple[Place, ...] = ()
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
+    during the training. `settles` are the settings of a prescription that rest on it.
     `aliases` are older slugs, still accepted everywhere.
     """
 
@@ -90,6 +94,8 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    also: tuple[Literal["read", "guard"], ...] = ()
+    settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property
@@ -142,9 +148,10 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The remedy, "" unless it is a problem or a note."""
-        advised = self.is_problem or self.status is Status.NOTE
-        return (self.verdict.fix or self.check.fix) if advised else ""
+        """The remedy of a problem, or what a note says may be done; else ""."""
+        if self.status is Status.NOTE:
+            return self.verdict.fix or ""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -175,7 +182,7 @@ class Finding:
     @property
     def limits(self) -> str:
         """What this pass does not prove, "" for any other status."""
-        return self.check.limits if self.status is Status.PASS else ""
+        return self.check.limits if self.status in (Status.PASS, Status.NOTE) else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -193,6 +200,11 @@ def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) ->
     return Verdict(Status.PASS, summary, seconds=seconds, places=places)
 
 
+def note(summary: str, *, fix: str | None = None, seconds: float = 0.0) -> Verdict:
+    """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
+    return Verdict(Status.NOTE, summary, fix=fix, seconds=seconds)
+
+
 class Remedy(TypedDict, total=False):
     """What a warning or failure adds to its check; see `Verdict`."""
 
@@ -202,6 +214,7 @@ class Remedy(TypedDict, total=False):
     seconds: float
     switches_off: tuple[Switch, ...]
     places: tuple[Place, ...]
+    causes: tuple[str, ...]
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:

@@ -235,3 +235,21 @@ def test_the_error_about_an_unknown_code_names_those_of_its_family(
         catalog.lookup(name)
     assert suggested in str(error.value)
     assert not_suggested not in str(error.value)
+
+
+def test_the_guard_names_its_codes_by_the_slugs_of_their_checks() -> None:
+    from doctor.guard import codes
+
+    named = {name: code for name, code in vars(codes).items() if name.isupper()}
+    slugs = {check.slug.upper().replace("-", "_"): check.code for check in catalog.lookup("GRD")}
+    assert named.items() <= slugs.items()
+    assert len(named) == 19
+
+
+def test_each_setting_of_a_prescription_rests_on_one_check() -> None:
+    from doctor.prescribe.citations import CITED
+
+    settled = [name for check in catalog.MACHINE_CHECKS for name in check.settles]
+    assert len(settled) == len(set(settled))
+    for setting in set(CITED) - {"peer-to-peer"}:  # rests on the finding that turns it off
+        assert any(setting.startswith(name) for name in settled), setting

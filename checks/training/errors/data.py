@@ -39,44 +39,6 @@ SAMPLES_FIRST = (
 )
 
 
-UNEQUAL = (
-    "Pad or resize the samples of a batch to one size in collate_fn: "
-    "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
-    "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as data_collator of "
-    "the Trainer)."
-)
-ABSENT = (
-    "Return the same fields from __getitem__ for every sample, with a default where there is no "
-    "value, or leave such samples out in collate_fn: torch takes the keys of the first sample."
-)
-ONE_OF_THEM = (
-    "Pass only one of input_ids and inputs_embeds: leave the other out of the call, or of the "
-    "batch."
-)
-DECODER = (
-    "Pass labels, from which the model makes the inputs of its decoder, or decoder_input_ids. "
-    "Where the loss is computed outside of the model, as by a Trainer with label_smoothing_factor, "
-    "DataCollatorForSeq2Seq(tokenizer, model=model) makes decoder_input_ids."
-)
-OTHER_KEYS = (
-    "If layers are new or were removed on purpose, load with strict=False, which leaves new ones "
-    "as they are initialized; else load the file into the model that wrote it."
-)
-FROZEN = (
-    "Call requires_grad_(True) on what is to train before that line: every parameter is frozen, "
-    "and the filter that makes the list takes none."
-)
-USED_UP = (
-    "Call model.parameters() again for the optimizer, or keep list(model.parameters()): it is a "
-    "generator, which is empty after a loop or a sum over it. A filter may also leave nothing "
-    "(requires_grad)."
-)
-STATE = (
-    "Load a state that this very optimizer saved for this very model: this one is of another "
-    "optimizer or another model. To change them, start without the old state."
-)
-
-
 # Lengths
 
 
@@ -191,11 +153,6 @@ def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
     return None
 
 
-FACTORY = (
-    "Name a factory without parameters, a function around it: it is called without arguments.\n"
-    "def make():\n"
-    "    return build(config)"
-)
 CALLED = (
     "Give the third value of the factory the arguments that it is called with: a function is "
     "called as loss(module, batch), an instance of nn.Module or a function of "
@@ -203,15 +160,20 @@ CALLED = (
 )
 
 
-def called_by_the_doctor(raised: Raised, own: OwnModel) -> Explanation | None:
-    """A factory or its loss whose parameters are others, so that no line of the user ran: torch
-    calls functions of the user too, hooks for example."""
+def _called_by_doctor(raised: Raised) -> bool:
+    """Whether no line of the user ran: torch calls functions of the user too, hooks for example."""
+    return not (raised.place or raised.module_type or raised.observations)
+
+
+def factory_with_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+    return Explanation("") if _called_by_doctor(raised) and not own.built.ok else None
+
+
+def loss_with_other_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
     stages = own.smoke.stages if own.smoke else ()
-    if raised.place or raised.module_type or raised.observations:
-        return None
-    if not own.built.ok:
-        return Explanation("", FACTORY)
-    return Explanation("", CALLED) if not stages or stages[-1].name == "forward" else None
+    before = not stages or stages[-1].name == "forward"
+    of_doctor = _called_by_doctor(raised) and own.built.ok and before
+    return Explanation("", CALLED) if of_doctor else None
 
 
 # State dicts and optimizers
@@ -268,26 +230,23 @@ def no_parameters(raised: Raised) -> Explanation | None:
 
 
 PROOFS: dict[str, Proof] = {
-    "missing-key": seen_as(AbsentInSamples, ABSENT, none=False),
-    "value-is-none": seen_as(AbsentInSamples, ABSENT, none=True),
-    "unequal-samples": seen_as(UnequalSamples, UNEQUAL),
-    "ids-or-embeddings": first_of(
-        seen_as(TransformerInputs, DECODER, refused=True, decoder=True, ids=False),
-        seen_as(TransformerInputs, ONE_OF_THEM, refused=True),
-    ),
-    "state-dict-keys": first_of(weights_inside, prefixed_keys, seen_as(StateKeys, OTHER_KEYS)),
-    "no-parameters": first_of(
-        seen_as(ParameterCount, FROZEN, trainable=0), seen_as(ParameterCount, USED_UP)
-    ),
-    "parameter-in-two-groups": seen_as(SharedParameters),
-    "optimizer-parameters": no_parameters,
-    "optimizer-state": first_of(seen_as(OptimizerState, STATE), seen_as(OptimizerGroups, STATE)),
-    "time-first-batch": mask_of_samples_first,
+    "absent-in-samples": seen_as(AbsentInSamples),
+    "unequal-samples": seen_as(UnequalSamples),
+    "mask-of-samples-first": mask_of_samples_first,
+    "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
+    "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
+    "weights-inside-a-checkpoint": weights_inside,
+    "prefixed-keys": prefixed_keys,
+    "other-keys": seen_as(StateKeys),
+    "shared-parameters": seen_as(SharedParameters),
+    "empty-parameter-list": seen_as(ParameterCount),
+    "no-parameters": no_parameters,
+    "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),
 }
 OWN_PROOFS: dict[str, OwnProof] = {
-    "call-arguments": called_by_the_doctor,
-    "missing-key": replaced_layer,
-    "time-first-batch": samples_second,
-    "batch-sizes-differ": labels_of_another_length,
+    "factory-with-parameters": factory_with_parameters,
+    "loss-with-other-parameters": loss_with_other_parameters,
+    "hook-on-a-replaced-layer": replaced_layer,
+    "samples-second": samples_second,
+    "labels-of-another-length": labels_of_another_length,
 }
-"""These come before those of the same row that read the error alone."""

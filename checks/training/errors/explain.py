@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from doctor.checks.training.errors import data, graph, shapes, values
-from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof, first_of
+from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
 from doctor.errors.match import is_message_of, with_message
@@ -15,26 +15,21 @@ from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
 
-FAMILIES = (graph.PROOFS, values.PROOFS, data.PROOFS, shapes.PROOFS)
-ROWS = {row for family in FAMILIES for row in family}
-PROOFS: dict[str, Proof] = {
-    row: first_of(*(family[row] for family in FAMILIES if row in family)) for row in ROWS
-}
+PROOFS: dict[str, Proof] = {**graph.PROOFS, **values.PROOFS, **data.PROOFS, **shapes.PROOFS}
 OWN_PROOFS: dict[str, OwnProof] = data.OWN_PROOFS
 """Id of a row of `doctor.errors` -> its proof."""
 PROPOSED = (
-    "function-without-return",
-    "tuple-of-outputs",
-    "not-a-tensor",
+    "module-without-return",
+    "module-returns-tuple",
+    "no-tensor",
     "number-as-text",
-    "leaf-in-place",
-    "in-place-dtype",
-    "dtype-mismatch",
-    "device-mismatch",
-    "optimizer-parameters",
-    "call-arguments",
-    "function-gradients-number",
-    "function-gradient-shape",
+    "parameter-changed-in-place",
+    "result-in-integers",
+    "mixed-dtypes",
+    "two-devices",
+    "no-parameters",
+    "factory-with-parameters",
+    "loss-with-other-parameters",
 )
 """Rows whose operands occur where nothing is wrong with them, too: autocast mixes dtypes. They
 count if the message is one of the row."""
@@ -82,7 +77,7 @@ def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
     if raised is None:
         return ()
     by_call = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
-    decided = by_call if raised.operands else set()
+    decided = {*OWN_PROOFS, *(by_call if raised.operands else ())}
     rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
     rows = [each for each in rows if each.id not in decided]
     return with_message(f"{raised.error}: {raised.message}", rows)

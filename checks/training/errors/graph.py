@@ -15,37 +15,15 @@ from doctor.facts.observations import (
 )
 from doctor.facts.raised import Raised
 
-STEPPED = (
-    "Do not change parameters between a forward pass and its backward pass: call backward() for "
-    "every loss first and step the optimizers then, or compute the second loss with a new forward "
-    "pass. An nn.Embedding with max_norm renormalizes its table at each call: use weight.clone() "
-    "where the table itself is used."
-)
-IN_PLACE = (
-    "Write that line without an in-place change: x = x + y for x += y, torch.cat, torch.stack or "
-    "torch.where for x[i] = y, masked_fill for masked_fill_, or work on x.clone()."
-)
-ANOTHER_LOSS = (
-    "Detach what the first loss does not train before it is computed, as in critic(fake.detach()), "
-    "compute that part again for the second loss, or pass retain_graph=True there."
-)
-CALLED = (
-    "Return the loss before backward() is called: the doctor calls it. If the code needs a "
-    "gradient there on purpose, pass retain_graph=True, or compute the loss that it returns with a "
-    "new forward pass."
-)
-HOOKED = (
-    "Let the hook return None: what a hook returns replaces the output, also the result of "
-    "dict.setdefault in a lambda. To look at a value, keep it with .detach() and return nothing, "
-    "as in lambda module, args, out: kept.update(out=out.detach())."
-)
 
-
-def overwritten(raised: Raised) -> Explanation | None:
+def overwritten(*, of_parameters: bool) -> Proof:
     """A value that autograd needs and that was changed after it was saved."""
-    for each in raised.all(Saved):
-        return Explanation(words(each), STEPPED if each.parameters else IN_PLACE)
-    return None
+
+    def proof(raised: Raised) -> Explanation | None:
+        saved = [each for each in raised.all(Saved) if bool(each.parameters) is of_parameters]
+        return Explanation(words(saved[0])) if saved else None
+
+    return proof
 
 
 def path_ends(raised: Raised) -> Explanation | None:
@@ -107,16 +85,13 @@ def own_gradients(raised: Raised) -> Explanation | None:
 
 
 PROOFS: dict[str, Proof] = {
-    "overwritten-in-place": overwritten,
-    "element0-no-grad": path_ends,
-    "graph-freed": first_of(
-        seen_as(BackwardCall, ANOTHER_LOSS, other_loss=True),
-        seen_as(BackwardCall, CALLED),
-        seen_as(Hook, HOOKED, kind="output"),
-        seen_as(Hook, HOOKED, kind="input"),
-        graph_of_another_step,
-    ),
-    "leaf-in-place": changed_leaf,
-    "function-gradients-number": own_gradients,
-    "function-gradient-shape": own_gradients,
+    "parameter-changed-before-backward": overwritten(of_parameters=True),
+    "value-changed-in-place": overwritten(of_parameters=False),
+    "path-to-the-loss-ends": path_ends,
+    "backward-of-another-loss": seen_as(BackwardCall, other_loss=True),
+    "backward-in-the-loss": seen_as(BackwardCall, other_loss=False),
+    "hook-replaces-a-tensor": first_of(seen_as(Hook, kind="output"), seen_as(Hook, kind="input")),
+    "graph-of-another-step": graph_of_another_step,
+    "parameter-changed-in-place": changed_leaf,
+    "gradients-of-own-function": own_gradients,
 }

@@ -14,8 +14,6 @@ from doctor.checks.training.errors.explanation import (
     named,
 )
 from doctor.checks.training.errors.sizes import (
-    ELEMENTWISE,
-    VALUES,
     Call,
     Sizes,
     broadcast,
@@ -88,24 +86,6 @@ def mended(raised: Raised, codes: str = "") -> Explanation | None:
     return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)
 
 
-def of_classes(row: str) -> Proof:
-    """A cross entropy whose logits or labels are to be changed, by the row of the change."""
-
-    def proof(raised: Raised) -> Explanation | None:
-        call = refused(raised) if raised.function in CLASSES else None
-        found = call.mended() if call else None
-        if call is None or found is None:
-            return None
-        operand, change = found
-        rows = {".flatten()": "batch-sizes-differ", ".transpose(0, 1)": "time-first-batch"}
-        other = "one-hot-targets" if len(call.sizes[0]) == 2 else "targets-with-channels"
-        of_target = rows.get(change.code, other)
-        is_row = row == (of_target if operand.name == "target" else "classes-second")
-        return mended(raised) if is_row else None
-
-    return proof
-
-
 # Layers
 
 
@@ -132,13 +112,6 @@ def layer_size(raised: Raised) -> Explanation | None:
         f"Set {size.option}={size.got} in {where}, or change what comes before it so that {place} "
         f"of its input is {size.expected}.",
     )
-
-
-def of_linear(raised: Raised) -> Explanation | None:
-    """Another order of dimensions, or another number of features; flattening is a row by itself."""
-    if raised.function != "linear":
-        return None
-    return mended(raised, r"transpose|permute") or layer_size(raised)
 
 
 def _of_layer(raised: Raised) -> Size | None:
@@ -441,55 +414,38 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     return Explanation(f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}")
 
 
-def of_matrices(raised: Raised) -> Explanation | None:
-    call = call_of(raised)
-    plain = call is not None and max(map(len, call.sizes)) == 2
-    return PRODUCT_PROOF(raised) if plain else None
+def mended_by(codes: str) -> Proof:
+    """`codes`: a pattern of what is written behind the argument."""
+    return lambda raised: mended(raised, codes)
 
 
-def of_batches(raised: Raised) -> Explanation | None:
-    return None if of_matrices(raised) else PRODUCT_PROOF(raised)
+def layer_norm_of_channels(raised: Raised) -> Explanation | None:
+    return mended(raised) if raised.function == "layer_norm" else None
 
 
-PRODUCT_PROOF = first_of(grown, mended, inner_sizes)
+def order_of_dimensions(raised: Raised) -> Explanation | None:
+    of_norm = raised.function == "layer_norm"
+    return None if of_norm else mended(raised, r"^\.(transpose|permute)")
 
 
-def of_functions(names: str, *proofs: Proof) -> Proof:
-    """The first of the proofs that holds, for functions of these names."""
-    every = first_of(*proofs)
-    return lambda raised: every(raised) if re.fullmatch(names, raised.function) else None
-
-
-LAYER_PROOFS = (grown, mended, layer_size)
-COMBINED = (grown, short_parameter, mended, differing_sizes, memory_of_a_broadcast)
 PROOFS: dict[str, Proof] = {
-    "linear-unflattened": lambda raised: mended(raised, r"^\.flatten\(1\)"),
-    "linear-in-features": first_of(
-        of_functions("linear", grown, of_linear), of_functions("mm|(__)?r?matmul(__)?", of_matrices)
-    ),
-    "product-sizes": of_functions(PRODUCTS, of_batches),
-    "input-channels": of_functions(r"conv(_transpose)?[123]d", *LAYER_PROOFS),
-    "norm-features": of_functions("batch_norm", *LAYER_PROOFS),
-    "normalized-shape": of_functions("layer_norm", *LAYER_PROOFS),
-    "recurrent-features": lambda raised: layer_size(raised) if _of_recurrent(raised) else None,
-    "hidden-state-size": recurrent_state,
-    "attention-mask-shape": mask_for_each_head,
-    "sizes-do-not-broadcast": of_functions(
-        f"{ELEMENTWISE}|expand|broadcast_to|scaled_dot_product_attention", *COMBINED
-    ),
-    "index-dimensions": of_functions("gather|take_along_dim", mended, differing_sizes),
-    "mask-of-index": of_functions("__getitem__", differing_sizes),
-    "classes-second": of_classes("classes-second"),
-    "one-hot-targets": of_classes("one-hot-targets"),
-    "targets-with-channels": of_classes("targets-with-channels"),
-    "batch-sizes-differ": first_of(of_classes("batch-sizes-differ"), rows_and_labels),
-    "time-first-batch": of_classes("time-first-batch"),
-    "prediction-and-target": of_functions(VALUES, mended, outputs_and_targets),
-    "unequal-samples": of_functions("stack", joined_sizes),
-    "sizes-to-concatenate": of_functions(
-        "[hvd]stack|concat(enate)?|cat", grown, odd_images, joined_sizes
-    ),
-    "view-size": of_functions("view|reshape", grown, view_size),
+    "sizes-grown-before": grown,
+    "linear-unflattened": mended_by(r"^\.flatten\(1\)"),
+    "unflattened-target": mended_by(r"^\.flatten\(\)"),
+    "extra-dimension": mended_by(r"^\.squeeze"),
+    "layer-norm-of-channels": layer_norm_of_channels,
+    "order-of-dimensions": order_of_dimensions,
+    "missing-dimension": mended_by(r"None|^\.unsqueeze"),
+    "mask-for-each-head": mask_for_each_head,
+    "recurrent-state": recurrent_state,
+    "layer-size": first_of(layer_size, inner_sizes),
+    "short-parameter": short_parameter,
+    "outputs-and-targets": outputs_and_targets,
+    "rows-and-labels": rows_and_labels,
+    "odd-images": odd_images,
+    "joined-sizes": joined_sizes,
+    "memory-of-a-broadcast": memory_of_a_broadcast,
+    "view-size": view_size,
     "number-of-dimensions": number_of_dimensions,
+    "differing-sizes": differing_sizes,
 }
-"""Row -> its proof, which names the sizes that differ."""

@@ -79,16 +79,15 @@ def no_tensor(raised: Raised) -> Explanation | None:
     wrong = [each for each in raised.operands if each.name.partition("[")[0] in ("input", "target")
              and (each.shape is None or each.kind == "ndarray")
              and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
+    members = [each for each in raised.operands if each.name.startswith(("input[", "target["))]
+    if members and not wrong:
+        name = members[0].name.partition("[")[0]
+        return Explanation(f"{name} is a list or tuple of {len(members)} tensors")
     if not wrong:
         return None
-    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip(), AS_TENSOR)
+    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
 
 
-AS_TENSOR = (
-    "Pass a tensor: texts and words as numbers (ids of a tokenizer, names.index(name)), arrays by "
-    "torch.from_numpy, a record of a model of transformers by its field, .logits, a tuple by its "
-    "member, x[0], a PackedSequence by nn.utils.rnn.pad_packed_sequence."
-)
 CALL_THE_MODEL = (
     "Call the model in the loss: a function is called as loss(module, batch). Only an instance of "
     "nn.Module or a function of torch.nn.functional gets (output, target)."
@@ -144,11 +143,7 @@ def images_of_bytes(raised: Raised) -> Explanation | None:
     x, weight = raised.operand("input"), raised.operand("weight")
     if x is None or weight is None or x.dtype != "uint8":
         return None
-    return Explanation(
-        "the input is uint8",
-        "Convert the images to floats, images.float() / 255, or let a transform do it (ToTensor, "
-        "ConvertImageDtype).",
-    )
+    return Explanation("the input is uint8")
 
 
 def dtype_of_labels(raised: Raised) -> Explanation | None:
@@ -166,12 +161,7 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
     if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
         return None
     shaped = " and has the shape of class indices" if as_indices else ""
-    return Explanation(
-        f"the target {text(sizes_of(target))} is {target.dtype}{shaped}",
-        "Convert the labels: cross_entropy takes class indices as int64, labels.long(), or a "
-        "probability for each class as floats; binary_cross_entropy takes floats, labels.float(). "
-        "One-hot labels of integers become indices with labels.argmax(1).",
-    )
+    return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
 
 
 def _indices(logits: Operand, target: Operand) -> bool:
@@ -213,15 +203,8 @@ def two_devices(raised: Raised) -> Explanation | None:
     devices = {each.device for each in tensors(raised)}
     if len(devices) < 2:
         return None
-    listed = (
-        f"{named(each, text(sizes_of(each)))} is on {each.device}" for each in tensors(raised)
-    )
-    return Explanation(
-        ", ".join(listed),
-        "Create new tensors on the device of the inputs (torch.arange(n, device=x.device)), "
-        "register constants with register_buffer, and layers as attributes or in nn.ModuleList, so "
-        "that the model's .to(device) moves them.",
-    )
+    pairs = [(named(each, text(sizes_of(each))), each.device) for each in tensors(raised)]
+    return Explanation(", ".join(f"{name} is on {device}" for name, device in pairs))
 
 
 # Ranges
@@ -251,73 +234,45 @@ def one_hot(raised: Raised) -> Explanation | None:
     return None
 
 
-def beyond(raised: Raised) -> Explanation | None:
-    """An index that is larger than what it indexes."""
-    for each in raised.all(IndexRange) if raised.function != "one_hot" else ():
-        return Explanation(
-            words(each),
-            f"Let the index stay within {allowed(each)}, or make the tensor larger that it reads "
-            "or writes: labels that begin with 1, positions beyond a maximal length, indices of "
-            "another table and nodes that a filter removed are the usual reasons.",
-        )
-    return None
+CONSTRAINTS = {
+    "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
+    "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
+    "distribution-of-definite-matrix": r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
+}
+"""Row -> the constraints of a parameter, as torch names them."""
 
 
-OUTSIDE = (
-    "Bring the values that log_prob gets into that range (torch.sigmoid, exp, .round(), another "
-    "scale of the data), or choose a distribution of such values. Number actions or classes from 0."
-)
-CONSTRAINTS = (
-    (
-        r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
-        "Pass logits={name} of a layer without activation in place of probs=, or make "
-        "probabilities first: torch.sigmoid for each value, torch.softmax over classes.",
-    ),
-    (
-        r"GreaterThan|Positive\b|greater_than|nonnegative",
-        "Make {name} positive: torch.nn.functional.softplus({name}) + 1e-6, or exp of a "
-        "logarithm that the network gives; relu and abs reach 0.",
-    ),
-    (
-        r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
-        "Build {name} so that it is positive definite: L @ L.mT + 1e-4 * torch.eye(n), or pass "
-        "scale_tril=L, a lower triangle whose diagonal went through softplus.",
-    ),
-)
-"""Constraint of a parameter, as torch names it -> what to do."""
+def constrained(row: str) -> Proof:
+    """Values that a distribution refuses for a parameter; NaN comes from an earlier operation."""
+
+    def proof(raised: Raised) -> Explanation | None:
+        for each in raised.all(Violation):
+            if re.search(CONSTRAINTS[row], each.constraint) and not each.nan:
+                return None if each.parameter == "value" else Explanation(words(each))
+        return None
+
+    return proof
 
 
-def constrained_parameter(raised: Raised) -> Explanation | None:
-    """Values that a distribution refuses for a parameter."""
-    for each in raised.all(Violation):
-        for pattern, fix in CONSTRAINTS if each.parameter != "value" and not each.nan else ():
-            if re.search(pattern, each.constraint):
-                return Explanation(words(each), fix.format(name=each.parameter))
-    return None
-
-
-CLAMPED = (
-    "Look at why the divisor is 0: an empty group, a count or a length of 0. Clamp it, "
-    "divisor.clamp(min=1), or leave these elements out."
-)
 PROOFS: dict[str, Proof] = {
     "ignored-label-as-index": ignored_label,
-    "one-hot-classes": one_hot,
-    "index-out-of-range": beyond,
-    "distribution-parameters": constrained_parameter,
-    "distribution-support": seen_as(Violation, OUTSIDE, parameter="value", nan=False),
-    "function-without-return": module_without_return,
-    "value-is-none": first_of(argument_not_passed, value_is_none),
-    "ambiguous-truth": criterion_created,
-    "tuple-of-outputs": first_of(module_returns_tuple, no_tensor),
-    "not-a-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
-    "division-by-zero": seen_as(ZeroDivisor, CLAMPED),
-    "parts-of-value": unpacked_rows,
+    "index-beyond-its-table": first_of(one_hot, seen_as(IndexRange)),
+    **{row: constrained(row) for row in CONSTRAINTS},
+    "sample-outside-support": seen_as(Violation, parameter="value", nan=False),
+    "module-without-return": module_without_return,
+    "argument-not-passed": argument_not_passed,
+    "value-is-none": value_is_none,
+    "criterion-created-with-tensors": criterion_created,
+    "module-returns-tuple": module_returns_tuple,
+    "no-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
+    "unpacked-rows": unpacked_rows,
+    "division-by-zero": seen_as(ZeroDivisor),
     "number-as-text": number_as_text,
-    "integer-input": exchanged_arguments,
-    "index-dtype": embedding_of_floats,
-    "target-dtype": dtype_of_labels,
-    "in-place-dtype": result_in_integers,
-    "device-mismatch": two_devices,
-    "dtype-mismatch": first_of(images_of_bytes, mixed_dtypes),
+    "exchanged-arguments": exchanged_arguments,
+    "embedding-of-floats": embedding_of_floats,
+    "images-of-bytes": images_of_bytes,
+    "dtype-of-labels": dtype_of_labels,
+    "result-in-integers": result_in_integers,
+    "two-devices": two_devices,
+    "mixed-dtypes": mixed_dtypes,
 }

@@ -23,15 +23,6 @@ ROWS = (
         fix="Check the path and the filter of the dataset: it has no samples.",
     ),
     Cause(
-        id="dataset-without-length",
-        errors=("TypeError",),
-        messages=(r"object of type '(?!NoneType)\w+' has no len\(\)",),
-        examples=("TypeError: object of type 'Words' has no len()",),
-        why="A dataset needs __len__ for a sampler, or it is an IterableDataset.",
-        fix="Give the dataset __len__ and __getitem__, or derive it from "
-        "torch.utils.data.IterableDataset with __iter__ and omit shuffle.",
-    ),
-    Cause(
         id="batch-of-objects",
         errors=("TypeError",),
         messages=(r"default_collate: batch must contain",),

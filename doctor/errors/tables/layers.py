@@ -6,42 +6,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="input-channels",
-        errors=("RuntimeError",),
-        messages=(r"expected input\[[\d, ]{1,60}\] to have \d+ channels, but got",),
-        examples=(
-            "RuntimeError: Given groups=1, weight of size [4, 3, 3, 3], expected input[4, 16, "
-            "16, 3] to have 3 channels, but got 16 channels instead",
-        ),
-        why="The first layer expects another number of channels than the batch has, or the "
-        "channels are in another dimension.",
-        fix="Match the number of channels: the first layer expects another number than the "
-        "batch has. Images are (batch, channels, height, width); permute(0, 3, 1, 2) turns "
-        "(batch, height, width, channels) into that, and gray images need in_channels=1.",
-    ),
-    Cause(
-        id="normalized-shape",
-        errors=("RuntimeError",),
-        messages=(r"Given normalized_shape=\[", r"expected input with shape \[\*"),
-        examples=(
-            "RuntimeError: Given normalized_shape=[32], expected input with shape [*, 32], but "
-            "got input of size[4, 16]",
-        ),
-        why="normalized_shape of the norm is not the size of the last dimensions of its input.",
-        fix="Give LayerNorm or RMSNorm the size of the last dimension. For images [batch, "
-        "channels, height, width], move the channels to the end (x.permute(0, 2, 3, 1)) or use "
-        "GroupNorm(1, channels).",
-    ),
-    Cause(
-        id="norm-features",
-        errors=("RuntimeError",),
-        messages=(r"running_mean should contain \d+ elements",),
-        examples=("RuntimeError: running_mean should contain 7 elements not 16",),
-        why="num_features of a batch norm is not the number of channels, the second dimension "
-        "of its input.",
-        fix="Match num_features of the batch norm to the channels of its input.",
-    ),
-    Cause(
         id="input-dimensions",
         errors=("RuntimeError", "ValueError", "AssertionError"),
         messages=(
@@ -83,52 +47,6 @@ ROWS = (
         why="After poolings and strides less of the image is left than the next kernel covers.",
         fix="Use larger images, or fewer poolings and strides before that layer: the kernel is "
         "larger than what is left of the image.",
-    ),
-    Cause(
-        id="hidden-state-size",
-        errors=("RuntimeError", "IndexError"),
-        messages=(r"Expected hidden(?:\[\d\])? size \(",),
-        examples=("RuntimeError: Expected hidden[0] size (1, 2, 5), got [1, 7, 5]",),
-        why="The hidden state was made for another batch or another number of layers and "
-        "directions.",
-        fix="Create the hidden state for the batch at hand, torch.zeros(layers, x.size(0), "
-        "hidden), whose dimensions batch_first=True does not change. If the batch is the first "
-        "dimension of the input, give the layer batch_first=True. The last batch of a DataLoader "
-        "is smaller.",
-    ),
-    Cause(
-        id="recurrent-features",
-        errors=("RuntimeError",),
-        messages=(r"must be equal to input_size", r"inconsistent input_size"),
-        examples=(
-            "RuntimeError: input has inconsistent input_size: got 8 expected 16",
-            "RuntimeError: input.size(-1) must be equal to input_size. Expected 10, got 12",
-        ),
-        why="input_size of the recurrent layer is not the last size of its input.",
-        fix="Set input_size of the layer to the last size of its input, which the message names "
-        "as the second number.",
-    ),
-    Cause(
-        id="sequence-lengths",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"'lengths' argument should be a 1D CPU int64 tensor",
-            r"must be sorted in decreasing order",
-            r"Length of all samples has to be greater than 0",
-        ),
-        examples=(
-            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
-            "Long tensor",
-            "RuntimeError: `lengths` array must be sorted in decreasing order when "
-            "`enforce_sorted` is True. You can pass `enforce_sorted=False` to "
-            "pack_padded_sequence",
-            "RuntimeError: Length of all samples has to be greater than 0, but found an element "
-            "in 'lengths' that is <= 0",
-        ),
-        why="pack_padded_sequence takes lengths on the CPU, above 0, and in descending order "
-        "unless enforce_sorted=False.",
-        fix="Pass lengths.cpu() to pack_padded_sequence, all above 0 (without elements "
-        "there is nothing to pack), and enforce_sorted=False unless the batch is sorted by length.",
     ),
     Cause(
         id="attention-mask-shape",

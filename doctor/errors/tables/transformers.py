@@ -64,21 +64,6 @@ ROWS = (
         "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
     ),
     Cause(
-        id="ids-or-embeddings",
-        errors=("ValueError",),
-        messages=(
-            r"exactly one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds",
-            r"both (?:decoder_)?input_ids and (?:decoder_)?inputs_embeds",
-        ),
-        examples=(
-            "ValueError: You must specify exactly one of input_ids or inputs_embeds",
-            "ValueError: You cannot specify both input_ids and inputs_embeds at the same time",
-        ),
-        why="The model, or its decoder, got neither ids nor embeddings, or both.",
-        fix="Pass one of input_ids and inputs_embeds; a decoder gets its ids from labels or "
-        "decoder_input_ids.",
-    ),
-    Cause(
         id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
@@ -182,9 +167,8 @@ ROWS = (
         fix="Compare the keys. Where each unexpected key is a missing one with a prefix "
         "(module. of DataParallel and DDP, _orig_mod. of torch.compile), remove it: "
         "{key.removeprefix('module.'): value for key, value in state.items()}. Otherwise load "
-        "the file into the model that wrote it; strict=False skips names that do not match, and "
-        "a head of another size is left out of the file first. `doctor scan FILE` lists its "
-        "tensors.",
+        "the file into the model that wrote it; strict=False skips what does not match without "
+        "an error. `doctor scan FILE` lists its tensors.",
     ),
     Cause(
         id="model-as-weights",

@@ -23,7 +23,7 @@ NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
 """Fields of Job and RunOptions that a job file cannot set."""
 FLAGS = (
     *("annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject"),
-    *("no_redact", "only", "output", "quiet", "save_facts", "skip", "verbose"),
+    *("no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose"),
 )
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
@@ -37,9 +37,11 @@ WITHOUT_VARIABLE = ("arguments",)
 class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One [[ignore]]: findings that are known and accepted."""
 
-    code: Text
-    """A code, a slug or a family."""
     reason: Text
+    code: Text | None = None
+    """A code, a slug or a family."""
+    cause: Text | None = None
+    """In place of a code: the id of a cause of errors, for the findings that it heads."""
     until: datetime.date | None = None
     """The last day on which it applies."""
     host: Text | None = None
