@@ -73,7 +73,10 @@ def counted(value: Any) -> str:
         return ""
     if value.layout != torch.strided or not (value.is_floating_point() or value.is_complex()):
         return ""
-    bad = int((~torch.isfinite(value.detach())).sum())
+    try:
+        bad = int((~torch.isfinite(value.detach())).sum())
+    except (RuntimeError, ValueError):  # no values of its own: a meta tensor, one under vmap
+        return ""
     return "%d of %d values" % (bad, value.numel()) if bad else ""
 
 
