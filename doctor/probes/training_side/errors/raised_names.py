@@ -153,7 +153,8 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
     if isinstance(owner, torch.nn.Module):
         own = [each for store in stack_frames.STORES for each in vars(owner).get(store, {})]
-        return absent("attribute", name, kind, own)
+        close = similar(name, [*own, *dir(type(owner))])
+        return absent("attribute", name, kind, own, similar=close)
     return absent("attribute", name, kind, similar(name, dir(owner)))
 
 
