@@ -9,8 +9,9 @@ naming it. wrong: another check fails, or a cause is named that is not the label
 fails. silent: a healthy training passes every check.
 
 --results FILE keeps a line per factory; those that it has are not run again, so an interrupted run
-goes on, and files of shards can be joined. --record writes the recorded results anew, from what ran
-and, for the rest, as they were. The exit code is 1 if a result is worse than the recorded one.
+goes on, and files of shards can be joined. --record writes the recorded results and the messages of
+tests/corpus/error_messages.csv anew, from what ran and, for the rest, as they were. The exit code is
+1 if a result is worse than the recorded one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def run(factory: Factory, python: str) -> Row:
         result, why = own_corpus.score_fault(factory, own, verdicts)
     else:
         result, why = own_corpus.score_healthy(verdicts)
-    return {"factory": factory.id, "result": result, "why": why}
+    row = {"factory": factory.id, "result": result, "why": why}
+    return row | own_corpus.error_of(own) if factory.label else row
 
 
 def read(path: Path | None) -> dict[str, Row]:
@@ -143,6 +145,7 @@ def main() -> int:
     print_counts(factories, found, recorded)
     if options.record:
         own_corpus.record(recorded | found)
+        own_corpus.record_messages(rows)
     worse = worse_than(recorded, found)
     print("\n".join(["worse than recorded:", *worse] if worse else ["none is worse than recorded"]))
     return int(bool(worse))
