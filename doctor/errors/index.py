@@ -77,7 +77,7 @@ LITERALS: dict[str, tuple[str, ...]] = {
     'outputs-and-targets': (') must match the size of tensor b', '])) must be the same as input size'),
     'odd-images': ('sizes of tensors must match except in dimension',),
     'joined-sizes': ('sizes of tensors must match except in dimension', 'stack expects each tensor to be equal size'),
-    'memory-of-a-broadcast': ("can't allocate memory: you tried to allocate", 'cuda out of memory'),
+    'memory-of-a-broadcast': ("can't allocate memory: you tried to allocate",),
     'view-size': ("]' is invalid for input of size",),
     'number-of-dimensions': ('dimension out of range (expected to be in range', 'must be greater or equal to the number', 'must have same number of dimensions', 'number of dimensions in the tensor input does not match the length of', 'too many indices for tensor of dimension'),
     'differing-sizes': (' does not match the shape of', ') must match the existing size', ') must match the size of tensor b'),

@@ -99,7 +99,8 @@ class Size(NamedTuple):
 
 
 def layer_size(raised: Raised) -> Explanation | None:
-    if (size := _of_recurrent(raised) or _of_layer(raised)) is None:
+    size = _of_recurrent(raised) or _of_layer(raised)
+    if size is None or grown(raised):  # its size is right once that is mended
         return None
     where = module(raised)
     place = "the last dimension" if size.dimension < 0 else f"dimension {size.dimension}"
@@ -348,13 +349,17 @@ def _fits_without(raised: Raised, seen: Grown) -> bool:
     if call is None:
         sizes = [sizes_of(each) for each in tensors(raised)]
         return raised.function in JOINING and set(sizes) <= {seen.column, seen.result}
-    joined = seen.result[-1] - 1
+    more = [(seen.result[-1] - 1) * parts for parts in range(1, MOST_JOINED + 1)]
     return any(
         call.with_sizes(n, each)
         for n, sizes in enumerate(call.sizes)
-        for each in (seen.column, (*sizes[:-1], sizes[-1] - joined))
+        for each in (seen.column, *((*sizes[:-1], sizes[-1] - size) for size in more))
         if sizes[:1] == seen.result[:1] and (sizes == seen.result or each != seen.column)
     )
+
+
+MOST_JOINED = 4
+"""Grown tensors among those that are joined to one that does not fit."""
 
 
 def memory_of_a_broadcast(raised: Raised) -> Explanation | None:

@@ -15,6 +15,7 @@ from doctor.checks.training.errors.shapes import CLASSES
 from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
 from doctor.checks.training.errors.words import allowed, words
 from doctor.facts.observations import (
+    Getter,
     IndexRange,
     NoneValue,
     Parts,
@@ -103,6 +104,18 @@ def unpacked_rows(raised: Raised) -> Explanation | None:
                 f"Unpacking goes along the first dimension, {each.count} rows: transpose it first "
                 f"({each.name}.t()), or unbind the dimension that is meant, .unbind(-1).",
             )
+    return None
+
+
+def property_raised(raised: Raised) -> Explanation | None:
+    """A property whose getter raised an AttributeError, which __getattr__ of the class hides."""
+    for each in raised.all(Getter):
+        return Explanation(
+            words(each),
+            f"Look at the getter of {each.name} in {each.line.place or each.place}: it reads an "
+            "attribute that does not exist, or one of None. torch.nn.Module reports the property "
+            "itself as absent.",
+        )
     return None
 
 
@@ -266,6 +279,7 @@ PROOFS: dict[str, Proof] = {
     "module-returns-tuple": module_returns_tuple,
     "no-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
     "unpacked-rows": unpacked_rows,
+    "property-raised": property_raised,
     "division-by-zero": seen_as(ZeroDivisor),
     "number-as-text": number_as_text,
     "exchanged-arguments": exchanged_arguments,

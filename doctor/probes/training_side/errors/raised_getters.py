@@ -28,7 +28,8 @@ def getter(error: Any, frames: List[Any], user: Any, model: Any) -> List[Dict[st
     if not isinstance(inner, AttributeError) or own is None:
         return [record]
     record.update(message=str(inner)[:400], line={"place": own.place, "code": own.code})
-    return [record, *raised_names.attributes(inner, below, own, model)]
+    absent = raised_names.attributes(inner, below, own, model)
+    return [record, *raised_names.none(inner, below, own, model), *absent]
 
 
 def error_of(getter: Callable[[Any], Any], owner: Any) -> Optional[BaseException]:

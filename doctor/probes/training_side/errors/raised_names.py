@@ -73,7 +73,10 @@ def counted(value: Any) -> str:
         return ""
     if value.layout != torch.strided or not (value.is_floating_point() or value.is_complex()):
         return ""
-    bad = int((~torch.isfinite(value.detach())).sum())
+    try:
+        bad = int((~torch.isfinite(value.detach())).sum())
+    except (RuntimeError, ValueError):  # no values of its own: a meta tensor, one under vmap
+        return ""
     return "%d of %d values" % (bad, value.numel()) if bad else ""
 
 
@@ -150,7 +153,8 @@ def attributes(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
     kind = getattr(owner, "__name__", "") if inspect.ismodule(owner) else type(owner).__name__
     if isinstance(owner, torch.nn.Module):
         own = [each for store in stack_frames.STORES for each in vars(owner).get(store, {})]
-        return absent("attribute", name, kind, own)
+        close = similar(name, [*own, *dir(type(owner))])
+        return absent("attribute", name, kind, own, similar=close)
     return absent("attribute", name, kind, similar(name, dir(owner)))
 
 
