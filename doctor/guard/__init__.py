@@ -8,6 +8,12 @@ or, for a loop whose optimizer is not one of torch.optim,
     with doctor.guard.Guard() as guard:
         for batch in batches:
             guard.step(loss)
+
+`hooks` notices what torch does, `watch` gets it, `optimizer_watch` measures a step, `judging`
+counts and judges it by `rules` and `look_rules`, `alarms` and `writer` put it out: one file of
+JSON lines for each process, which `doctor.collect.guard_records` reads.
+It runs in the user's process: syntax of Python 3.9, no import of the doctor and none of torch, no
+wait for a device but at the first alarm, and an error of its own switches it off.
 """
 
 from __future__ import annotations

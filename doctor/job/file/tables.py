@@ -22,9 +22,9 @@ Severity = Literal["warn", "fail"]
 NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
 """Fields of Job and RunOptions that a job file cannot set."""
 FLAGS = (
-    *("annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject"),
-    *("no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose"),
-)
+    "annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject",
+    "no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose",
+)  # fmt: skip
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
