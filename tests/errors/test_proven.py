@@ -1,4 +1,4 @@
-"""All doors agree: what `run --model` proves is among what `doctor explain` proposes for the text.
+"""What `run --model` proves is among what `doctor explain` proposes for the text.
 
 The messages are those of the own corpora; `benchmarks/own_model_corpus.py --record` writes them.
 """
