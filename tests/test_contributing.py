@@ -36,6 +36,8 @@ EXAMPLES = {
         ),
     ),
     "Add a report format": (8, ("tests/report/formats", "tests/report/test_redaction.py")),
+    "Add an error cause": (4, ("tests/errors",)),
+    "Add a log class": (7, ("tests/errors", "tests/log", "tests/checks/test_log.py")),
 }
 """Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"
@@ -81,7 +83,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {
         path.relative_to(folder): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and "cache" not in str(path.relative_to(folder))
+        if path.is_file() and not re.search("cache|hypothesis", str(path.relative_to(folder)))
     }
 
 

@@ -148,9 +148,10 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     return fail(
         message,
         *_commands(row, story.first),
-        fix=_with_causes(row, story.first, _fix(row, story.first, log, torch)),
+        fix=_fix(row, story.first, log, torch),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in _causes(row, story.first)),
+        also=_also(_causes(row, story.first)[1:]),
     )
 
 
@@ -184,6 +185,8 @@ def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
     if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.fix
+    if not row.messages and (causes := _causes(row, event)):
+        return causes[0].fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
         if not version and remedy.package == "torch" and isinstance(torch, Torch):
@@ -200,14 +203,13 @@ def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
     return (*((row,) if row.messages else ()), *others)[:MOST]
 
 
-def _with_causes(row: Cause, event: LogEvent, fix: str) -> str:
-    """The fix of a class, and what distinguishes the causes of the same message."""
-    specific = [each for each in _causes(row, event) if not each.code]
-    if not specific:
-        return fix
-    lines = [f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}"
-             for each in specific]  # fmt: skip
-    return "\n".join((fix, *lines) if row.messages else lines)
+def _also(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+    """A line for each cause that is no class: its id, what distinguishes it, its fix."""
+    return tuple(
+        f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}"
+        for each in causes
+        if not each.code
+    )
 
 
 def _holds(version: str, since: str, until: str) -> bool:

@@ -1,6 +1,6 @@
 """Texts of errors that end the tests of a GPU: a repetition in another way fails as well.
 
-Read while facts are collected, and by `doctor.judge.error_patterns`, which adds cause and remedy.
+Read while facts are collected, and by `doctor.judge.known_errors`, which adds cause and remedy.
 """
 
 from __future__ import annotations

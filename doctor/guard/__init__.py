@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .foreign import Foreign
 from .session import Stopped, start
 from .settings import Settings
 
@@ -42,7 +43,7 @@ class Guard:
         """The codes of the alarms so far."""
         return self._session.watch.alarms.codes
 
-    def step(self, loss: Any, *, learning_rate: float | None = None) -> None:
+    def step(self, loss: Foreign, *, learning_rate: float | None = None) -> None:
         """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
         session = self._session
         session.hooks.switch.safely(session.watch.step_reported, loss, learning_rate)
@@ -102,7 +103,7 @@ def watch(
     )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Foreign:
     if name == "GuardCallback":
         from .transformers import GuardCallback  # imports transformers
 

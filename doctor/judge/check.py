@@ -59,6 +59,8 @@ class Verdict:
     switches_off: tuple[Switch, ...] = ()
     places: tuple[Place, ...] = ()
     causes: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """Fixes of further causes that the failure may have, a line each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +151,11 @@ class Finding:
     @property
     def fix(self) -> str:
         """The remedy of a problem, or what a note says may be done; else ""."""
+        return "\n".join(filter(None, (self.headline_fix, *self.verdict.also)))
+
+    @property
+    def headline_fix(self) -> str:
+        """The same without the fixes of further causes."""
         if self.status is Status.NOTE:
             return self.verdict.fix or ""
         return (self.verdict.fix or self.check.fix) if self.is_problem else ""
@@ -215,6 +222,7 @@ class Remedy(TypedDict, total=False):
     switches_off: tuple[Switch, ...]
     places: tuple[Place, ...]
     causes: tuple[str, ...]
+    also: tuple[str, ...]
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:

@@ -78,7 +78,7 @@ def _causes() -> dict[Path, str]:
         name = table.__name__.rpartition(".")[2]
         title = " ".join((table.__doc__ or "").split()).rstrip(".")
         pages[folder / f"{name}.md"] = cause_pages.page(title, table.ROWS)
-        listed.append((name, title, len(table.ROWS)))
+        listed.append((name, title))
     return pages | {folder / "README.md": cause_pages.index(listed)}
 
 
