@@ -9,8 +9,9 @@ naming it. wrong: another check fails, or a cause is named that is not the label
 fails. silent: a healthy training passes every check.
 
 --results FILE keeps a line per factory; those that it has are not run again, so an interrupted run
-goes on, and files of shards can be joined. --record writes the recorded results anew, from what ran
-and, for the rest, as they were. The exit code is 1 if a result is worse than the recorded one.
+goes on, and files of shards can be joined. --record writes the recorded results and the messages of
+tests/corpus/error_messages.csv anew, from what ran and, for the rest, as they were. The exit code
+is 1 if a result is worse than the recorded one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import own_corpus
 import patience
 import preloaded
 import shims
+from error_index import messages
 from own_corpus import Factory
 
 from doctor.collect import own_training
@@ -66,7 +68,8 @@ def run(factory: Factory, python: str) -> Row:
         result, why = own_corpus.score_fault(factory, own, verdicts)
     else:
         result, why = own_corpus.score_healthy(verdicts)
-    return {"factory": factory.id, "result": result, "why": why}
+    row = {"factory": factory.id, "result": result, "why": why}
+    return row | own_corpus.error_of(own) if factory.label else row
 
 
 def read(path: Path | None) -> dict[str, Row]:
@@ -79,17 +82,20 @@ def read(path: Path | None) -> dict[str, Row]:
 def print_counts(
     factories: Iterable[Factory], results: dict[str, str], recorded: dict[str, str]
 ) -> None:
-    """Per set and per subject, now and as recorded."""
+    """Per set, subject and cause, now and as recorded."""
+    causes = {(row["set"], row["fault"]): row["cause"] for row in messages()}
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for each in factories:
         pair = (results[each.id], recorded.get(each.id, "new"))
         kind = "all faults" if each.label else "all healthy"
-        for group in (f"set {each.set_number:>2}", each.subject, kind):
+        cause = causes.get((each.set_number, each.name), "")
+        for group in (f"set {each.set_number:>2}", each.subject, kind, f"cause {cause}"):
             groups[group].append(pair)
+    groups.pop("cause ", None)
     for group, pairs in sorted(groups.items()):
         now, then = (Counter(column) for column in zip(*pairs, strict=True))
         change = "" if now == then else f"; recorded: {text(then)}"
-        print(f"{group:12} {len(pairs):4}  {text(now)}{change}")
+        print(f"{group:36} {len(pairs):4}  {text(now)}{change}")
 
 
 def text(counts: Counter[str]) -> str:
@@ -143,6 +149,7 @@ def main() -> int:
     print_counts(factories, found, recorded)
     if options.record:
         own_corpus.record(recorded | found)
+        own_corpus.record_messages(rows)
     worse = worse_than(recorded, found)
     print("\n".join(["worse than recorded:", *worse] if worse else ["none is worse than recorded"]))
     return int(bool(worse))

@@ -9,7 +9,10 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from error_index import MESSAGES, messages
+
 from doctor.checks.training import diagnosis, own_gradients, own_model, own_weights
+from doctor.checks.training.errors.explain import explain
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Job
 from doctor.judge.check import Status, Verdict
@@ -72,6 +75,26 @@ def record(results: dict[str, str]) -> None:
     RECORDED.write_text("\n".join(["factory,result", *lines]) + "\n", "utf-8")
 
 
+def record_messages(rows: dict[str, dict[str, str]]) -> None:
+    """Write the messages of the factories that ended with an error, and what was proven of each.
+
+    The cause of a message stays as it was written by reading the factory: "" for a new one.
+    """
+    stored = {(row["set"], row["fault"]): row for row in messages()}
+    for each in factories():
+        key = (each.set_number, each.name)
+        if "message" in rows.get(each.id, {}):
+            cause = stored[key]["cause"] if key in stored else ""
+            seen = {name: rows[each.id][name] for name in ("error", "message", "proven")}
+            stored[key] = {"set": key[0], "fault": key[1], "cause": cause, **seen}
+    ordered = [stored[key] for key in sorted(stored, key=lambda key: (int(key[0]), key[1]))]
+    with MESSAGES.open("w", encoding="utf-8", newline="") as file:
+        columns = ("set", "fault", "error", "message", "cause", "proven")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(ordered)
+
+
 def functions(module: Path) -> list[str]:
     """The factories of a module."""
     body = ast.parse(module.read_text("utf-8")).body
@@ -112,6 +135,15 @@ def text_of(verdict: Verdict, code: str) -> str:
     """The summary and the fix that a reader gets."""
     fixes = {check.code: check.fix for check in own_model.CHECKS}
     return f"{verdict.summary}\n{verdict.fix or fixes[code]}".partition("\nTraceback, ")[0]
+
+
+def error_of(own: OwnModel) -> dict[str, str]:
+    """The error that ended the training, as it is stored; {} if none did."""
+    proven = {"proven": " ".join(each.cause.id for each in explain(own))}
+    if own.raised is not None:
+        return {"error": own.raised.error, "message": own.raised.message, **proven}
+    is_of_doctor = own.built.how == "error"
+    return {"error": "", "message": own.built.detail, **proven} if is_of_doctor else {}
 
 
 def absent(label: Label, text: str) -> list[str]:

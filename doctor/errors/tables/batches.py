@@ -83,9 +83,11 @@ ROWS = (
         messages=(
             r"object of type 'NoneType' has no len\(\)",
             r"default_collate: batch must contain tensors",
+            r"KeyError: '[^']{1,60}'",
         ),
         examples=(
             "TypeError: object of type 'NoneType' has no len()",
+            "KeyError: 'mask'",
             "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
             "or lists; found <class 'NoneType'>",
         ),
@@ -93,6 +95,7 @@ ROWS = (
         fix="Return the same fields from __getitem__ for every sample, with a default where there "
         "is no value, or leave such samples out in collate_fn: torch takes the keys of the first "
         "one.",
+        told_by="it is raised while a batch is made, and other samples have the field",
     ),
     Cause(
         id="unequal-samples",

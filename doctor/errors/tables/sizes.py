@@ -105,13 +105,14 @@ ROWS = (
     Cause(
         id="order-of-dimensions",
         errors=("ValueError", "RuntimeError"),
-        messages=(*PRODUCT, BATCHES, CHANNELS, STATISTICS, *TARGET),
+        messages=(*PRODUCT, BATCHES, CHANNELS, STATISTICS, *TARGET, ROWS_OF_BATCH),
         examples=(
             *PRODUCT_EXAMPLES,
             BATCHES_EXAMPLE,
             CHANNELS_EXAMPLE,
             STATISTICS_EXAMPLE,
             *TARGET_EXAMPLES,
+            ROWS_EXAMPLE,
         ),
         why="A layer or a loss takes its channels, features or classes in another dimension than "
         "the tensor has them.",
@@ -157,8 +158,14 @@ ROWS = (
     Cause(
         id="recurrent-state",
         errors=("RuntimeError", "IndexError"),
-        messages=(r"Expected hidden(?:\[\d\])? size \(\d{1,9}, \d{1,9}, \d{1,9}\), got",),
-        examples=("RuntimeError: Expected hidden size (1, 7, 16), got [1, 4, 16]",),
+        messages=(
+            r"Expected hidden(?:\[\d\])? size \(\d{1,9}, \d{1,9}, \d{1,9}\), got",
+            r"index 1 is out of bounds for dimension 0 with size 1\b",
+        ),
+        examples=(
+            "RuntimeError: Expected hidden size (1, 7, 16), got [1, 4, 16]",
+            "IndexError: index 1 is out of bounds for dimension 0 with size 1",
+        ),
         why="The state of nn.RNN, nn.LSTM and nn.GRU is [layers * directions, samples, "
         "hidden_size], whatever batch_first is.",
         fix="Create the state for the batch at hand with these sizes, num_layers times 2 if "
@@ -172,10 +179,12 @@ ROWS = (
             CHANNELS,
             STATISTICS,
             NORMALIZED,
+            BATCHES,
             r"input\.size\(-1\) must be equal to input_size",
         ),
         examples=(
             *PRODUCT_EXAMPLES,
+            BATCHES_EXAMPLE,
             CHANNELS_EXAMPLE,
             STATISTICS_EXAMPLE,
             NORMALIZED_EXAMPLE,
