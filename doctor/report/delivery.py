@@ -12,6 +12,7 @@ from pathlib import Path
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
+from doctor._util.units import visible
 from doctor.facts.facts import encode
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
@@ -194,7 +195,7 @@ def _uses(options: OutputOptions, format: str) -> bool:
 def _print(report: Report, options: OutputOptions) -> None:
     """The report on stdout; where that holds the facts, the verdict line on stderr."""
     if options.save_facts == STDOUT:
-        terminal.write(report.verdict_line, sys.stderr)
+        terminal.write(visible(report.verdict_line), sys.stderr)
     elif options.format == "console":
         terminal.show(report, terminal.stdout_console(options.color), options.detail)
     elif options.format == "plain":

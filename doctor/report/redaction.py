@@ -71,6 +71,7 @@ def redact(report: Report, *, keep_names: bool = False) -> Report:
     change: Change = {
         "text": clean,
         "product": clean,
+        "identifier": clean,
         "node": clean,
         "arguments": _in_arguments(clean),
     }

@@ -53,7 +53,7 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
     if not finding.is_problem:
         return
     yield Line(f"{DEEP}why: ", check.why)
-    for number, part in enumerate(finding.fix.splitlines()):
+    for number, part in enumerate(finding.fix.split("\n")):
         yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
     for command in finding.commands:
         yield Line(f"{DEEP}  $ ", command, "dim", "bold")
