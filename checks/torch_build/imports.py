@@ -158,6 +158,7 @@ TORCH_IMPORTS = Check(
     returns=True,
     required="always",
     sources=("ps-U28", "pytorch-install"),
+    also=("read",),
 )
 
 CHECKS = (TORCH_IMPORTS,)

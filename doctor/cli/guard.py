@@ -34,8 +34,8 @@ DEFAULT = "doctor-guard"
 CHECKS = catalog.lookup("GRD")
 GPU_CHECKS = tuple(
     dataclasses.replace(check, required="never")
-    for code in ("GPU003", "GPU004")
-    for check in catalog.lookup(code)
+    for check in catalog.MACHINE_CHECKS
+    if "guard" in check.also
 )
 """Evaluated where NVML answered while the training ran; the training is the verdict's subject."""
 PROBLEMS = (Status.FAIL, Status.WARN)

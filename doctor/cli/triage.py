@@ -37,7 +37,7 @@ from doctor.report.line import WORDS
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = catalog.lookup("LOG")
-ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
+ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.NOTE, Status.PASS, Status.SKIP)
 """The first cause first, then what else is wrong."""
 
 
