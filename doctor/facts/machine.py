@@ -31,6 +31,8 @@ class Host(Section, frozen=True, kw_only=True):
     system: Product
     name: Identifier = ""
     """The host's name, recorded so that reports can redact it."""
+    user: Identifier = ""
+    """The user's name, for the same reason."""
     home: str = ""
     """The user's home directory, for the same reason."""
     release: Product = ""

@@ -20,6 +20,7 @@ from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
 from doctor.report.formats.table import FORMATS, Format
 from doctor.report.line import Detail
+from doctor.report.names import this_machine
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color
@@ -40,6 +41,8 @@ class OutputOptions:
     detail: Detail = "normal"
     annotate: bool = False
     keep_names: bool = False
+    hide_nodes: bool = False
+    """Names of nodes, which a report prints because they are its answer, become pseudonyms."""
     shared: bool = False
     """Others may read the facts, as the umask allows."""
 
@@ -159,9 +162,14 @@ def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
 def finished(report: Report, options: OutputOptions) -> Report:
     """The redacted report, with a prescription if a format shows it and there is a machine."""
     prescribed = _uses(options, "html") and not isinstance(report.facts.host, Unknown)
-    settings = tuple(prescribe(report.facts, report.findings)) if prescribed else ()
-    complete = replace(report, annotate=options.annotate, settings=settings)
-    return redact(complete, keep_names=options.keep_names)
+    final = redact(
+        replace(report, annotate=options.annotate),
+        keep_names=options.keep_names,
+        hide_nodes=options.hide_nodes,
+        here=this_machine(),
+    )
+    settings = tuple(prescribe(final.facts, final.findings)) if prescribed else ()
+    return replace(final, settings=settings)
 
 
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:

@@ -130,12 +130,14 @@ def prescribe(
     from doctor.cli.run import run
     from doctor.prescribe import rules
     from doctor.report import prescription, terminal
+    from doctor.report.names import this_machine
     from doctor.report.redaction import redact
 
     file = options.ConfigFlags(config=config, no_config=no_config)
     report = run(set_flags(training), file, facts_file=facts, progress=True)
-    settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
-    terminal.write(prescription.render(redact(report), settings, mode, format), sys.stdout)
+    final = redact(report, here=this_machine())
+    settings = rules.prescribe(final.facts, final.findings, mode, deterministic=deterministic)
+    terminal.write(prescription.render(final, settings, mode, format), sys.stdout)
     return report.exit_code
 
 
