@@ -223,6 +223,22 @@ def _chunk(paths: Sequence[str]) -> list[tuple[Hit, Place]]:
     return list(_sequential(_inherited[0], paths))
 
 
+def _start_worker(linter: Linter) -> None:
+    """A worker waits for more work on a pipe that it holds open itself, so a thread watches."""
+    import threading
+
+    _inherited.append(linter)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    if parent := parent_process():
+        parent.join()
+    os._exit(1)
+
+
 def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
     """The same in several processes; chunks are small, so that all end at the same time."""
     from concurrent.futures import ProcessPoolExecutor
@@ -230,7 +246,7 @@ def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tupl
 
     size = max(1, min(CHUNK, len(paths) // (count * 4)))
     chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
-    with ProcessPoolExecutor(count, get_context("fork"), _inherited.append, (linter,)) as pool:
+    with ProcessPoolExecutor(count, get_context("fork"), _start_worker, (linter,)) as pool:
         for part in pool.map(_chunk, chunks):
             yield from part
 
