@@ -14,9 +14,11 @@ Importing this module imports nothing else: the command `doctor` starts here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # `python -m` in a directory that has a typing.py would import that one
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from preflight_doctor.__main__ import main
     from preflight_doctor._api import (
         Facts,

@@ -8,8 +8,13 @@ runs; `doctor` and `python -m preflight_doctor` start here.
 from __future__ import annotations
 
 import os
-import signal
 import sys
+
+FOLDER = os.path.realpath(f"{__file__}/../..")
+if __name__ == "__main__" and not sys.flags.safe_path and os.path.realpath(sys.path[0]) != FOLDER:
+    del sys.path[0]  # the working directory, whose modules would be imported for the doctor's
+
+import signal  # noqa: E402 - from the standard library and nowhere else
 
 OURS = "preflight-doctor"
 
@@ -22,7 +27,7 @@ def main() -> None:
         import doctor
 
         if getattr(doctor, "DISTRIBUTION", "") != OURS:
-            raise _OtherPackageError(next(iter(doctor.__path__)))
+            raise _OtherPackageError(doctor.__file__ or next(iter(doctor.__path__)))
         from doctor.cli.main import main as run
     except Exception as error:
         if message := _namesake() or _other(error):
@@ -33,7 +38,7 @@ def main() -> None:
 
 
 class _OtherPackageError(ImportError):
-    """Another package is imported as doctor; the argument is its directory."""
+    """Another module is imported as doctor; the argument is its file, or a directory of it."""
 
 
 def _other(error: Exception) -> str:
@@ -56,8 +61,8 @@ def _namesake() -> str:
         return ""
     return (
         f"doctor: the distribution {namesake} is installed in this environment and its package has "
-        "the same name; run: python -m pip uninstall doctor, then: python -m pip install "
-        f"--force-reinstall {OURS} (or install {OURS} with pipx)"
+        "the same name; run: python -m pip uninstall doctor, then install this project again, with "
+        "--force-reinstall, from the checkout or address that it came from"
     )
 
 

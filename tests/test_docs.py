@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from paths import ROOT
 
+import doctor
 from doctor.cli.app import app
 
 DOCS = ROOT / "docs"
@@ -60,6 +61,45 @@ def test_the_commands_of_the_documents_are_found() -> None:
     parsed = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
     assert ["run", "--context", "prolog", "--budget", "8s"] in parsed
     assert ["run", "--inject", "GPU001"] in parsed
+
+
+INSTALLS = re.compile(r"(?:pip3?|pipx|uvx?|conda|easy_install)\b[^\n]*")
+PLACES = (
+    *(
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "action.yml",
+        ".ci",
+        ".github",
+    ),
+    *("docs", "doctor", "checks", "schemas", "preflight_doctor", ".pre-commit-hooks.yaml"),
+)
+
+
+def installing() -> list[tuple[str, str]]:
+    """Commands that install something, of every document, recipe and message."""
+    paths = [ROOT / name for name in PLACES]
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    texts = [
+        (str(file.relative_to(ROOT)), file.read_text("utf-8"))
+        for file in files
+        if file.is_file() and file.suffix not in (".pyc", ".png", ".svg")
+    ]
+    return [(name, each) for name, text in texts for each in INSTALLS.findall(text)]
+
+
+def test_nothing_installs_the_distribution_by_its_name() -> None:
+    """Nobody owns it on PyPI yet, so a stranger could; git addresses are pinned, all the same."""
+    commands = installing()
+    assert len(commands) > 40
+    for name, command in commands:
+        if "uninstall" not in command:
+            assert "preflight-doctor" not in command, name
+        for address in re.findall(r"git\+[^\s'\"]+", command):
+            assert address == doctor.SOURCE, name
+    assert sum(doctor.SOURCE in command for _, command in commands) == 5
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)

@@ -38,8 +38,8 @@ def check_installed() -> None:
 
     if not PROBES.is_dir():
         raise UserError(
-            "doctor cannot examine anything from a zip archive (zipapp, PEX, shiv); install it "
-            "with pip, pipx or uv"
+            "doctor cannot examine anything from a zip archive (zipapp, PEX, shiv); install "
+            "its checkout with pip, pipx or uv"
         )
 
 

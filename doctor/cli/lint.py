@@ -131,20 +131,26 @@ class Lint:
     """What stdin held."""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    started: float = 0.0
+    """Seconds since the epoch."""
 
     @property
     def exit_code(self) -> int:
-        """1 if something is at or above --fail-on."""
+        """1 if something is at or above --fail-on, 3 if no selected rule could be decided."""
         gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
         gate = gates[self.options.fail_on]
-        return int(any(f.status in gate and not f.ignored for f in self.findings))
+        counted = [finding.status for finding in self.findings if not finding.ignored]
+        if any(status in gate for status in counted):
+            return 1
+        decided = any(status is not Status.UNKNOWN for status in counted)
+        return 0 if decided or self.options.fail_on == "never" else 3
 
 
 def run_lint(
     options: LintOptions, machine: ScriptMachine | None = None, notes: tuple[str, ...] = ()
 ) -> Lint:
     """Lint everything that the options name. Raises UserError."""
-    began = time.monotonic()
+    started, began = time.time(), time.monotonic()
     checks = select(options.only, options.skip)
     files, data = _files(options)
     linter = Linter(
@@ -161,7 +167,8 @@ def run_lint(
     )
     findings = tuple(_findings(hits, checks))
     seconds = time.monotonic() - began
-    return Lint(findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds)
+    notes = (*notes, *files.notes)
+    return Lint(findings, options, linter, files.scripts, data, notes, seconds, started)
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:
@@ -223,6 +230,22 @@ def _chunk(paths: Sequence[str]) -> list[tuple[Hit, Place]]:
     return list(_sequential(_inherited[0], paths))
 
 
+def _start_worker(linter: Linter) -> None:
+    """A worker waits for more work on a pipe that it holds open itself, so a thread watches."""
+    import threading
+
+    _inherited.append(linter)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    if parent := parent_process():
+        parent.join()
+    os._exit(1)
+
+
 def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tuple[Hit, Place]]:
     """The same in several processes; chunks are small, so that all end at the same time."""
     from concurrent.futures import ProcessPoolExecutor
@@ -230,7 +253,7 @@ def _parallel(linter: Linter, paths: Sequence[str], count: int) -> Iterator[tupl
 
     size = max(1, min(CHUNK, len(paths) // (count * 4)))
     chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
-    with ProcessPoolExecutor(count, get_context("fork"), _inherited.append, (linter,)) as pool:
+    with ProcessPoolExecutor(count, get_context("fork"), _start_worker, (linter,)) as pool:
         for part in pool.map(_chunk, chunks):
             yield from part
 

@@ -7,7 +7,8 @@ A probe writes JSON lines to the descriptor named by its first argument:
     {"answer": {...}}                  the request is complete
     {"error": "OSError: ...", "code": n}  the request failed
 A probe that serves several requests reads them as JSON lines from stdin and exits at the end of
-stdin. The output of its libraries goes to stderr; the last part of it is kept.
+stdin. It is killed when this process ends, however that is. The output of its libraries goes to
+stderr; the last part of it is kept.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from doctor.collect.child_messages import (
 from doctor.collect.extra_time import ExtraTime
 
 PROBES = Path(__file__).parents[1] / "probes"
+PARENT_PIPE = "DOCTOR_PARENT_PIPE"
+"""Names a pipe whose other end nobody but this process has: the probe ends when it is closed."""
 TAIL = 64 * 1024
 LINE = 64 * 1024 * 1024
 CUT_OFF = Ended(how="budget", detail="cut off by --budget")
@@ -68,21 +71,24 @@ class Child:
         self._tail = b""
         self._ended = False
         reading, writing = os.pipe()
+        theirs, self._life = os.pipe()
         try:
             self._process = subprocess.Popen(
                 [*command[:2], str(writing), *command[2:]],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=(writing,),
-                env=dict(env) if env is not None else None,
+                pass_fds=(writing, theirs),
+                env={**(os.environ if env is None else env), PARENT_PIPE: str(theirs)},
                 start_new_session=True,
             )
         except BaseException:
             os.close(reading)
+            os.close(self._life)
             raise
         finally:
             os.close(writing)
+            os.close(theirs)
         assert self._process.stdout
         self._reading, self._output = reading, self._process.stdout.fileno()
         self._selector = selectors.DefaultSelector()
@@ -236,8 +242,9 @@ class Child:
         except subprocess.TimeoutExpired:  # it is reaped if it ends after all
             threading.Thread(target=self._process.wait, daemon=True).start()
         self._selector.close()
-        with contextlib.suppress(OSError):
-            os.close(self._reading)
+        for descriptor in (self._reading, self._life):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
         assert self._process.stdout
         self._process.stdout.close()
 

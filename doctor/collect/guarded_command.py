@@ -53,8 +53,8 @@ def bootstrap() -> Path:
     path = Path(__file__).parent.parent / "guard" / "bootstrap"
     if not path.is_dir():
         raise UserError(
-            "doctor guard cannot run from a zip archive (zipapp, PEX, shiv); install doctor with "
-            "pip, pipx or uv"
+            "doctor guard cannot run from a zip archive (zipapp, PEX, shiv); install its "
+            "checkout with pip, pipx or uv"
         )
     return path
 

@@ -22,7 +22,7 @@ HOME = os.path.dirname(os.path.abspath(__file__))
 
 
 def register():  # type: () -> None
-    """Make the probes importable, and report to the descriptor in the first argument."""
+    """Make the probes importable, end with the doctor, and report to the first argument."""
     removed = {os.path.realpath(HOME)}
     if {"", "."} & set(os.environ.get("PYTHONPATH", "absent").split(os.pathsep)):
         removed.add(os.path.realpath(os.getcwd()))
@@ -31,6 +31,7 @@ def register():  # type: () -> None
         package = types.ModuleType(PACKAGE)
         package.__path__ = [HOME]
         sys.modules[PACKAGE] = package
+        load("parent").end_with_parent()
         load("wire").report_to(int(sys.argv[1]))
 
 

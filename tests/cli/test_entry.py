@@ -73,6 +73,49 @@ def test_a_namesake_that_can_be_imported_is_one_line_too(
     assert is_one_line_about_the_namesake(start(namesake, "--version", command=command))
 
 
+@pytest.fixture
+def beside_a_module(tmp_path: Path) -> Path:
+    """A directory of a user with modules of names that the doctor imports; each leaves a mark."""
+    user = tmp_path / "user"
+    user.mkdir()
+    for name in ("doctor.py", "signal.py", "typing.py", "typer.py"):
+        (user / name).write_text("import pathlib; pathlib.Path('mark').touch()\n")
+    return user
+
+
+def test_a_module_of_the_working_directory_is_not_run(beside_a_module: Path) -> None:
+    """`python -m` puts the working directory first."""
+    done = subprocess.run(
+        [sys.executable, "-m", "preflight_doctor", "--version"],
+        cwd=beside_a_module,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("doctor ")
+    assert not (beside_a_module / "mark").exists()
+
+
+@pytest.mark.parametrize("kind", ["module", "package", "directory"])
+def test_another_module_of_that_name_is_one_line(tmp_path: Path, kind: str) -> None:
+    """Where the user puts its directory first, with PYTHONPATH."""
+    shutil.copytree(ROOT / "preflight_doctor", tmp_path / "preflight_doctor")
+    if kind == "module":
+        (tmp_path / "doctor.py").write_text("x = 1\n")
+    else:
+        (tmp_path / "doctor").mkdir()
+    if kind == "package":
+        (tmp_path / "doctor" / "__init__.py").write_text("x = 1\n")
+    done = start(tmp_path, "--version")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "is imported in place of" in line
+    assert str(tmp_path / "doctor") in line
+
+
 def test_another_error_is_not_blamed_on_it(environment: Path) -> None:
     done = start(environment, "--version")
     assert done.returncode == 1

@@ -9,8 +9,8 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.urls import describe_error
 
 PACKAGES = {
-    "http": "fsspec and aiohttp (pip install 'preflight-doctor[remote]')",
-    "https": "fsspec and aiohttp (pip install 'preflight-doctor[remote]')",
+    "http": "fsspec and aiohttp (pip install 'fsspec[http]')",
+    "https": "fsspec and aiohttp (pip install 'fsspec[http]')",
     "s3": "s3fs (pip install s3fs)",
     "gs": "gcsfs (pip install gcsfs)",
     "gcs": "gcsfs (pip install gcsfs)",
