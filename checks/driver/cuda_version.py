@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
+from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
 from doctor.checks.torch_build.replacement import replace_torch
@@ -59,9 +60,14 @@ def runs_torch_cuda(
 def _by_version(
     driver: Driver, torch: Torch, cuda: Cuda | Unknown | None, job_gpus: JobGpus | Unknown
 ) -> Verdict:
-    match = re.match(r"(\d+)\.(\d+)", torch.cuda or "")
-    if match is None:
+    if not torch.cuda:
         return skip("this torch is not built for CUDA, see TOR002")
+    versions = {"torch": torch.version, "torch's CUDA": torch.cuda, "the driver": driver.version}
+    if unreadable := unreadable_versions(versions):
+        return unknown(unreadable)
+    match = re.match(r"(\d+)\.(\d+)", torch.cuda)
+    if match is None:
+        return unknown(f"the version of torch's CUDA has no minor part: {torch.cuda}")
     needs = int(match[1]), int(match[2])
     created = _context_was_created(cuda)
     if driver.cuda_version is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from doctor._util.records import Unknown
+from doctor._util.versions import read_version
 from doctor.checks.numerics.attention_bugs import Bug, Suspicion, covers, suspect
 from doctor.checks.numerics.attention_ended import hardware_fault, with_killed, without_killed
 from doctor.checks.numerics.attention_order import (
@@ -64,9 +65,8 @@ def cudnn_sdpa(
     chosen: Chosen | Unknown,
     target: Target,
 ) -> Verdict:
-    try:
-        version = Version(torch.version)
-    except InvalidVersion:
+    version = read_version(torch.version)
+    if version is None:
         return unknown(f"torch's version cannot be compared: {torch.version}")
     switches = settings.sdp_enabled if isinstance(settings, Settings) else {}
     precision = chosen.precision if isinstance(chosen, Chosen) else None

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
+from doctor._util.versions import read_version
 from doctor.facts.load import Load, Peers
 from doctor.facts.machine import Driver, Torch
 from doctor.facts.own_model import OwnModel
@@ -94,9 +95,8 @@ def no_library_bug(
     peers: Peers | Unknown | None,
     own: OwnModel | Unknown | None,
 ) -> Verdict:
-    try:
-        version = Version(torch.version)
-    except InvalidVersion:
+    version = read_version(torch.version)
+    if version is None:
         return unknown(f"torch's version cannot be compared: {torch.version}")
     newest = driver.cuda_version if isinstance(driver, Driver) else None
     capabilities = {gpu.capability for gpu in job_gpus.gpus if gpu.capability}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 
 from doctor._util.records import Ended, Unknown
+from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.errors.match import first
 from doctor.errors.tables import BY_ID
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Target
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 from doctor.judge.known_errors import KILLED, MIXED_CUDNN, fail_by, find_cause
 
 SLOW_IMPORT = 30.0
@@ -39,6 +40,8 @@ def imports(
     ended, path = interpreter.importing, shlex.quote(interpreter.path)
     where = f"{interpreter.path} ({interpreter.chosen})"
     if ended.ok:
+        if isinstance(torch, Torch) and (reason := unreadable_versions({"torch": torch.version})):
+            return unknown(f"torch imports in {where}, and {reason}", seconds=ended.seconds)
         version = f" {torch.version}" if isinstance(torch, Torch) else ""
         if ended.seconds > SLOW_IMPORT:
             summary = f"import torch{version} took {ended.seconds:.0f} s in {where}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
+from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.replacement import replace_torch
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
@@ -21,6 +22,9 @@ def built_for_this_gpu(
 ) -> Verdict:
     built = f"torch {torch.version} is built for {_built_for(torch)}"
     vendor, platform = ("AMD", "ROCm") if target.kind == "rocm" else ("NVIDIA", "CUDA")
+    versions = {"torch": torch.version, "torch's CUDA": torch.cuda, "torch's ROCm": torch.hip}
+    if unreadable := unreadable_versions(versions):
+        return unknown(unreadable)
     if torch.hip if target.kind == "rocm" else torch.cuda:
         return ok(f"{built}; {platform} required for {vendor} GPUs")
     if isinstance(host, Unknown):

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable
 
+from doctor._util.units import shown
 from doctor.checks.training.place import fix_by_location, location
 from doctor.checks.training.remedies import INVALID, OWN, SMALL, Remedy
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
@@ -225,7 +226,7 @@ def attempts_table(diagnosis: Diagnosis) -> list[str]:
     """The remarks on the batch, and one line per attempt in columns."""
     invalid = (*diagnosis.bad_batch, *diagnosis.bad_weights)
     others = [each for each in invalid if each not in _replaced(diagnosis)]
-    remarks = [f"Also: {each}." for each in (*diagnosis.remarks, *others)]
+    remarks = [f"Also: {shown(each, LINE)}." for each in (*diagnosis.remarks, *others)]
     if not diagnosis.attempts:
         return remarks
     rows = [
@@ -252,9 +253,9 @@ def _outcome(attempt: Attempt) -> str:
 def _result(attempt: Attempt) -> str:
     """The numbers of the last step, or how the attempt ended without them."""
     if attempt.loss is None:
-        return attempt.detail[:LINE]
+        return shown(attempt.detail, LINE)
     numbers = f"loss {float(attempt.loss):.4g}"
     if attempt.grad_norm is not None:
         numbers += f", grad_norm {float(attempt.grad_norm):.4g}"
     detail = attempt.detail if attempt.detail not in ("", "non-finite loss") else ""
-    return f"{numbers}; {detail}"[:LINE] if detail else numbers
+    return shown(f"{numbers}; {detail}", LINE) if detail else numbers

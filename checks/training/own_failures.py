@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from doctor._util.records import Ended, Unknown
+from doctor._util.units import visible
 from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training import smoke as smoke_checks
 from doctor.checks.training.diagnosis import add_diagnosis
@@ -251,7 +252,8 @@ def evidence(own: OwnModel) -> list[str]:
         "It was in, innermost line first:": own.stack,
         "It printed at the end:": own.printed,
     }
-    return [line for head, part in parts.items() if part for line in (head, *part)]
+    quoted = {head: [f"  | {visible(line)}" for line in part] for head, part in parts.items()}
+    return [line for head, part in quoted.items() if part for line in (head, *part)]
 
 
 def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:

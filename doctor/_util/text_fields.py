@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-Kind = Literal["text", "arguments", "product", "node"]
+Kind = Literal["text", "arguments", "product", "identifier", "node"]
 Change = Mapping[Kind, Callable[[Any], Any]]
 """For each kind of text a function of a text, for "arguments" one of a tuple of them."""
 
@@ -18,6 +18,8 @@ Arguments = Annotated[tuple[str, ...], ARGUMENTS]
 """The words of a command line; text is every string without a kind of its own."""
 Product = Annotated[str, msgspec.Meta(extra={"kind": "product"})]
 """The name or the version of hardware or software: it names no person and no machine."""
+Identifier = Annotated[str, msgspec.Meta(extra={"kind": "identifier"})]
+"""The name of a machine, of a device or of a file, as a system gives it."""
 Node = Annotated[str, msgspec.Meta(extra={"kind": "node"})]
 """The name of a machine that the report is about: of a rank, or of a node of a fleet."""
 

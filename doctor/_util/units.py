@@ -76,11 +76,10 @@ def shown(text: str, limit: int = 100) -> str:
     return visible(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
-def visible(text: str, keep: str = "") -> str:
-    """The text with characters escaped that are invisible, move the cursor or reverse text.
-
-    Characters in `keep` stay as they are.
+def visible(text: str) -> str:
+    """One value on one line: characters are escaped that end a line, are invisible, move the
+    cursor or reverse text.
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -14,7 +14,9 @@ from types import FrameType
 from doctor import __version__
 from doctor._util.errors import UserError
 from doctor._util.limits import limit_reached
+from doctor._util.secrets import hide_secrets
 from doctor._util.streams import flush, open_standard_streams
+from doctor._util.units import visible
 from doctor.cli.meant import no_such_option
 from doctor.report import prolog
 
@@ -126,7 +128,8 @@ def _exit_code(error: BaseException) -> int:
     if limit := limit_reached(error):
         print(f"doctor: {limit}", file=sys.stderr)
         return ERROR
-    traceback.print_exc()
+    for line in traceback.format_exc().rstrip("\n").split("\n"):
+        print(visible(hide_secrets(line)), file=sys.stderr)
     print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
     return ERROR
 
@@ -151,7 +154,8 @@ def _with_example(message: str, error: BaseException) -> str:
 
 
 def _usage_error(message: str) -> int:
-    print(f"doctor: {' '.join(message.split())}", file=sys.stderr)
+    text = visible(hide_secrets(" ".join(message.split())))
+    print(f"doctor: {text}", file=sys.stderr)
     return USAGE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -69,8 +70,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
     system = platform.system()
     return Host(
         system=system,
-        name=printable(platform.node()),
-        home=printable(os.path.expanduser("~")),  # noqa: PTH111 - Path.home() may raise
+        **identity(),
         release=platform.release(),
         arch=platform.machine(),
         macos=_macos() if system == "Darwin" else None,
@@ -84,6 +84,24 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
     )
+
+
+def identity() -> dict[str, Any]:
+    """The names of this machine and of its user, and the home directory."""
+    return {
+        "name": printable(platform.node()),
+        "user": printable(_user()),
+        "home": printable(os.path.expanduser("~")),  # noqa: PTH111 - Path.home() may raise
+    }
+
+
+def _user() -> str:
+    """The name of the user, "" where the system does not know it."""
+    with contextlib.suppress(ImportError, KeyError, OSError):
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    return os.environ.get("USER", "")
 
 
 def _macos() -> tuple[int, int] | None:

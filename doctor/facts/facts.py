@@ -10,6 +10,7 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor._util.text_fields import Change, map_texts
+from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
 from doctor.facts.flight_recorder import FlightRecorder
@@ -46,7 +47,24 @@ WITHOUT_SECRETS: Change = {
     "text": hide_secrets,
     "arguments": hide_in_arguments,
     "product": str,
+    "identifier": str,
     "node": str,
+}
+
+
+def _printable(name: str) -> str:
+    """The name of something, or a version. Raises ValueError for one with control characters."""
+    if not name.isprintable():
+        raise ValueError(f"not a facts file: control characters in the name '{shown(name)}'")
+    return name
+
+
+CHECKED: Change = {
+    "text": str,
+    "arguments": tuple,
+    "product": _printable,
+    "identifier": _printable,
+    "node": _printable,
 }
 HOLDS = "unredacted names of the host, directories and files, and values of environment variables"
 """A notice to whoever opens a facts file. Reports are redacted, see `doctor.report.redaction`."""
@@ -191,14 +209,20 @@ def decode(data: bytes) -> Facts:
     Raises ValueError with one line that names the place.
     """
     try:
-        current = migrate.to_current(data)
-        try:
-            return msgspec.json.decode(current, type=Facts)
-        except msgspec.ValidationError:
-            return msgspec.json.decode(migrate.readable(current), type=Facts)
+        facts = _decode(migrate.to_current(data))
+        map_texts(facts, CHECKED)
+        return facts
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = " ".join(str(error).split()) or "nested too deeply"
         raise ValueError(f"not a facts file: {message}") from None
+
+
+def _decode(data: bytes) -> Facts:
+    """Facts of the current schema; where a record does not fit, without those of its kind."""
+    try:
+        return msgspec.json.decode(data, type=Facts)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(migrate.readable(data), type=Facts)
 
 
 def encode(facts: Facts) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from doctor._util.records import Ended, Number, Section
+from doctor._util.text_fields import Identifier, Product
 
 LEFT_OUT = "left out"
 """How the reason begins where the doctor did not run a test."""
@@ -150,8 +151,8 @@ class Load(Section, frozen=True, kw_only=True):
     """One device under load. Rates are medians over the seconds that the load ran."""
 
     device: str
-    uuid: str | None
-    name: str
+    uuid: Identifier | None
+    name: Product
     ended: Ended
     matmul: dict[str, float] = {}
     """ "bf16" ("fp16" before Ampere), "tf32", "fp32" -> FLOP/s of a square product."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Number, Section
+from doctor._util.text_fields import Product
 
 
 class LogFile(Section, frozen=True):
@@ -69,7 +70,7 @@ class Log(Section, frozen=True):
     """In the order of the files and of their lines."""
     harmless: tuple[LogEvent, ...] = ()
     curves: tuple[Curve, ...] = ()
-    versions: dict[str, str] = {}
+    versions: dict[str, Product] = {}
     """Package -> version, as the log prints it."""
     last_step: int | None = None
     """The highest training step that was logged."""

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from doctor._util.records import Ended, Section
-from doctor._util.text_fields import Arguments
+from doctor._util.text_fields import Arguments, Identifier, Product
 from doctor.hardware.vendors import NVIDIA
 
 
@@ -29,13 +29,15 @@ class Examination(Section, frozen=True, kw_only=True):
 class Host(Section, frozen=True, kw_only=True):
     """The operating system and its limits, read from procfs and sysfs only."""
 
-    system: str
-    name: str = ""
+    system: Product
+    name: Identifier = ""
     """The host's name, recorded so that reports can redact it."""
+    user: Identifier = ""
+    """The user's name, for the same reason."""
     home: str = ""
     """The user's home directory, for the same reason."""
-    release: str = ""
-    arch: str = ""
+    release: Product = ""
+    arch: Product = ""
     macos: tuple[int, int] | None = None
     nvidia_devices: int = 0
     """NVIDIA display or 3D controllers on the PCI bus."""
@@ -46,7 +48,7 @@ class Host(Section, frozen=True, kw_only=True):
     """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
     """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
-    kernel_driver: str | None = None
+    kernel_driver: Product | None = None
     """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
     container: str | None = None
     env: dict[str, str] = {}
@@ -95,7 +97,7 @@ class Driver(Section, frozen=True, kw_only=True):
     """nvmlInit and the queries after it; `detail` names the call that failed or hung."""
     cuda: Ended
     """cuInit through libcuda.so.1; `code` is the CUresult."""
-    version: str | None = None
+    version: Product | None = None
     cuda_version: int | None = None
     """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
     confidential: bool | None = None
@@ -104,7 +106,7 @@ class Driver(Section, frozen=True, kw_only=True):
     """/dev/nvidiactl and /dev/nvidia-uvm -> why this process cannot use them; {} if it can, None if
     it was not tried: only where cuInit returned an error.
     """
-    nvml_library: str | None = None
+    nvml_library: Identifier | None = None
     """The libnvidia-ml that was loaded, links resolved; recorded if its version does not match."""
     nvml_mounted: bool | None = None
     """Whether that file is mounted into the container from the host."""
@@ -113,8 +115,8 @@ class Driver(Section, frozen=True, kw_only=True):
 class Slice(Section, frozen=True, kw_only=True):
     """One MIG device."""
 
-    uuid: str
-    name: str = ""
+    uuid: Identifier
+    name: Product = ""
     memory_total: int | None = None
     memory_used: int | None = None
 
@@ -123,9 +125,9 @@ class Gpu(Section, frozen=True, kw_only=True):
     """One GPU as NVML reports it. A field that NVML does not report is None and in `unread`."""
 
     index: int
-    uuid: str
-    name: str
-    bus_id: str = ""
+    uuid: Identifier
+    name: Product
+    bus_id: Identifier = ""
     capability: tuple[int, int] | None = None
     memory_total: int | None = None
     memory_used: int | None = None
@@ -170,10 +172,10 @@ class Gpu(Section, frozen=True, kw_only=True):
 class Interpreter(Section, frozen=True, kw_only=True):
     """The Python that trains, and how importing torch there ended."""
 
-    path: str
+    path: Identifier
     chosen: str
     """Why this interpreter: --python, VIRTUAL_ENV, ..."""
-    version: str = ""
+    version: Product = ""
     importing: Ended
     traceback: str = ""
     """The last lines of stderr of a failed import."""
@@ -184,10 +186,10 @@ class Interpreter(Section, frozen=True, kw_only=True):
 class Torch(Section, frozen=True, kw_only=True):
     """Properties of torch after the import, before any CUDA call."""
 
-    version: str
-    cuda: str | None = None
-    hip: str | None = None
-    archs: tuple[str, ...] = ()
+    version: Product
+    cuda: Product | None = None
+    hip: Product | None = None
+    archs: tuple[Product, ...] = ()
     """Code in the build: "sm_90", "compute_90", "gfx942"."""
     tf32_matmul: bool | None = None
     tf32_api: Literal["fp32_precision", "allow_tf32"] = "fp32_precision"
@@ -205,12 +207,12 @@ class TorchGpu(Section, frozen=True, kw_only=True):
     """One GPU as torch reports it, and whether a kernel ran there and its result was read back."""
 
     index: int
-    uuid: str | None
-    name: str
+    uuid: Identifier | None
+    name: Product
     capability: tuple[int, int]
     memory_total: int
     integrated: bool = False
-    gfx: str | None = None
+    gfx: Product | None = None
     """ROCm's name of an AMD GPU's architecture: "gfx1100", "gfx90a"."""
     kernel: Ended | None = None
     """None: no kernel was run."""

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
+from doctor._util.text_fields import Product
 from doctor.facts.raised import Raised
 from doctor.facts.training import Settings, Smoke, Step
 
@@ -197,7 +198,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     that the steps were run in fp32."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
-    versions: dict[str, str] = {}
+    versions: dict[str, Product] = {}
     """Distribution (transformers, peft, accelerate) -> its version."""
     parameters: int | None = None
     """Of the model as built, without the layers that were cut."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
+
+from doctor._util.versions import read_version
 
 
 class Switch(StrEnum):
@@ -44,7 +46,5 @@ def is_before(version: str, limit: str) -> bool:
     Raises InvalidVersion where `limit` itself is none.
     """
     bound = Version(limit).release
-    try:
-        return Version(version).release < bound
-    except InvalidVersion:
-        return True
+    parsed = read_version(version)
+    return parsed is None or parsed.release < bound

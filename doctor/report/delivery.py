@@ -12,6 +12,7 @@ from pathlib import Path
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
+from doctor._util.units import visible
 from doctor.facts.facts import encode
 from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
@@ -19,6 +20,7 @@ from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
 from doctor.report.formats.table import FORMATS, OLDER, Format
 from doctor.report.line import Detail
+from doctor.report.names import this_machine
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color
@@ -39,6 +41,8 @@ class OutputOptions:
     detail: Detail = "normal"
     annotate: bool = False
     keep_names: bool = False
+    hide_nodes: bool = False
+    """Names of nodes, which a report prints because they are its answer, become pseudonyms."""
     shared: bool = False
     """Others may read the facts, as the umask allows."""
 
@@ -168,9 +172,14 @@ def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
 def finished(report: Report, options: OutputOptions) -> Report:
     """The redacted report, with a prescription if a format shows it and there is a machine."""
     prescribed = _uses(options, "html") and not isinstance(report.facts.host, Unknown)
-    settings = tuple(prescribe(report.facts, report.findings)) if prescribed else ()
-    complete = replace(report, annotate=options.annotate, settings=settings)
-    return redact(complete, keep_names=options.keep_names)
+    final = redact(
+        replace(report, annotate=options.annotate),
+        keep_names=options.keep_names,
+        hide_nodes=options.hide_nodes,
+        here=this_machine(),
+    )
+    settings = tuple(prescribe(final.facts, final.findings)) if prescribed else ()
+    return replace(final, settings=settings)
 
 
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
@@ -204,7 +213,7 @@ def _uses(options: OutputOptions, format: str) -> bool:
 def _print(report: Report, options: OutputOptions) -> None:
     """The report on stdout; where that holds the facts, the verdict line on stderr."""
     if options.save_facts == STDOUT:
-        terminal.write(report.verdict_line, sys.stderr)
+        terminal.write(visible(report.verdict_line), sys.stderr)
     elif options.format == "console":
         terminal.show(report, terminal.stdout_console(options.color), options.detail)
     else:

@@ -123,7 +123,7 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
     elif finding.fix:
-        fix = [f"see {first} above"] if first != check.code else finding.fix.splitlines()
+        fix = [f"see {first} above"] if first != check.code else finding.fix.split("\n")
         yield Line(f"{DEEP}fix: ", fix[0])
         for line in fix[1:]:
             yield Line(f"{DEEP}     ", line)

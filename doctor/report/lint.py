@@ -81,7 +81,7 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
     message = f"{check.slug}: {hide_secrets(place.message)}{suppressed}"
     word = NAMES[finding.status]
     yield Line(
-        f"{shown(str(place), 500)} {check.code} ",
+        f"{_at(place)} {check.code} ",
         f"[{word}] {message}",
         STYLES[finding.status],
         hang=4,
@@ -90,6 +90,12 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
     if finding.fix and check.code not in explained:
         explained.add(check.code)
         yield Line("    fix: ", finding.fix, "dim", hang=9)
+
+
+def _at(place: Place) -> str:
+    """The place at the beginning of a line, where `::` and `##` would be commands of a CI."""
+    text = shown(str(place), 500)
+    return f"./{text}" if text.startswith((":", "#")) else text
 
 
 def _excerpt(place: Place) -> Iterator[Line]:
@@ -140,7 +146,7 @@ def place_counts(report: Findings) -> Counter[Status]:
 def concise(report: Findings, files: int, detail: Detail) -> str:
     """One line per place: `path:line:column CODE message`."""
     rows = [
-        shown(f"{place} {finding.check.code} {finding.check.slug}: {place.message}", 1000)
+        f"{_at(place)} {shown(f'{finding.check.code} {finding.check.slug}: {place.message}', 1000)}"
         for place, finding in entries(report, detail)
     ]
     rows += map(_line_without_place, _without_place(report))

@@ -29,7 +29,7 @@ def remedy(finding: Finding) -> Iterator[str]:
     """Lines with the fix, its owner, the commands and the sources; none without a problem."""
     if not finding.fix:
         return
-    yield f"Fix: {finding.fix}"
+    yield from f"Fix: {finding.fix}".split("\n")
     yield from (f"  $ {command}" for command in finding.commands)
     yield fix_owner(finding)
     yield from (f"See: {cite(SOURCES[id])}" for id in finding.sources)

@@ -51,7 +51,7 @@ def _source(id: str) -> str:
 
 def _text(settings: tuple[Setting, ...]) -> Iterator[str]:
     for setting in settings:
-        yield f"{setting.name}: {setting.value}"
+        yield _one_line(f"{setting.name}: {setting.value}")
         yield f"    {setting.code}: {_one_line(setting.why)}"
         for id in setting.sources:
             yield f"    see {cite(SOURCES[id])}"
@@ -77,7 +77,7 @@ def _python(settings: tuple[Setting, ...]) -> Iterator[str]:
 def _statements(settings: tuple[Setting, ...]) -> Iterator[str]:
     for setting in settings:
         if setting.python:
-            yield f"\n# {setting.name}: {setting.value}"
+            yield f"\n# {_one_line(setting.name)}: {_one_line(setting.value)}"
             yield f"# {_reason(setting)}"
             yield from setting.python
 
@@ -99,7 +99,7 @@ def _loading(settings: tuple[Setting, ...]) -> Iterator[str]:
 def _env(settings: tuple[Setting, ...]) -> Iterator[str]:
     for setting in settings:
         if setting.env:
-            yield f"# {setting.name}: {setting.value}"
+            yield f"# {_one_line(setting.name)}: {_one_line(setting.value)}"
             yield f"# {_reason(setting)}"
             yield from (f"export {line}" for line in setting.env)
     others = [setting.name for setting in settings if not setting.env]

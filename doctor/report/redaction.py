@@ -1,4 +1,4 @@
-"""Redaction of reports: values of environment variables, the host's name, home directories.
+"""Redaction of reports: values of environment variables, names of machines, home directories.
 
 Reports are pasted into issues and shown by CI. Facts files are not redacted, and say so.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -17,8 +16,11 @@ import msgspec
 
 from doctor._util.secrets import HIDDEN, hide_in_arguments, hide_secrets
 from doctor._util.text_fields import Change, map_texts
+from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
-from doctor.judge.check import PIP, Check
+from doctor.judge.check import Check, Finding, Verdict
+from doctor.judge.engine import examine
+from doctor.report.names import LONGEST, SYSTEM, Names, is_exempt, names_of, pseudonyms
 from doctor.report.report import Report
 
 Step = tuple[str, re.Pattern[str], str]
@@ -36,53 +38,121 @@ SWITCH = re.compile(
     re.IGNORECASE,
 )
 """Values that identify nobody and that remedies refer to: numbers, switches, GPUs' UUIDs."""
-LONGEST = 4096
-"""Characters of a value, a name or a path that go into a pattern."""
 KEYS = ("fail_on", "sources", "code")
 """Fields with the doctor's own names."""
-_WORD = re.compile(r"[^\W_]+")
-COMMON_WORDS = (
-    "localhost localdomain none python nvidia tesla geforce quadro rtx a100 h100 h200 b200 l4"
-)
-"""Words that do not identify a host, beside those of the catalogue."""
 MOST = 200
 """Variables that are redacted; fewer are ever recorded."""
-SHORT = 3
-"""A name of at most this many letters is not redacted: it would match in every text."""
-SYSTEM = ("/dev/", "/proc/", "/sys/")
-"""No home directory is there, while remedies refer to paths there: /dev/shm."""
 
 
-def redact(report: Report, *, keep_names: bool = False) -> Report:
+def redact(
+    report: Report, *, keep_names: bool = False, hide_nodes: bool = False, here: Host | None = None
+) -> Report:
     """The report without what identifies the machine's owner, in texts and facts.
 
-    Values of variables become "[redacted]" unless they are switches, home directories "~", and the
-    host's name "[host]". The catalogue's own texts are unchanged. With `keep_names` only what looks
-    like a token or a password is redacted.
+    Values of variables become "[redacted]" unless they are switches, home directories "~", the
+    names of the machine that was examined, of this one (`here`) and of their users "[host]",
+    "[domain]" and "[user]". Only text of others changes: a verdict is judged again from facts
+    without the names, so that the doctor's own words stay. With `keep_names` only what looks like a
+    token or a password is redacted, with `hide_nodes` also the names of nodes.
     """
-    host = report.facts.host
-    if keep_names or not isinstance(host, Host):
-        host = Host(system="")
-    else:
-        env = {name: _redacted_value(value) for name, value in host.env.items()}
-        anonymous = msgspec.structs.replace(host, env=env, name="", home="")
-        report = dataclasses.replace(report, facts=report.facts.with_(host=anonymous))
-    clean = _cleaner(host, keep_names)
-    change: Change = {
-        "text": clean,
-        "product": clean,
-        "node": clean,
-        "arguments": _in_arguments(clean),
+    facts = report.facts
+    host = facts.host if isinstance(facts.host, Host) else Host(system="")
+    if keep_names:
+        return _mapped(report, _change(hide_secrets))  # type: ignore[no-any-return]
+    nodes = pseudonyms(_nodes(facts)) if hide_nodes else Names({})
+    names = names_of((host, here) if here else (host,))
+    values = _value_cleaner(host)
+
+    def name(text: str) -> str:
+        return nodes.redact(names.redact(text))
+
+    change = _change(lambda text: name(values(text)), nodes.redact)
+    findings = _findings(report, change, _change(values), _change(name, nodes.redact))
+    redacted: Report = _mapped(dataclasses.replace(report, facts=_anonymous(facts)), change)
+    return dataclasses.replace(redacted, findings=findings)
+
+
+def _nodes(facts: Facts) -> list[str]:
+    """The names of all nodes in the facts."""
+    names: list[str] = []
+
+    def node(name: str) -> str:
+        names.append(name)
+        return name
+
+    map_texts(facts, {**_change(str), "node": node, "arguments": tuple})
+    return names
+
+
+def _change(text: Callable[[str], str], node: Callable[[str], str] = str) -> Change:
+    """What happens to each kind of text. Products have no owner's name in theirs."""
+    return {
+        "text": text,
+        "identifier": text,
+        "product": hide_secrets,
+        "node": node,
+        "arguments": lambda words: tuple(map(text, hide_in_arguments(words))),
     }
-    return _mapped(report, change)  # type: ignore[no-any-return]
 
 
-def _in_arguments(clean: Callable[[str], str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
-    return lambda words: tuple(map(clean, hide_in_arguments(words)))
+def _anonymous(facts: Facts) -> Facts:
+    """Facts whose section on the host has neither names nor values of variables."""
+    if not isinstance(facts.host, Host):
+        return facts
+    env = {name: _redacted_value(value) for name, value in facts.host.env.items()}
+    return facts.with_(host=msgspec.structs.replace(facts.host, env=env, name="", user="", home=""))
 
 
-def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
-    steps = [] if keep_names else list(_steps(host))
+def _findings(report: Report, change: Change, values: Change, names: Change) -> tuple[Finding, ...]:
+    """The findings without secrets, values and names.
+
+    One with a name in its text is judged again, from facts without names: then the doctor's own
+    words stay, even if the machine is called like one of them. If that leads to another verdict,
+    the name is replaced wherever it stands.
+    """
+    changed: list[Finding] = [_mapped(finding, change) for finding in report.findings]
+    kept: list[Finding] = [_mapped(finding, values) for finding in report.findings]
+    if changed == kept:
+        return tuple(changed)
+    checks = tuple({finding.check.code: finding.check for finding in report.findings}.values())
+    anonymous = map_texts(report.facts, names)
+    before = {finding.check.code: finding.verdict for finding in examine(checks, report.facts)}
+    after = {finding.check.code: finding.verdict for finding in examine(checks, anonymous)}
+    results = []
+    for original, with_names, without in zip(report.findings, kept, changed, strict=True):
+        code = original.check.code
+        if with_names != without:
+            again = _judged_again(original, before[code], after[code])
+            without = _with_verdict(without, _mapped(again, values)) if again else without
+        results.append(without)
+    return tuple(results)
+
+
+def _judged_again(finding: Finding, before: Verdict, after: Verdict) -> Verdict | None:
+    """The finding's verdict in the words of the one without names; None where that differs."""
+    alike = (before.status, len(before.commands), len(before.places)) == (
+        after.status,
+        len(after.commands),
+        len(after.places),
+    )
+    own = finding.verdict
+    if not alike or before.summary not in own.summary or own.places != before.places:
+        return None
+    summary = own.summary.replace(before.summary, after.summary)
+    fix = after.fix if own.fix == before.fix else own.fix
+    commands = after.commands if own.commands == before.commands else own.commands
+    return dataclasses.replace(
+        own, summary=summary, fix=fix, commands=commands, places=after.places
+    )
+
+
+def _with_verdict(finding: Finding, verdict: Verdict) -> Finding:
+    return dataclasses.replace(finding, verdict=verdict)
+
+
+def _value_cleaner(host: Host) -> Callable[[str], str]:
+    """Without secrets, values of variables and home directories."""
+    steps = list(_steps(host))
 
     def clean(text: str) -> str:
         text = hide_secrets(text)
@@ -101,26 +171,6 @@ def _steps(host: Host) -> Iterator[Step]:
     if home.startswith("/") and home.count("/") > 1 and not home.startswith(SYSTEM):
         yield home, re.compile(rf"(?<![\w.~/-]){re.escape(home)}(?![\w.-])"), "~"
     yield from HOMES
-    full = host.name[:LONGEST]
-    names = dict.fromkeys((full, full.split(".")[0]))
-    if either := "|".join(re.escape(name) for name in names if not _is_generic(name)):
-        yield "", re.compile(rf"(?<![\w-])(?:{either})(?![\w-])", re.IGNORECASE), "[host]"
-
-
-def _is_generic(name: str) -> bool:
-    """Whether a name consists of the catalogue's own words and numbers: "gpu-01", "torch"."""
-    parts = _WORD.findall(name.casefold())
-    own = _generic_words()
-    return len(name) <= SHORT or all(p in own or p.rstrip("0123456789") in own for p in parts)
-
-
-@functools.cache
-def _generic_words() -> frozenset[str]:
-    """Words that reports of any machine contain."""
-    from doctor.catalog import MACHINE_CHECKS
-
-    texts = [" ".join((c.slug, c.title, c.why, c.fix, *c.commands)) for c in MACHINE_CHECKS]
-    return frozenset(_WORD.findall(" ".join([*texts, PIP, COMMON_WORDS]).casefold())) | {""}
 
 
 def _variable_steps(name: str, value: str) -> Iterator[Step]:
@@ -133,7 +183,7 @@ def _variable_steps(name: str, value: str) -> Iterator[Step]:
     truncated = re.escape(line[:12]) + r"(?:[^;()]*[^;()\s])?"
     replacement = f"{name}={HIDDEN}".replace("\\", r"\\")
     yield f"{name}=", re.compile(rf"\b{re.escape(name)}=(?:{complete}|{truncated})"), replacement
-    if len(line) > 5 and "/" not in line and not _is_generic(line):
+    if len(line) > 5 and "/" not in line and not is_exempt(line.casefold()):
         yield line[:6], re.compile(complete), HIDDEN
 
 

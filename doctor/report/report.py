@@ -142,7 +142,7 @@ class Report:
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
-        sentence = re.split(r"(?<=\.) ", worst.fix.splitlines()[0])[0].rstrip(".")
+        sentence = re.split(r"(?<=\.) ", worst.fix.split("\n")[0])[0].rstrip(".")
         return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 

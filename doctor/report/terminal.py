@@ -61,14 +61,17 @@ def _console(color: Color, *, stderr: bool) -> Console:
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Print, in ASCII where the stream cannot encode the text."""
-    print(encodable(text, stream), file=stream)
+    """Print the lines of a rendered text, in ASCII where the stream cannot encode it.
+
+    Whoever rendered it has escaped the line ends of values: only the layout's are left.
+    """
+    print("\n".join(encodable(line, stream) for line in text.split("\n")), file=stream)
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """`text` as `stream` can encode it; control characters are escaped."""
+    """A value, or a part of a line, as `stream` can encode it; control characters are escaped."""
     encoding = stream.encoding or "ascii"
-    printable = visible(text, keep="\n")
+    printable = visible(text)
     try:
         printable.encode(encoding)
     except UnicodeEncodeError:

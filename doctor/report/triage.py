@@ -59,7 +59,7 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
 
 
 def _remedy(finding: Finding) -> Iterator[Line]:
-    for number, part in enumerate(finding.fix.splitlines()):
+    for number, part in enumerate(finding.fix.split("\n")):
         yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
     for command in finding.commands:
         yield Line(f"{DEEP}  $ ", command, "dim", "bold")

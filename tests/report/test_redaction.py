@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import time
 from dataclasses import replace
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recorded import machines
 from recorded_parts import H100, TORCH_2_15, host, job, machine
 from reports import finding, judged
 
 from doctor import catalog
-from doctor.facts.machine import Host
+from doctor._util.records import Unknown
+from doctor.facts.machine import Examination, Host
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.report.formats.table import FORMATS
+from doctor.report.names import EXEMPT, names_of, pseudonyms
 from doctor.report.redaction import HIDDEN, redact
 from doctor.report.report import Report
 
@@ -68,7 +75,8 @@ def test_no_format_contains_values_names_or_home_directories(format: str) -> Non
         ("in /home/maria/.cache and /home/maria", "in ~/.cache and ~"),
         ("'/Users/maria/x', /root/.cache", "'~/x', ~/.cache"),
         ("/data/people/maria/a", "~/a"),
-        ("/data/home/maria /rootfs /homes/x", "/data/home/maria /rootfs /homes/x"),
+        ("/data/home/anna /rootfs /homes/x", "/data/home/anna /rootfs /homes/x"),
+        ("/scratch/maria/x, maria_2", "/scratch/[user]/x, maria_2"),
         (f"connect to {NAME}:29500 failed", "connect to [host]:29500 failed"),
         ("GPU-NODE-17 is not gpu-node-170", "[host] is not gpu-node-170"),
         ("401 for hf_abcdefghijklmnopqrstuvwxyz", f"401 for {HIDDEN}"),
@@ -122,18 +130,101 @@ def test_a_command_with_the_home_folder_can_still_be_run() -> None:
     assert line == "~/'my env/bin/python' -m pip install torch"
 
 
-@pytest.mark.parametrize("name", ["a", "1", "gpu", "gpu-01", "torch", "python", "nvidia", "optimi"])
-def test_a_generic_host_name_changes_no_text(name: str) -> None:
+@pytest.mark.parametrize("name", [*sorted(EXEMPT), "a", "7", "10"])
+def test_an_exempt_name_changes_no_text(name: str) -> None:
     facts = machines()["two_cudnns"]
     assert judged(facts.with_(host=host(name=name))).findings == judged(facts).findings
 
 
-@pytest.mark.parametrize("name", ["a1b2c3d4e5f6", "maria", "gpu-apollo", "ip-10-0-0-12"])
-def test_any_other_name_is_hidden(name: str) -> None:
-    report = replace(
-        saying(f"on {name}: no"), facts=machine(H100, torch=TORCH_2_15, host=host(name=name))
+def test_few_names_are_exempt() -> None:
+    assert len(EXEMPT) <= 20
+
+
+OWN_WORDS = ("train", "data", "model", "driver", "torch", "checks", "steps", "failed", "loss")
+
+
+@pytest.mark.parametrize("name", ["two_cudnns", "smoke_segfault", "fp32_checkpoint"])
+def test_a_machine_called_like_a_word_of_the_doctor_shreds_no_report(name: str) -> None:
+    """The words of the doctor's texts stay; what the facts quote may change."""
+    facts = machines()[name]
+    report = Report(facts, examine(catalog.MACHINE_CHECKS, facts))
+    findings = redact(report).findings
+    text = str(msgspec.to_builtins(facts))
+    for word in OWN_WORDS:
+        called = facts.with_(host=msgspec.structs.replace(facts.host, name=word, user=word))
+        redacted = redact(replace(report, facts=called)).findings
+        pairs = zip(findings, redacted, strict=True)
+        changed = [one for one, other in pairs if one.verdict != other.verdict]
+        assert not changed or re.search(rf"\b{word}\b", text), word
+        assert len(changed) < 10, [word, *(each.verdict.summary for each in changed)]
+
+
+IN_TEXTS = (
+    "connect to {}:29500 failed", "on {}: no", "/scratch/{}/runs", "{}@login", "({})", "'{}'",
+    "died on {}.", "{}.other.example refused", "host={}",
+)  # fmt: skip
+HOSTS = (
+    *("train-01", "gpu-worker-03", "model-server-1", "compute-12", "llama-train-2", "gpu-01"),
+    *("ip-10-0-0-12", "maria", "optimi", "a1b2c3d4e5f6", "train", "model", "driver", "loss"),
+)
+NAMES = st.one_of(
+    st.sampled_from(HOSTS),
+    st.from_regex(r"[a-z][a-z0-9]{1,9}(-[a-z0-9]{1,6}){0,2}", fullmatch=True),
+).filter(lambda name: name not in EXEMPT)
+
+
+def rendered(name: str, where: str) -> dict[str, str]:
+    """The reports of a machine of that name whose facts quote it, by format."""
+    quoted = " ".join(IN_TEXTS).replace("{}", name)
+    asked = {"name": f"{name}.cluster.example"} if where == "host" else {"user": name, "name": ""}
+    facts = machine(H100, torch=TORCH_2_15, host=host(home="/", **asked), job=job())
+    facts = facts.with_(
+        smoke=Unknown(reason=quoted),
+        torch=msgspec.structs.replace(TORCH_2_15, cudnn_error=quoted),
+        examination=Examination(started="2026-01-31T09:05:00Z", command=("doctor", quoted)),
     )
-    assert redact(report).findings[0].verdict.summary == "on [host]: no"
+    examined = examine(catalog.MACHINE_CHECKS, facts)
+    report = redact(Report(facts, (*examined, *saying(quoted).findings), config=quoted))
+    return {format: render(report) for format, render in FORMATS.items() if format != "github"}
+
+
+neutral = functools.cache(functools.partial(rendered, "zzyzx-4711"))
+
+
+@pytest.mark.parametrize("where", ["host", "user"])
+@settings(max_examples=12)
+@given(name=NAMES)
+def test_no_report_depends_on_the_name_of_its_machine(where: str, name: str) -> None:
+    """So no name is printed, and no word of the doctor is lost, whatever the name is."""
+    assert rendered(name, where) == neutral(where)
+
+
+@given(name=NAMES)
+def test_a_name_in_a_text_is_redacted_as_a_whole_word(name: str) -> None:
+    names = names_of([host(name=name, home="/")])
+    for text in IN_TEXTS:
+        assert names.redact(text.format(name.upper())) == text.format("[host]")
+    for text in (f"x{name}", f"{name}_x", f"{name}-x", f"{name}.py", f"net.{name}"):
+        assert names.redact(text) == text
+
+
+def test_a_domain_and_a_home_name_somebody() -> None:
+    names = names_of([host(name="n1.lab.example", home="/data/people/maria")])
+    assert names.redact("n2.lab.example, /x/maria/y, n1, N1.lab.example") == (
+        "n2.lab.example, /x/[user]/y, [host], [host]"
+    )
+    assert names.redact("at lab.example") == "at [domain]"
+
+
+def test_names_of_this_machine_are_redacted_in_what_it_reads() -> None:
+    report = replace(saying("on reader-7 of apollo"), facts=machine(H100, torch=TORCH_2_15))
+    here = host(name="reader-7", user="apollo", home="/")
+    assert redact(report, here=here).findings[0].verdict.summary == "on [host] of [user]"
+
+
+def test_nodes_get_stable_pseudonyms() -> None:
+    names = pseudonyms(["gpu-10", "gpu-2", "gpu-10", "GPU-2"])
+    assert names.redact("gpu-2 waits for gpu-10") == "node-01 waits for node-02"
 
 
 @pytest.mark.parametrize(

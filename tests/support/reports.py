@@ -17,7 +17,7 @@ from doctor._util.records import Ended
 from doctor.checkpoint.records import Checkpoint, Share
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Backend, Trial
-from doctor.judge.check import Check, Finding, Owner, Status, Verdict
+from doctor.judge.check import Check, Finding, Owner, Status, Verdict, skip
 from doctor.judge.engine import examine
 from doctor.judge.place import Place
 from doctor.report.redaction import redact
@@ -60,7 +60,7 @@ def finding(code: str, status: Status, summary: str = "observed value", **fields
         fix="correct it",
         limits="that it stays correct",
         owner=Owner.JOB,
-        judge=lambda: None,
+        judge=lambda: skip("made for a test"),
     )
     verdict = {
         name: fields.pop(name) for name in ("commands", "seconds", "places") if name in fields

@@ -143,14 +143,16 @@ def prescribe(
     from doctor.cli.run import run
     from doctor.prescribe import rules
     from doctor.report import prescription, prescription_json, terminal
+    from doctor.report.names import this_machine
     from doctor.report.redaction import redact
 
     file = options.ConfigFlags(config=config, no_config=no_config)
     report = run(set_flags(training), file, facts_file=facts, fail_on=fail_on, progress=True)
-    settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
+    final = redact(report, here=this_machine())
+    settings = rules.prescribe(final.facts, final.findings, mode, deterministic=deterministic)
     form = forms.form_of(format) or purpose
     draw = prescription_json.render if format == "json" else prescription.render
-    terminal.write(draw(redact(report), settings, mode, form), sys.stdout)
+    terminal.write(draw(final, settings, mode, form), sys.stdout)
     return report.exit_code
 
 

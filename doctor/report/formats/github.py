@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from doctor._util.errors import UserError
+from doctor._util.units import visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
 from doctor.report.formats import markdown, plain
@@ -45,7 +46,7 @@ def render(report: Report) -> str:
 
 def _annotations(report: Report) -> Iterator[str]:
     if report.outcome is Outcome.UNKNOWN:
-        yield _command("notice", "doctor: UNKNOWN", report.next_action, {})
+        yield _command("notice", "doctor: UNKNOWN", visible(report.next_action), {})
     for status, command in COMMANDS.items():
         entries = [
             (finding, place)
@@ -63,7 +64,7 @@ def _annotations(report: Report) -> Iterator[str]:
 
 def _annotation(command: str, finding: Finding, place: Place | None) -> str:
     summary = (place and place.message) or finding.verdict.summary
-    text = "\n".join([summary, *remedy(finding)])
+    text = "\n".join(map(visible, [summary, *remedy(finding)]))
     return _command(command, f"{finding.check.code} {finding.check.slug}", text, _properties(place))
 
 

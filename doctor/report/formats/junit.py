@@ -6,26 +6,23 @@ its text in system-out; with --fail-on warn it is a failure.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from xml.etree import ElementTree as ET
 
 from doctor import __version__
+from doctor._util.units import visible
 from doctor.judge.check import Finding, Status
 from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy, summary
 from doctor.report.report import Report
 
-FORBIDDEN = re.compile(r"[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
-"""Characters that XML 1.0 cannot represent, not even escaped."""
-
 
 def render(report: Report) -> str:
-    """One testsuite, in ASCII; forbidden characters are escaped as in Python strings."""
+    """One testsuite, in ASCII; characters that XML forbids are escaped as all others are."""
     suite = ET.Element("testsuite", name="doctor")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(report).items():
-        ET.SubElement(properties, "property", name=name, value=_allowed(value))
+        ET.SubElement(properties, "property", name=name, value=visible(value))
     cases: Counter[str] = Counter()
     for finding in report.findings:
         cases[finding.check.code] += 1
@@ -65,7 +62,7 @@ def _origin(report: Report) -> dict[str, str]:
     """Attributes of the suite that are known."""
     origin = origin_of(report.facts)
     known = {"timestamp": origin.started, "hostname": origin.host}
-    return {name: _allowed(value) for name, value in known.items() if value}
+    return {name: visible(value) for name, value in known.items() if value}
 
 
 def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> None:
@@ -86,12 +83,12 @@ def _outcome(
     case = ET.SubElement(
         suite,
         "testcase",
-        classname=_allowed(owner),
-        name=_allowed(name),
+        classname=visible(owner),
+        name=visible(name),
         time=f"{finding.verdict.seconds:.3f}",
     )
-    message = _allowed(observed)
-    text = _allowed("\n".join([observed, *remedy(finding)]))
+    message = visible(observed)
+    text = "\n".join(map(visible, [observed, *remedy(finding)]))
     match finding.status:
         case _ if finding.ignored:
             ET.SubElement(case, "skipped", message=message)
@@ -107,7 +104,3 @@ def _outcome(
             ET.SubElement(case, "system-out").text = f"WARN {text}"
         case Status.PASS | Status.NOTE:
             ET.SubElement(case, "system-out").text = text
-
-
-def _allowed(text: str) -> str:
-    return FORBIDDEN.sub(lambda match: ascii(match[0])[1:-1], text)

@@ -116,7 +116,7 @@ def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
         if first != check.code:
             yield f"See {first} above."
         else:
-            for line in finding.fix.splitlines():
+            for line in finding.fix.split("\n"):
                 yield f"{escape(line)}<br>"
         if finding.commands:
             yield ""

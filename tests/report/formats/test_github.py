@@ -54,7 +54,7 @@ def test_github_commands_are_the_warnings_failures_and_unknowns() -> None:
                 assert ours == [f"{f.check.code} {f.check.slug}" for f in expected]
 
 
-def test_what_a_command_says_comes_out_as_it_went_in() -> None:
+def test_what_a_command_says_is_one_line_of_its_own() -> None:
     text = "50% of a:b,c\r\n::error::x"
     judged = report(finding("CKP001", Status.FAIL, text), job={"checkpoint": "a,b:c%0A/model.json"})
     (error,) = [each for each in commands(github.render(judged)) if each[0] == "error"]
@@ -63,7 +63,7 @@ def test_what_a_command_says_comes_out_as_it_went_in() -> None:
         "file": "a,b:c%0A/model.json",
         "line": "1",
     }
-    assert error[2].startswith(f"{text}\nFix: correct it")
+    assert error[2].startswith("50% of a:b,c\\r\\n::error::x\nFix: correct it")
 
 
 def test_github_shows_ten_of_a_kind_and_says_what_is_left_out() -> None:

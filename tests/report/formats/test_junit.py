@@ -87,7 +87,7 @@ def test_two_findings_of_one_code_are_two_cases() -> None:
 
 def test_what_xml_cannot_hold_is_written_out() -> None:
     (case,) = cases(report(finding("NUM001", Status.FAIL, "a\x00b\x1bc\ud800d\ufffee\x7f<&>\"'")))
-    assert case.result[0].message == "a\\x00b\\x1bc\\ud800d\\ufffee\x7f<&>\"'"
+    assert case.result[0].message == "a\\x00b\\x1bc\\ud800d\\ufffee\\x7f<&>\"'"
 
 
 def test_a_suite_with_no_case_is_valid() -> None:

@@ -35,6 +35,11 @@ def joined(children: Iterable[Child]) -> Markup:
     return Markup("".join(_child(child) for child in children))
 
 
+def lines(texts: Iterable[str]) -> Markup:
+    """Texts, each on a line of its own in preformatted text."""
+    return Markup("\n".join(_escaped(text, quote=False) for text in texts))
+
+
 def _child(child: Child) -> str:
     if isinstance(child, Markup):
         return child
@@ -44,4 +49,4 @@ def _child(child: Child) -> str:
 
 
 def _escaped(text: str, *, quote: bool = True) -> str:
-    return escape(visible(text, keep="\n"), quote=quote)
+    return escape(visible(text), quote=quote)

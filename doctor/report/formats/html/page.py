@@ -21,6 +21,7 @@ from doctor.report.conditions import conditions, limitations
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.markup import Child, Markup, el, joined
+from doctor.report.formats.html.markup import lines as preformatted
 from doctor.report.header import header_parts
 from doctor.report.lines import codes_of, group_key
 from doctor.report.phrases import fix_owner, summary
@@ -52,7 +53,7 @@ def render(report: Report) -> str:
         el("title", f"doctor: {report.headline}"),
         Markup(f"<style>{style}</style>"),
     )
-    page = Markup("<!doctype html>\n") + el("html", head, "\n", _body(report), lang="en")
+    page = Markup("<!doctype html>\n") + el("html", head, Markup("\n"), _body(report), lang="en")
     return page.encode("ascii", "xmlcharrefreplace").decode()
 
 
@@ -114,15 +115,14 @@ def _not_evaluated(report: Report) -> Iterator[Markup]:
 def _remedy(finding: Finding, report: Report) -> Markup:
     check = finding.check
     first = next(f.check.code for f in report.findings if f.fix == finding.fix)
-    lines = finding.fix.splitlines() if first == check.code else [f"See {first}."]
-    commands = "\n".join(finding.commands)
+    lines = finding.fix.split("\n") if first == check.code else [f"See {first}."]
     return el(
         "li",
         el("h3", _badge(finding.status), f" {check.code} {check.slug}"),
         el("p", finding.verdict.summary),
         el("p", el("strong", "Fix: "), lines[0], class_="fixes"),
         _more(lines[1:]),
-        el("pre", el("code", commands)) if commands else "",
+        el("pre", el("code", preformatted(finding.commands))) if finding.commands else "",
         el("p", fix_owner(finding), class_="quiet"),
         el("details", el("summary", "Why, and sources"), _reasons(finding), class_="why"),
         class_=f"is-{finding.status}",
@@ -133,7 +133,7 @@ def _more(lines: Sequence[str]) -> Iterator[Markup]:
     """The remedy's further lines: indented ones are a table, whose columns are kept."""
     for indented, run in groupby(lines, key=lambda line: line.startswith("  ")):
         if indented:
-            yield el("pre", "\n".join(line[2:] for line in run))
+            yield el("pre", preformatted(line[2:] for line in run))
         else:
             yield from (el("p", line) for line in run)
 

@@ -1,0 +1,72 @@
+"""Values are data: no value makes a line of its own in any format, whatever it contains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded import machines
+from reports import finding
+
+from doctor import catalog
+from doctor._util.text_fields import map_texts
+from doctor.facts.facts import Facts
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
+from doctor.judge.place import Place
+from doctor.report.formats.table import FORMATS
+from doctor.report.redaction import redact
+from doctor.report.report import Report
+
+FORGED = ("::pwned::", "READY: forged", "##vso[pwned]")
+NEVER_RAW = "\x1b\x07\x00\r\x0b\x85\u2028\u2029\u202e\u2066"
+ENDS = st.text(st.sampled_from("\n\r\x0b\x0c\x1c\x85\u2028\u2029\x1b\u202e\x00"), min_size=1)
+
+
+def with_texts(facts: Facts, change: Callable[[str], str]) -> Facts:
+    kinds = ("text", "product", "identifier", "node")
+    changed: Facts = map_texts(
+        facts,
+        {**dict.fromkeys(kinds, change), "arguments": lambda words: tuple(map(change, words))},
+    )
+    return changed
+
+
+def report_of(value: str, name: str = "two_cudnns") -> Report:
+    """A report in which that text is at every place of others' text."""
+    facts = with_texts(machines()[name], lambda text: text + value)
+    place = Place(path=f"train{value}.py", line=3, text=value, message=value)
+    fields: dict[str, Any] = {"commands": (f"pip {value}",), "places": (place,)}
+    made = [finding("NUM004", status, value, **fields) for status in Status]
+    return Report(
+        facts,
+        (*examine(catalog.MACHINE_CHECKS, facts), *made),
+        replayed=value,
+        config=value,
+        notes=(value,),
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@given(end=ENDS)
+def test_the_number_of_lines_does_not_depend_on_values(format: str, end: str) -> None:
+    hostile = end.join(["", *FORGED, "x"])
+    lines = FORMATS[format](redact(report_of(hostile))).split("\n")
+    benign = FORMATS[format](redact(report_of(hostile.replace(end, "-" * len(end)))))
+    assert len(lines) == len(benign.split("\n"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", machines())
+def test_no_fact_of_a_machine_forges_a_line(format: str, name: str) -> None:
+    hostile = "\n".join(["", *FORGED, NEVER_RAW, ""])
+    facts = with_texts(machines()[name], lambda text: text + hostile)
+    report = Report(facts, examine(catalog.CHECKS, facts))
+    for shown in (report, redact(report)):
+        text = FORMATS[format](shown)
+        assert not any(line.lstrip().startswith(FORGED) for line in text.split("\n"))
+        assert not set(text) & set(NEVER_RAW)
