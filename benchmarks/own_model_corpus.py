@@ -39,7 +39,8 @@ from doctor.collect.children import Children
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Job
 
-HANG_SECONDS = 20.0
+HANG_SECONDS = 120.0
+"""A compiler may take a minute on a busy machine, and waits for another process meanwhile."""
 GOOD = ("right", "silent")
 RANK = {name: rank for rank, name in enumerate(("wrong", "missed", "unknown", "partly", *GOOD))}
 Row = dict[str, Any]
@@ -59,13 +60,13 @@ def train(factory: Factory, python: str) -> tuple[OwnModel | None, str, Job]:
 def run(factory: Factory, python: str) -> Row:
     own, reason, job = train(factory, python)
     if own is None:
-        return {"factory": factory.fault, "result": "wrong", "why": reason}
+        return {"factory": factory.id, "result": "wrong", "why": reason}
     verdicts = own_corpus.evaluated(own_corpus.judge(own, job))
     if factory.label:
         result, why = own_corpus.score_fault(factory, own, verdicts)
     else:
         result, why = own_corpus.score_healthy(verdicts)
-    return {"factory": factory.fault, "result": result, "why": why} | own_corpus.raised(own)
+    return {"factory": factory.id, "result": result, "why": why}
 
 
 def read(path: Path | None) -> dict[str, Row]:
@@ -76,26 +77,19 @@ def read(path: Path | None) -> dict[str, Row]:
 
 
 def print_counts(
-    factories: Iterable[Factory], rows: dict[str, Row], recorded: dict[str, Row]
+    factories: Iterable[Factory], results: dict[str, str], recorded: dict[str, str]
 ) -> None:
     """Per set and per subject, now and as recorded."""
     groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for each in factories:
-        if each.fault in rows:
-            now, then = (
-                rows[each.fault]["result"],
-                recorded.get(each.fault, {}).get("result", "new"),
-            )
-            for group in (
-                f"set {each.set_number}",
-                each.subject,
-                "faults" if each.label else "healthy",
-            ):
-                groups[group].append((now, then))
-    for group, results in sorted(groups.items()):
-        now, then = (Counter(column) for column in zip(*results, strict=True))
+        pair = (results[each.id], recorded.get(each.id, "new"))
+        kind = "all faults" if each.label else "all healthy"
+        for group in (f"set {each.set_number:>2}", each.subject, kind):
+            groups[group].append(pair)
+    for group, pairs in sorted(groups.items()):
+        now, then = (Counter(column) for column in zip(*pairs, strict=True))
         change = "" if now == then else f"; recorded: {text(then)}"
-        print(f"{group:12} {len(results):4}  {text(now)}{change}")
+        print(f"{group:12} {len(pairs):4}  {text(now)}{change}")
 
 
 def text(counts: Counter[str]) -> str:
@@ -105,31 +99,30 @@ def text(counts: Counter[str]) -> str:
 def selected(options: argparse.Namespace) -> list[Factory]:
     part, parts = map(int, options.shard.split("/"))
     chosen = own_corpus.factories()[part - 1 :: parts]
-    return [each for each in chosen if any(part in each.fault for part in options.only or [""])]
+    return [each for each in chosen if any(part in each.id for part in options.only or [""])]
 
 
 def run_all(factories: list[Factory], rows: dict[str, Row], results: Path | None) -> None:
     """Add the rows that are missing, to the file of results as well."""
-    missing = [each for each in factories if each.fault not in rows]
+    missing = [each for each in factories if each.id not in rows]
     with tempfile.TemporaryDirectory() as folder:
         modules, variables = preloaded.TRAINER, {"OMP_NUM_THREADS": "1"}
         python = shims.python(Path(folder), patience.IN_THE_PROBE, modules, **variables)
         for number, factory in enumerate(missing, 1):
             started = time.monotonic()
-            row = rows[factory.fault] = run(factory, python)
+            row = rows[factory.id] = run(factory, python)
             place = f"{number}/{len(missing)} {time.monotonic() - started:5.1f} s"
-            print(f"{place} {row['result']:7} {factory.fault}  {row['why']}", flush=True)
+            print(f"{place} {row['result']:7} {factory.id}  {row['why']}", flush=True)
             if results:
                 with results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
 
 
-def worse_than(recorded: dict[str, Row], rows: dict[str, Row]) -> list[str]:
-    both = [
-        (name, rows[name]["result"], recorded[name]["result"]) for name in rows if name in recorded
-    ]
+def worse_than(recorded: dict[str, str], results: dict[str, str]) -> list[str]:
     return [
-        f"{name}: {now}, recorded: {then}" for name, now, then in both if RANK[now] < RANK[then]
+        f"{name}: {result}, recorded: {recorded[name]}"
+        for name, result in results.items()
+        if name in recorded and RANK[result] < RANK[recorded[name]]
     ]
 
 
@@ -146,11 +139,11 @@ def main() -> int:
     os.chdir(own_corpus.CORPUS)
     own_training.OWN_SECONDS = HANG_SECONDS
     run_all(factories, rows, results)
-    rows = {each.fault: rows[each.fault] for each in factories}
-    print_counts(factories, rows, recorded)
+    found = {each.id: str(rows[each.id]["result"]) for each in factories}
+    print_counts(factories, found, recorded)
     if options.record:
-        own_corpus.record(recorded | rows)
-    worse = worse_than(recorded, rows)
+        own_corpus.record(recorded | found)
+    worse = worse_than(recorded, found)
     print("\n".join(["worse than recorded:", *worse] if worse else ["none is worse than recorded"]))
     return int(bool(worse))
 

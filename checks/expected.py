@@ -8,7 +8,7 @@ from doctor.checks import expected_judges as judges
 from doctor.judge.check import Check, Owner
 
 GPUS = ("nvidia", "rocm")
-_expected = partial(Check, returns=True, required="always")
+_expected = partial(Check, returns=True, required="always", also=("read",))
 
 CHECKS: tuple[Check, ...] = (
     _expected(

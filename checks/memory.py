@@ -177,6 +177,8 @@ VRAM = Check(
     owner=Owner.JOB,
     judge=vram_fits,
     sources=("fnr-memory", "ps-U10", "ps-U11", "activation-recomputation", "bnb-optimizers"),
+    also=("read",),
+    settles=("gradient checkpointing",),
 )
 
 HOST = Check(
@@ -222,6 +224,7 @@ SHM = Check(
     owner=Owner.ENVIRONMENT,
     judge=shm,
     sources=("pytorch-5040",),
+    settles=("data loader",),
 )
 
 CHECKS = (VRAM, HOST, SHM)

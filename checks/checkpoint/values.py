@@ -11,7 +11,7 @@ from doctor.checkpoint.records import (
     NonFinite,
     Values,
 )
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 MASK = re.compile(r".*(?:mask|attn_bias|attention_bias)")
 
@@ -72,10 +72,12 @@ def _finite(values: Values) -> Verdict:
         summary += f", {files} with the SHA-256 of the Hub"
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
-    summary += _alike(values)
+    alike = _alike(values)
+    summary += alike
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
-        return ok(summary, seconds=values.seconds)
+        passed = note if alike else ok
+        return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)
     return warn(
         f"{summary}; {count:,} of {values.fp16_values:,} fp16 values are beyond 32752, such as in "
@@ -149,6 +151,7 @@ FINITE = Check(
         "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
         "weights, of other state_dicts in the same files, and of the optimizer's state",
     ),
+    notes=("matrices hold one value each, or are copies of another, as tied weights are",),
     warns=(
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",

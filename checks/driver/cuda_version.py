@@ -153,6 +153,7 @@ RUNS_TORCH_CUDA = Check(
     ),
     after=("TOR001",),
     targets=("nvidia",),
+    also=("read",),
 )
 
 CHECKS = (RUNS_TORCH_CUDA,)

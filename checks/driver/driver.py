@@ -198,6 +198,7 @@ RESPONDS = Check(
         "driver-persistence",
     ),
     targets=("nvidia",),
+    also=("read",),
 )
 
 

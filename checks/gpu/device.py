@@ -128,6 +128,7 @@ FREE = Check(
     sources=("ps-U10", "ps-U11", "pai-3372"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read",),
 )
 
 
@@ -246,6 +247,7 @@ MEMORY_HEALTHY = Check(
     sources=("row-remap", "xid-catalog", "device-plugin-xids"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read", "guard"),
 )
 
 
@@ -296,6 +298,7 @@ NOT_SLOWED = Check(
     sources=("thermal-throttling", "azurehpc-595"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read", "guard"),
 )
 
 CHECKS = (VISIBLE, FREE, MEMORY_HEALTHY, NOT_SLOWED)

@@ -257,4 +257,5 @@ VISIBLE = Check(
     sources=("pytorch-130181", "nccl-1716", "pytorch-100691"),
     after=("DRV001",),
     targets=("nvidia", "rocm"),
+    also=("read",),
 )

@@ -11,11 +11,12 @@ from packaging.version import InvalidVersion, Version
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
-from doctor.checks.log.classes import CLASSES, LogClass
+from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, story_of
+from doctor.errors.cause import Cause
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -90,11 +91,11 @@ FIRST_CAUSE = Check(
 )
 
 
-def _judge_of(row: LogClass) -> Callable[..., Verdict]:
+def _judge_of(row: Cause) -> Callable[..., Verdict]:
     def judge(log: Log, torch: Torch | Unknown) -> Verdict:
         return _verdict(row, log, torch)
 
-    return _judge_memory if row.slug == MEMORY else judge
+    return _judge_memory if row.id == MEMORY else judge
 
 
 def _judge_memory(
@@ -110,7 +111,7 @@ def _judge_memory(
     own: OwnModel | Unknown | None,
 ) -> Verdict:
     """Out of memory: the remedy says what would fit, where the facts state the model."""
-    (row,) = (row for row in CLASSES if row.slug == MEMORY)
+    (row,) = (row for row in CLASSES if row.id == MEMORY)
     verdict = _verdict(row, log, torch)
     events = [event for event in log.events if event.name == MEMORY]
     if verdict.status not in (Status.FAIL, Status.WARN) or not events:
@@ -122,22 +123,22 @@ def _judge_memory(
     return replace(verdict, fix=f"{verdict.fix} {fits}") if fits else verdict
 
 
-def _verdict(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
+def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     story = story_of(log)
-    if story.first is not None and story.first.name == row.slug:
+    if story.first is not None and story.first.name == row.id:
         return _first(row, log, torch)
-    if own := [event for event in story.warnings if event.name == row.slug]:
+    if own := [event for event in story.warnings if event.name == row.id]:
         return _warning(row, own, log, torch, "")
-    if own := [event for event in story.overcome if event.name == row.slug]:
+    if own := [event for event in story.overcome if event.name == row.id]:
         return _warning(row, own, log, torch, "; training went on after it")
-    if own := [event for event in story.others if event.name == row.slug]:
+    if own := [event for event in story.others if event.name == row.id]:
         return skip(_consequence(own, story.first))
-    if row.slug == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
+    if row.id == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
         return nonfinite.scale_holds(log)
     return ok(f"no such line in {_extent(log)}")
 
 
-def _first(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
+def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     story = story_of(log)
     assert story.first is not None
     others = [event for event in story.others if class_of(event).role != "summary"]
@@ -152,7 +153,7 @@ def _first(row: LogClass, log: Log, torch: Torch | Unknown) -> Verdict:
 
 
 def _warning(
-    row: LogClass, events: list[LogEvent], log: Log, torch: Torch | Unknown, suffix: str
+    row: Cause, events: list[LogEvent], log: Log, torch: Torch | Unknown, suffix: str
 ) -> Verdict:
     count = sum(event.count for event in events)
     times = f"{count:,} times, first at " if count > 1 else ""
@@ -164,22 +165,22 @@ def _warning(
     )
 
 
-def _commands(row: LogClass, event: LogEvent) -> tuple[str, ...]:
+def _commands(row: Cause, event: LogEvent) -> tuple[str, ...]:
     """The row's commands for what the event names, and the check that finds it before a run."""
     port = event.groups.get("port", PORT)
     check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
     return (*(command.replace(PORT, port) for command in row.commands), *check)
 
 
-def _detail(row: LogClass, event: LogEvent) -> str:
-    if row.slug == MEMORY and (described := describe_oom(event.text)):
+def _detail(row: Cause, event: LogEvent) -> str:
+    if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.summary
     return event.text[:300]
 
 
-def _fix(row: LogClass, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
+def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
-    if row.slug == MEMORY and (described := describe_oom(event.text)):
+    if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
@@ -235,12 +236,12 @@ def _spread(events: list[LogEvent], first: LogEvent) -> str:
     return text
 
 
-def _check(row: LogClass) -> Check:
+def _check(row: Cause) -> Check:
     """The row as `doctor explain` prints it and the engine judges it."""
     first = ("it is the first cause of a failure",)
     return Check(
         code=row.code,
-        slug=row.slug,
+        slug=row.id,
         title=row.title,
         why=row.why,
         passes=("no line of the class is in the log",),

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from doctor.checks.log.classes import BY_SLUG, LogClass
+from doctor.checks.log.classes import BY_SLUG
+from doctor.errors.cause import Cause
 from doctor.facts.log import Log, LogEvent
 
 BEGINNINGS = {"cause": 0, "exception": 1, "consequence": 1}
@@ -92,5 +93,5 @@ def _role(event: LogEvent) -> str:
     return class_of(event).role
 
 
-def class_of(event: LogEvent) -> LogClass:
+def class_of(event: LogEvent) -> Cause:
     return BY_SLUG[event.name]

@@ -45,7 +45,7 @@ def with_others(
             detail = _defect(other, trial, version)
             if detail and (trial.case, trial.dtype, trial.backend) in correct:
                 return _wrong(other, trial, detail, attention.device, job_gpus)
-    if verdict.status is not Status.PASS:
+    if verdict.status not in (Status.PASS, Status.NOTE):
         return verdict
     for other in attention.others:
         if other.cut_short or not other.trials:

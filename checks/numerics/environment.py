@@ -108,6 +108,7 @@ CLEAN = Check(
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
     sources=("torch-cuda-semantics", "cuda-environment"),
+    settles=("determinism",),
 )
 
 CHECKS = (CLEAN,)

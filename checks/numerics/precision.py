@@ -211,6 +211,8 @@ FITS = Check(
         "cuda-gpus",
         "rocm-precision",
     ),
+    also=("read",),
+    settles=("precision",),
 )
 
 CHECKS = (FITS,)

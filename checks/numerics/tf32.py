@@ -149,6 +149,7 @@ TF32 = Check(
         "lightning-tf32",
     ),
     targets=("nvidia",),
+    settles=("TF32",),
 )
 
 CHECKS = (TF32,)

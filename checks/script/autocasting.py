@@ -10,6 +10,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import dedent
+from doctor.script.fixes.makers import Fix
 
 
 def fp16_without_scaler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -115,6 +117,6 @@ RULES = (
         fires=("a backward() inside a with block of autocast that is not disabled",),
         fix="End the with block after the loss; call backward() outside.",
         sources=("ps-P4", "torch-amp"),
-        fixes="unsafe",
+        fixes=Fix(dedent.backward_out_of_autocast, safe=False, moves=True),
     ),
 )

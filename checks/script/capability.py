@@ -10,6 +10,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 PRECISION_WORDS = ("bf16", "fp16", "float16", "half", "amp", "precision", "dtype", "mixed", "capab")
 NOT_TRAINED = (
@@ -194,7 +196,7 @@ RULES = (
         fix="Choose the autocast dtype by torch.cuda.get_device_capability() >= (8, 0): bf16 "
         "there, else fp16 with a GradScaler.",
         sources=("titan-matrix", "ps-P3"),
-        fixes="unsafe",
+        fixes=Fix(makers.platform_dtype, safe=False),
     ),
     Rule(
         code="SCR115",
@@ -208,7 +210,7 @@ RULES = (
         fix="Call is_bf16_supported(including_emulation=False) (torch 2.4 and later) or compare "
         "get_device_capability() with (8, 0).",
         sources=("ps-P3",),
-        fixes="safe",
+        fixes=Fix(makers.including_emulation),
     ),
     Rule(
         code="SCR117",

@@ -9,6 +9,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 SOFTMAX = {"softmax", "Softmax", "gumbel_softmax"}
 SIGMOID = {"sigmoid", "Sigmoid"}
@@ -158,7 +160,7 @@ RULES = (
         fires=("log(softmax(x)), also through a variable, an index, a view or gather",),
         fix="Use torch.nn.functional.log_softmax(x, dim).",
         sources=("ps-P8",),
-        fixes="safe",
+        fixes=Fix(makers.log_softmax),
     ),
     Rule(
         code="SCR142",
@@ -170,7 +172,7 @@ RULES = (
         fires=("log(sigmoid(x)), also through a variable, an index or a view",),
         fix="Use torch.nn.functional.logsigmoid, or BCEWithLogitsLoss for the whole loss.",
         sources=("ps-P8",),
-        fixes="safe",
+        fixes=Fix(makers.log_sigmoid),
     ),
     Rule(
         code="SCR143",

@@ -12,6 +12,8 @@ from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 ENABLE = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 SWITCHES = ("gradient_checkpointing", "activation_checkpointing")
@@ -205,7 +207,7 @@ RULES = (
         "model.enable_input_require_grads(), or enable checkpointing before get_peft_model.",
         sources=("cbl-root", "cbl-fix"),
         limits="that the installed transformers is below 5, where both orders work.",
-        fixes="safe",
+        fixes=Fix(makers.not_reentrant),
     ),
     Rule(
         code="SCR122",

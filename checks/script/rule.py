@@ -11,6 +11,7 @@ from doctor.facts.script import Script, Span
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.check import Check, Owner, Status, Verdict, unknown
 from doctor.judge.place import Place
+from doctor.script.fixes.makers import Fix
 
 Severity = Literal["fail", "warn", "note"]
 STATUSES = {"fail": Status.FAIL, "warn": Status.WARN, "note": Status.NOTE}
@@ -38,7 +39,7 @@ class Rule:
     """What `doctor explain` prints, and `find`, which judges one script.
 
     `once`: something that is merely absent, reported for the first script of a run only.
-    `training`: applies to files that train. `fixes` is "safe", "unsafe" or "". `words`: regular
+    `training`: applies to files that train. `words`: regular
     expressions, one of which occurs on a line of each Python file that it may fire in; a rule
     without any is judged on every file.
     """
@@ -56,7 +57,7 @@ class Rule:
     kinds: tuple[str, ...] = CODE
     training: bool = True
     once: bool = False
-    fixes: Literal["", "safe", "unsafe"] = ""
+    fixes: Fix | None = None
     words: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     """Conditions that make it a failure where `severity` is lower."""
@@ -130,7 +131,7 @@ def verdict(rule: Rule, results: list[tuple[Match, str]]) -> Verdict:
         return unknown(f"{match.message}: {match.undecided}", places=places)
     worst = max((severity_of(rule, match) for match, _ in decided), key=RANK.index)
     places = tuple(place(match, path) for match, path in decided)
-    return Verdict(STATUSES[worst], summary(decided), places=places)
+    return Verdict(STATUSES[worst], summary(decided), fix=rule.fix, places=places)
 
 
 def summary(decided: list[tuple[Match, str]]) -> str:

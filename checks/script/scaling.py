@@ -10,6 +10,8 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 
 def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -198,7 +200,7 @@ RULES = (
         fires=("scale().backward(), a clip and scaler.step() without unscale_ before the clip",),
         fix="Call scaler.unscale_(optimizer) once, directly before the clip.",
         sources=("ps-P7", "torch-amp-examples"),
-        fixes="safe",
+        fixes=Fix(makers.unscale),
     ),
     Rule(
         code="SCR105",

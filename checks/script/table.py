@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = tuple(
     )
 )
 BY_CODE = {rule.code: rule for rule in RULES}
+FIXES = {rule.code: rule.fixes for rule in RULES if rule.fixes is not None}
 
 
 def relevant(rules: Iterable[Rule]) -> re.Pattern[bytes] | None:

@@ -12,6 +12,8 @@ from doctor.checks.script.trainable import PEFT
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 ZERO_IS_REAL = ("gpt2", "gpt-2", "qwen", "phi", "falcon", "starcoder", "codegen", "deepseek")
 """Families whose token 0 is an ordinary token, mostly "!"."""
@@ -253,7 +255,7 @@ RULES = (
         fires=("TrainingArguments without logging_nan_inf_filter",),
         fix="Pass logging_nan_inf_filter=False.",
         sources=("cbl-root",),
-        fixes="unsafe",
+        fixes=Fix(makers.nan_filter, safe=False),
     ),
     Rule(
         code="SCR132",

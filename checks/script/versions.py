@@ -10,7 +10,10 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Comparison, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
 from doctor.script.fixes.deprecated_amp import MOVED
+from doctor.script.fixes.deprecated_amp import fix as renamed_amp
+from doctor.script.fixes.makers import Fix
 
 DEPRECATED = ("torch.cuda.amp", "torch.cpu.amp")
 MODULES = (
@@ -177,7 +180,7 @@ RULES = (
         sources=("ps-P4", "torch-amp"),
         training=False,
         words=(r"\bamp\b",),
-        fixes="safe",
+        fixes=Fix(renamed_amp),
     ),
     Rule(
         code="SCR162",
@@ -196,6 +199,6 @@ RULES = (
         sources=("bts-fix6",),
         training=False,
         words=(r"version[^\n]*[<>]", r"[<>][^\n]*version", r"float\([^\n]*version"),
-        fixes="safe",
+        fixes=Fix(makers.versions),
     ),
 )

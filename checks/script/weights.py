@@ -12,6 +12,8 @@ from doctor.checks.script.training import Trained, Training
 from doctor.checks.script.weight_casts import before_training, cast_back
 from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.fixes import makers
+from doctor.script.fixes.makers import Fix
 
 
 def half_weights(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -168,7 +170,7 @@ RULES = (
         fix="Pass dtype=torch.float32 to from_pretrained.",
         sources=("bts-fix2", "fnr-root"),
         limits="that a checkpoint of other files is fp32.",
-        fixes="unsafe",
+        fixes=Fix(makers.explicit_dtype, safe=False),
     ),
     Rule(
         code="SCR118",

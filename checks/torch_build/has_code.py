@@ -206,6 +206,7 @@ HAS_GPU_CODE = Check(
     ),
     after=("TOR002",),
     targets=("nvidia", "rocm"),
+    also=("read",),
 )
 
 CHECKS = (HAS_GPU_CODE,)

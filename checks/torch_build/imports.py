@@ -155,6 +155,7 @@ TORCH_IMPORTS = Check(
     returns=True,
     required="always",
     sources=("ps-U28", "pytorch-install"),
+    also=("read",),
 )
 
 CHECKS = (TORCH_IMPORTS,)

@@ -70,6 +70,7 @@ BUILT_FOR_THIS_GPU = Check(
     sources=("ps-U28", "pytorch-install", "cuda-minor-compatibility"),
     after=("TOR001",),
     targets=("nvidia", "rocm"),
+    also=("read",),
 )
 
 CHECKS = (BUILT_FOR_THIS_GPU,)

@@ -84,6 +84,7 @@ STEP_COMPLETES = Check(
     required="smoke",
     sources=("cbl-why", "ps-U28"),
     after=("TOR001",),
+    also=("read",),
 )
 
 
@@ -260,6 +261,7 @@ WEIGHTS_MOVE = Check(
     required="smoke",
     sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2"),
     after=("SMK001",),
+    settles=("weights",),
 )
 
 

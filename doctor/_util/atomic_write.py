@@ -10,6 +10,9 @@ from pathlib import Path
 
 from doctor._util.errors import UserError
 
+PRIVATE, PRIVATE_DIRECTORY = 0o600, 0o700
+"""Rights of what is not redacted: records and facts."""
+
 
 def check_writable(path: Path, flag: str) -> None:
     """Raise UserError if `path` cannot be written."""
@@ -28,12 +31,16 @@ def _too_long(path: Path) -> bool:
     return False
 
 
-def atomic_write(path: Path, data: bytes, flag: str) -> None:
-    """Write a whole file or none, through links. Raises UserError."""
+def atomic_write(path: Path, data: bytes, flag: str, *, private: bool = False) -> None:
+    """Write a whole file or none, through links. Raises UserError.
+
+    A private file can be read by its owner alone, whatever the umask and the file before it.
+    """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".doctor-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with temporary.open("xb") as file:
+        with os.fdopen(os.open(temporary, flags, PRIVATE if private else 0o666), "wb") as file:
             file.write(data)
         temporary.replace(target)
     except OSError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from doctor._util.secrets import hide_secrets
+
 MIB = 2**20
 GIB = 2**30
 GB = 10**9
@@ -65,7 +67,10 @@ def listed(texts: Sequence[str], most: int) -> str:
 
 
 def shown(text: str, limit: int = 100) -> str:
-    """An untrusted name, safe to print: shortened, and control characters escaped."""
+    """An untrusted text, safe to print: without secrets, which a cut would make unrecognizable,
+    shortened, and control characters escaped.
+    """
+    text = hide_secrets(text)
     return visible(text if len(text) <= limit else text[: limit - 3] + "...")
 
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
+from doctor._util.secrets import hide_in_arguments
 from doctor._util.units import printable
 from doctor.facts.machine import Examination
-from doctor.report.redaction import without_secrets
 
 
 class Record:
@@ -66,7 +66,7 @@ def command_line() -> tuple[str, ...]:
     """The words of this process's command line, without secrets, or the function called."""
     if function := _called.get():
         return (function,)
-    return ("doctor", *(without_secrets(printable(word)) for word in sys.argv[1:]))
+    return ("doctor", *hide_in_arguments(map(printable, sys.argv[1:])))
 
 
 def working_directory() -> str:

@@ -15,6 +15,7 @@ from doctor.judge.names import beginning_with, is_name, names_of
 
 if TYPE_CHECKING:
     from doctor.cli.explain_text import Explained
+    from doctor.errors.cause import Cause
     from doctor.judge.sources import Source
 
 Format = Literal["plain", "markdown", "json"]
@@ -32,6 +33,8 @@ def explain(name: str, format: Format = "plain") -> str:
     is_message = name == STDIN or _is_message(text)
     if checks := _by_code_or_slug(text):
         return _checks(checks, format)
+    if causes := _causes(name):
+        return causes_text(causes, format)
     # The catalogue takes longer to import than all that a message of a known class needs.
     if is_message and (answer := _explained(text, format)):
         return answer
@@ -50,6 +53,34 @@ def explain(name: str, format: Format = "plain") -> str:
     from doctor.cli.explain_text import explain_fragment, explain_nearest
 
     return _answer(explain_fragment(text) or explain_nearest(text), format)
+
+
+def _causes(name: str) -> tuple[Cause, ...]:
+    """The causes that ids name, without those that are checks; () if a word is no id."""
+    words = name.casefold().replace(",", " ").split()
+    if not all("-" in word for word in words):
+        return ()
+    from doctor.errors.tables import BY_ID, RETIRED
+
+    causes = tuple(BY_ID.get(RETIRED.get(word, word)) for word in words)
+    return tuple(each for each in causes if each and not each.code) if all(causes) else ()
+
+
+def causes_text(
+    causes: tuple[Cause, ...], format: Format, checks: tuple[Described, ...] = ()
+) -> str:
+    """The pages of causes, and of checks beside them."""
+    from doctor.report import cause_pages
+    from doctor.report import causes as pages
+
+    if format == "json":
+        from doctor.report.formats import json
+
+        return json.render_explained(checks, causes)
+    if format == "markdown":
+        parts = (cause_pages.sections(causes), _checks(checks, format) if checks else "")
+        return "\n".join(filter(None, parts))
+    return pages.pages(causes)
 
 
 def listed(names: Sequence[str], format: Format = "plain") -> str:
@@ -73,7 +104,11 @@ def _explained(text: str, format: Format) -> str:
 
 
 def _answer(explained: Explained, format: Format) -> str:
-    return explained.text() if format == "plain" else _checks(explained.checks, format)
+    if format == "plain":
+        return explained.answer()
+    if not explained.causes:
+        return _checks(explained.checks, format)
+    return causes_text(explained.causes, format, explained.checks)
 
 
 def _is_message(text: str) -> bool:

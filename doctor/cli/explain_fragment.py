@@ -76,8 +76,8 @@ def _nearest_example(text: str) -> LinePattern | None:
 
 def _examples() -> Iterator[tuple[str, bool, str]]:
     for row in CLASSES:
-        yield from ((row.slug, False, example) for example in row.examples)
-    yield from ((row.name, True, row.example) for row in HARMLESS)
+        yield from ((row.id, False, example) for example in row.examples)
+    yield from ((row.id, True, example) for row in HARMLESS for example in row.examples)
 
 
 def _squeezed(text: str) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor._util.errors import UserError
 from doctor.checks import log as log_checks
 from doctor.checks.log import curves
-from doctor.checks.log.classes import CLASSES, HARMLESS, Harmless
+from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
+from doctor.errors.cause import Cause
+from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
@@ -21,12 +23,15 @@ from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
+from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
 WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
+SHORT = 60
+"""Characters of a text that may be a part of a message only. Our own number."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 
@@ -37,8 +42,13 @@ class Explained:
 
     findings: tuple[Finding, ...]
     """Classes of its lines, and what its metrics show."""
-    harmless: tuple[Harmless, ...]
+    harmless: tuple[Cause, ...]
     log: Log
+    text: str = ""
+    causes: tuple[Cause, ...] = ()
+    """Rows that are not the class of a line, the most frequent first."""
+    class_first: bool = False
+    """Whether the most frequent row is a class."""
     nearest: tuple[Check, ...] = ()
     """Checks that its words occur in, where it is in no class."""
     is_part: bool = False
@@ -48,20 +58,32 @@ class Explained:
     def checks(self) -> tuple[Check, ...]:
         return tuple(finding.check for finding in self.findings) or self.nearest
 
-    def text(self) -> str:
-        """The answer for people."""
-        harmless = [(row.name, row.why) for row in self.harmless]
+    def answer(self) -> str:
+        """The answer for people: classes of lines before other causes if they are as frequent."""
+        harmless = [(row.id, row.why) for row in self.harmless]
         answer = explained(self.findings, harmless, self.log, list(self.nearest))
+        if self.causes:
+            parts = (answer, proposed(self.text, self.causes))
+            answer = "\n\n".join(filter(None, parts if self.class_first else parts[::-1]))
         return f"{answer}\n\n{PART}" if self.is_part else answer
 
 
 def explain_text(text: str) -> Explained | None:
-    """The classes of a text's lines and what its metrics show; None where it has neither."""
+    """The causes of a text and what its metrics show; None where it has neither."""
     log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}
-    harmless = tuple(row for row in HARMLESS if row.name in names)
-    return Explained(findings, harmless, log) if findings or harmless or log.curves else None
+    harmless = tuple(row for row in HARMLESS if row.id in names)
+    message = message_of(text)
+    rows = tuple(row for row in with_message(message) if row.fix)
+    of_lines = {finding.check.slug for finding in findings}
+    causes = tuple(row for row in rows if row.id not in of_lines)
+    if not (findings or harmless or log.curves or causes):
+        return None
+    if not findings and len(text) <= SHORT and (part := explain_fragment(text)):
+        return replace(part, text=message, causes=causes, class_first=True)
+    class_first = bool(rows and rows[0].id in of_lines)
+    return Explained(findings, harmless, log, message, causes, class_first)
 
 
 def explain_fragment(text: str) -> Explained | None:
@@ -70,7 +92,7 @@ def explain_fragment(text: str) -> Explained | None:
     if log is None:
         return None
     names = {event.name for event in log.harmless}
-    harmless = tuple(row for row in HARMLESS if row.name in names)
+    harmless = tuple(row for row in HARMLESS if row.id in names)
     return Explained(_findings(log), harmless, log, is_part=True)
 
 
@@ -85,7 +107,7 @@ def explain_nearest(text: str) -> Explained:
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")
         )
-    return Explained((), (), _read(""), nearest)
+    return Explained((), (), _read(""), nearest=nearest)
 
 
 def _read(text: str) -> Log:

@@ -12,17 +12,6 @@ from doctor.judge.engine import examine
 from doctor.pasted.reading import NOT_IN_REPORT
 from doctor.pasted.sections import ORIGIN
 
-ANSWERED = frozenset(
-    {
-        "DRV001", "DRV002", "TOR001", "TOR002", "TOR003", "GPU001", "GPU002", "GPU003", "GPU004",
-        "NUM001", "MEM001", "SMK001",
-    }
-)  # fmt: skip
-"""Codes of checks whose facts a report may contain. The others have no field for "not told"."""
-
-EXPECTED = "JOB"
-"""The family that compares with [expect]; without it, its checks are skipped."""
-
 
 def findings_of(facts: Facts) -> tuple[Finding, ...]:
     """The findings over facts of any origin.
@@ -33,8 +22,7 @@ def findings_of(facts: Facts) -> tuple[Finding, ...]:
     if not facts.origin.startswith(ORIGIN):
         return examine(catalog.MACHINE_CHECKS, facts)
     answerable = [
-        each if each.code in ANSWERED or each.family == EXPECTED else _not_in_report(each)
-        for each in catalog.MACHINE_CHECKS
+        each if "read" in each.also else _not_in_report(each) for each in catalog.MACHINE_CHECKS
     ]
     alone = examine([replace(each, after=()) for each in answerable], facts)
     open_codes = {each.check.code for each in alone if each.status is Status.UNKNOWN}

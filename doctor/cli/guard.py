@@ -28,15 +28,14 @@ from doctor.facts.machine import Examination
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
-from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
 CHECKS = catalog.lookup("GRD")
 GPU_CHECKS = tuple(
     dataclasses.replace(check, required="never")
-    for code in ("GPU003", "GPU004")
-    for check in catalog.lookup(code)
+    for check in catalog.MACHINE_CHECKS
+    if "guard" in check.also
 )
 """Evaluated where NVML answered while the training ran; the training is the verdict's subject."""
 PROBLEMS = (Status.FAIL, Status.WARN)
@@ -48,6 +47,7 @@ def guard(
     config: ConfigFlags,
     *,
     out: Path | None,
+    shared: bool,
     stop: bool,
     all: bool,
     fail_on: FailOn,
@@ -60,6 +60,7 @@ def guard(
     ignore = [check.code for check in CHECKS if check not in _selected(flags)]
     settings = {
         "out": str(directory),
+        "shared": shared,
         "stop": stop,
         "ignore": ignore,
         "all": all,
@@ -166,7 +167,7 @@ def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> F
         first = min(process.started for process in guarded.processes)
         examination = Examination(
             started=f"{datetime.datetime.fromtimestamp(first, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
-            command=tuple(without_secrets(printable(word)) for word in guarded.command),
+            command=guarded.command,
         )
     return without_machine(
         "the machine was not examined; doctor run does that",

@@ -299,5 +299,6 @@ def _by_severity(check: Check, decided: list[tuple[Hit, Place]]) -> Iterator[Fin
 def _decided(check: Check, hits: list[tuple[Hit, Place]]) -> Finding:
     more = f" (and {len(hits) - 1} more)" if len(hits) > 1 else ""
     places = tuple(place for _, place in hits)
-    verdict = Verdict(STATUSES[hits[0][0].severity], f"{hits[0][0].message}{more}", places=places)
+    summary = f"{hits[0][0].message}{more}"
+    verdict = Verdict(STATUSES[hits[0][0].severity], summary, fix=check.fix, places=places)
     return Finding(check, verdict)

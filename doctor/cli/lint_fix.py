@@ -13,6 +13,7 @@ from pathlib import Path
 from doctor._util.edit_file import edit_file
 from doctor._util.errors import UserError
 from doctor.checks.script.lint import Hit
+from doctor.checks.script.table import FIXES
 from doctor.cli.lint import Lint, Linter
 from doctor.facts.script import Span
 from doctor.judge.check import Finding, Status
@@ -20,7 +21,7 @@ from doctor.judge.place import Change, Place
 from doctor.script.fixes.dedent import only_moved_out
 from doctor.script.fixes.differences import only_touched
 from doctor.script.fixes.edits import Edit, Module, apply
-from doctor.script.fixes.makers import SAFE, UNSAFE, Maker
+from doctor.script.fixes.makers import Fix
 from doctor.script.text import Unparsable
 
 ROUNDS = 200
@@ -85,30 +86,30 @@ def _summary(plans: list[Plan], verb: str) -> str:
 
 def _plans(result: Lint, unsafe: bool) -> Iterator[Plan]:
     """A plan for every file with a finding that has a fix."""
-    makers = SAFE | UNSAFE if unsafe else SAFE
+    fixes = {code: fix for code, fix in FIXES.items() if fix.safe or unsafe}
     paths = {
         place.path
         for finding in result.findings
-        if finding.check.code in makers and not finding.ignored
+        if finding.check.code in fixes and not finding.ignored
         for place in finding.places
     }
     for path in result.paths:
         if path in paths and path.endswith(".py"):
             data = result.data if result.data is not None else result.linter.files.read(path)
-            yield plan(result.linter, path, data, makers)
+            yield plan(result.linter, path, data, fixes)
 
 
-def plan(linter: Linter, path: str, data: bytes, makers: dict[str, Maker]) -> Plan:
+def plan(linter: Linter, path: str, data: bytes, offered: dict[str, Fix]) -> Plan:
     """All fixes of one file that pass verification, in a few rounds."""
     current, fixes, refused = data, Counter[str](), []
     tried: set[tuple[str, str]] = set()
     for _ in range(ROUNDS):
-        hits = [hit for hit, _ in linter.file(path, current) if hit.code in makers]
+        hits = [hit for hit, _ in linter.file(path, current) if hit.code in offered]
         progress = False
         for hit in hits:
             if hit.undecided or hit.ignored:
                 continue
-            done = _one(linter, path, current, hit, makers[hit.code])
+            done = _one(linter, path, current, hit, offered[hit.code])
             if isinstance(done, bytes):
                 current, progress = done, True
                 fixes[hit.code] += 1
@@ -121,11 +122,11 @@ def plan(linter: Linter, path: str, data: bytes, makers: dict[str, Maker]) -> Pl
     return Plan(path, data, current, fixes, tuple(refused))
 
 
-def _one(linter: Linter, path: str, data: bytes, hit: Hit, maker: Maker) -> bytes | str:
+def _one(linter: Linter, path: str, data: bytes, hit: Hit, fix: Fix) -> bytes | str:
     """The file with one fix, or the reason why it is not applied, "" where there is no fix."""
     try:
         module = Module(data)
-        edits = maker(module, hit.span)
+        edits = fix.make(module, hit.span)
         if not edits:
             return ""
         after = apply(data, edits)
@@ -136,7 +137,7 @@ def _one(linter: Linter, path: str, data: bytes, hit: Hit, maker: Maker) -> byte
         return str(error)
     expected = (
         only_moved_out(module.tree, changed.tree)
-        if hit.code == "SCR104"
+        if fix.moves
         else only_touched(module.tree, changed.tree, _touched(module, edits))
     )
     if not expected:
@@ -192,21 +193,21 @@ def with_edits(result: Lint) -> tuple[Finding, ...]:
 
 
 def _with_edits(finding: Finding, result: Lint) -> Finding:
-    maker = (SAFE | UNSAFE).get(finding.check.code)
-    if maker is None or finding.ignored or finding.status is Status.UNKNOWN:
+    fix = FIXES.get(finding.check.code)
+    if fix is None or finding.ignored or finding.status is Status.UNKNOWN:
         return finding
-    places = tuple(_place_with_edits(place, maker, result) for place in finding.places)
+    places = tuple(_place_with_edits(place, fix, result) for place in finding.places)
     return replace(finding, verdict=replace(finding.verdict, places=places))
 
 
-def _place_with_edits(place: Place, maker: Maker, result: Lint) -> Place:
+def _place_with_edits(place: Place, fix: Fix, result: Lint) -> Place:
     if place.cell or not place.path.endswith(".py"):
         return place
     span = Span(place.line, place.column, place.end_line, place.end_column)
     try:
         data = result.data if result.data is not None else result.linter.files.read(place.path)
         module = Module(data)
-        edits = maker(module, span)
+        edits = fix.make(module, span)
         if not edits:
             return place
         Module(apply(data, edits))

@@ -63,6 +63,10 @@ FactsFile = Annotated[
 SaveFacts = Annotated[
     Path | None, panels.facts("Write the facts of this run to a file; - is stdout.", **FILE)
 ]
+Shared = Annotated[
+    bool,
+    panels.facts("Let other users read the facts or the records, which name people.", "--shared"),
+]
 Scripts = Annotated[
     list[str] | None,
     panels.model("A training script, to judge for this machine (repeatable).", "--script", **FILE),

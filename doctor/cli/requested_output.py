@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 def requested_output(
-    output: options.OutputFlags, save_facts: Path | None = None, *, one_line: bool = False
+    output: options.OutputFlags,
+    save_facts: Path | None = None,
+    *,
+    shared: bool = False,
+    one_line: bool = False,
 ) -> OutputOptions:
     """The flags as the delivery of reports takes them. Raises UserError."""
     from doctor.report import delivery
@@ -27,4 +31,5 @@ def requested_output(
         keep_names=output.no_redact,
         verbose=output.verbose,
         quiet=output.quiet,
+        shared=shared,
     )

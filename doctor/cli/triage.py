@@ -11,6 +11,8 @@ from typing import Any
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor._util.secrets import hide_secrets
+from doctor._util.units import visible
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
 from doctor.cli.examination import Record, working_directory
@@ -32,11 +34,10 @@ from doctor.log.read import read_logs
 from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
 from doctor.report.line import WORDS
-from doctor.report.redaction import without_secrets
 from doctor.report.report import FailOn, Report
 
 LOG_CHECKS = catalog.lookup("LOG")
-ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.PASS, Status.SKIP)
+ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.NOTE, Status.PASS, Status.SKIP)
 """The first cause first, then what else is wrong."""
 
 
@@ -99,7 +100,7 @@ class Announcer:
             if finding.is_problem and key not in self._announced:
                 self._announced.add(key)
                 line = f"{WORDS[finding.status]} {finding.check.code} {finding.check.slug}  "
-                text = without_secrets(line + finding.verdict.summary)
+                text = line + visible(hide_secrets(finding.verdict.summary))
                 terminal.write(f"{time.strftime('%H:%M:%S')} {text}", sys.stderr)
         sys.stderr.flush()
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from doctor._util.records import Unknown
+from doctor._util.secrets import hide_in_arguments
 from doctor.collect.training_gpus import TrainingGpus, decode
 from doctor.facts.guard import (
     Code,
@@ -126,7 +127,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
     return Guarded(
         processes=tuple(processes[rank] for rank in sorted(processes)),
         restarts=restarts,
-        command=run.command,
+        command=hide_in_arguments(run.command),
         exit_code=run.exit_code,
         signal=run.signal,
         stopped=run.stopped,

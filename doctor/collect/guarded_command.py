@@ -17,7 +17,9 @@ from typing import Any
 
 import msgspec
 
+from doctor._util.atomic_write import PRIVATE_DIRECTORY, atomic_write
 from doctor._util.errors import UserError
+from doctor._util.secrets import hide_in_arguments
 from doctor.collect.earlier_checkpoint import find_before, places
 from doctor.collect.guard_records import FILE, GPUS, RUN, read_records
 from doctor.collect.training_gpus import GpuSampler, TrainingGpus, encode
@@ -81,7 +83,7 @@ def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) 
     code = child.returncode if child.returncode >= 0 else 128 - child.returncode
     ended_by = [name for name, at in received if time.monotonic() - at < GRACE_SECONDS]
     end = CommandEnd(code, stopped, ended_by[-1] if ended_by else "")
-    _write_end(out, command, end, gpus)
+    _write_end(out, command, end, gpus, private=not settings.get("shared"))
     return end
 
 
@@ -170,21 +172,23 @@ def _in_foreground() -> bool:
         return False
 
 
-def _write_end(out: Path, command: Sequence[str], end: CommandEnd, gpus: TrainingGpus) -> None:
+def _write_end(
+    out: Path, command: Sequence[str], end: CommandEnd, gpus: TrainingGpus, *, private: bool
+) -> None:
     """How the command ended, for `doctor report`; a full disk loses it."""
     checkpoint = _earlier_checkpoint(out, command)
     record = {
-        "command": list(command),
+        "command": hide_in_arguments(command),
         "exit_code": end.code,
         "signal": end.signal,
         "stopped": end.stopped,
         "checkpoint": checkpoint and msgspec.to_builtins(checkpoint),
     }
-    with contextlib.suppress(OSError):
-        out.mkdir(parents=True, exist_ok=True)
-        (out / RUN).write_text(json.dumps(record), encoding="utf-8")
+    with contextlib.suppress(OSError, UserError):
+        out.mkdir(PRIVATE_DIRECTORY if private else 0o777, parents=True, exist_ok=True)
+        atomic_write(out / RUN, json.dumps(record).encode(), RUN, private=private)
         if gpus.gpus is not None:
-            (out / GPUS).write_bytes(encode(gpus))
+            atomic_write(out / GPUS, encode(gpus), GPUS, private=private)
 
 
 def _earlier_checkpoint(out: Path, command: Sequence[str]) -> EarlierCheckpoint | None:

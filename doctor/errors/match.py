@@ -11,12 +11,27 @@ from doctor.errors.index import FREQUENCY, LITERALS
 from doctor.errors.tables import CAUSES
 
 LONGEST = 4_000
-"""Characters of a text that are read: a message says what it is about at its beginning."""
+"""Characters of a message that are read: it says what it is about at its beginning."""
 MOST = 4
 """Causes of one message: more are no help."""
 
 _compiled = functools.cache(functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE))
 """Of candidates only: to compile every row takes longer than to start the command."""
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_IGNORED = "Exception ignored in"
+"""Errors while an object or the interpreter ends: they follow from nothing and lead to nothing."""
+
+
+def message_of(text: str) -> str:
+    """The lines of a pasted text that are messages, without stacks and what Python ignored."""
+    text = text.partition(_IGNORED)[0].strip() or text
+    if _TRACEBACK not in text:
+        return text
+    stack, _, end = text.rpartition(_TRACEBACK)
+    lines = [*stack.splitlines(), *end.splitlines()]
+    return "\n".join(line for line in lines if line.strip() and not line.startswith("  "))
 
 
 def is_message_of(cause: Cause, text: str) -> bool:

@@ -8,6 +8,8 @@ import msgspec
 
 from doctor import __version__
 from doctor._util.records import Unknown
+from doctor._util.secrets import hide_in_arguments, hide_secrets
+from doctor._util.text_fields import Change, map_texts
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
 from doctor.facts.flight_recorder import FlightRecorder
@@ -40,6 +42,12 @@ from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job, Target, choose_precision
 from doctor.job.run_options import RunOptions
 
+WITHOUT_SECRETS: Change = {
+    "text": hide_secrets,
+    "arguments": hide_in_arguments,
+    "product": str,
+    "node": str,
+}
 HOLDS = "unredacted names of the host, directories and files, and values of environment variables"
 """A notice to whoever opens a facts file. Reports are redacted, see `doctor.report.redaction`."""
 
@@ -190,5 +198,6 @@ def decode(data: bytes) -> Facts:
 
 
 def encode(facts: Facts) -> bytes:
-    """Facts as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n"
+    """Facts as indented JSON, without passwords and tokens."""
+    stored = map_texts(facts, WITHOUT_SECRETS)
+    return msgspec.json.format(msgspec.json.encode(stored), indent=2) + b"\n"

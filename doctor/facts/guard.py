@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from doctor._util.records import Number, Section
+from doctor._util.text_fields import ARGUMENTS
 
 Text = Annotated[str, msgspec.Meta(max_length=2000)]
 Code = Annotated[str, msgspec.Meta(pattern="^GRD[0-9]{3}$")]
@@ -162,7 +163,7 @@ class Guarded(Section, frozen=True, kw_only=True):
     processes: tuple[GuardedProcess, ...]
     restarts: int = 0
     """Earlier processes of the same ranks."""
-    command: tuple[Text, ...] = ()
+    command: Annotated[tuple[Text, ...], ARGUMENTS] = ()
     exit_code: int | None = None
     """Of the command; None where the guard was not its parent."""
     signal: Text = ""

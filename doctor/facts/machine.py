@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from doctor._util.records import Ended, Section
+from doctor._util.text_fields import Arguments
 
 
 class Examination(Section, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class Examination(Section, frozen=True, kw_only=True):
 
     started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
     """UTC: 2026-01-31T09:05:00Z."""
-    command: tuple[str, ...] = ()
+    command: Arguments = ()
     """Words of the command line, without secrets."""
     stages: dict[str, float] = {}
     """Activity -> seconds until the next one began; some parts run in the background of others."""

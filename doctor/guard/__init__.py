@@ -75,16 +75,24 @@ def watch(
     all: bool = False,
     expect_no_grad: tuple[str, ...] = (),
     protect: bool = False,
+    shared: bool = False,
 ) -> Guard:
     """Watch the training of this process until it ends; a second call changes nothing.
 
     `out` is the directory of the records, for `doctor report`. `stop` ends the training at the
     first failure, `ignore` are codes that raise no alarm, `all` evaluates the codes that are off
     by default, `expect_no_grad` are patterns of parameters that need no gradient, `protect` lets
-    fused optimizers leave out steps whose gradients are not finite.
+    fused optimizers leave out steps whose gradients are not finite, `shared` lets other users read
+    the records.
     """
     return Guard(
-        out=out, stop=stop, ignore=ignore, all=all, expect_no_grad=expect_no_grad, protect=protect
+        out=out,
+        stop=stop,
+        ignore=ignore,
+        all=all,
+        expect_no_grad=expect_no_grad,
+        protect=protect,
+        shared=shared,
     )
 
 

@@ -6,6 +6,7 @@ import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from . import codes
 from .diagnosis import Diagnosis
 from .records import FAIL, Alarm
 from .settings import Settings
@@ -49,7 +50,7 @@ class Alarms:
 
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """Record the first, second, fourth, ... of its kind; print the first."""
-        if alarm.code == "GRD009":
+        if alarm.code == codes.LABELS_PRESENT:
             alarm = self.diagnosis.with_weights(alarm, watch)
         settings = self.settings
         names = self._names(alarm, watch)

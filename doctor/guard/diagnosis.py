@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Callable
 
+from . import codes
 from .batches import Batches
 from .parameters import local
 from .records import FAIL, Alarm, Step
@@ -16,7 +17,7 @@ from .writer import Writer, plain
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
-NON_FINITE = ("GRD001", "GRD002")
+NON_FINITE = (codes.TRAINING_LOSS_FINITE, codes.GRADIENTS_FINITE)
 LARGEST = 5
 
 
@@ -66,7 +67,7 @@ class Diagnosis:
             f"the loss is nan and all gradients are 0; {len(self._bad_weights)} parameters are not "
             f"finite, first {self._bad_weights[0]}"
         )
-        return Alarm("GRD001", FAIL, alarm.step, text, "", alarm.optimizer)
+        return Alarm(codes.TRAINING_LOSS_FINITE, FAIL, alarm.step, text, "", alarm.optimizer)
 
     def _write_context(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> None:
         steps = [

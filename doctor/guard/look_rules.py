@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Tuple
 
+from . import codes
 from . import thresholds as limit
 from .records import FAIL, WARN, Alarm, Look, Tracked
 
@@ -32,7 +33,7 @@ def _sixteen_bit(look: Look) -> Iterator[Alarm]:
             f"{len(half)} of {len(look.tracked)} trainable parameters are {dtypes}, and "
             f"{look.name} keeps no fp32 copy: small updates are rounded away"
         )
-        yield _alarm("GRD008", WARN, look, text, "16-bit", half)
+        yield _alarm(codes.UPDATES_SURVIVE, WARN, look, text, "16-bit", half)
 
 
 def _settled(look: Look, steps: int = limit.SETTLED_OTHER) -> bool:
@@ -78,7 +79,9 @@ def _ones(look: Look) -> Iterator[Alarm]:
         f"{len(still)} of {len(still)} parameters initialized to 1.0 unchanged after "
         f"{look.effective} steps: {reason}"
     )
-    yield _alarm("GRD005", FAIL, look, text, "rounding" if rounding else "not-applied", still)
+    yield _alarm(
+        codes.ONES_MOVE, FAIL, look, text, "rounding" if rounding else "not-applied", still
+    )
 
 
 def _ones_without_gradient(look: Look, ones: list[Tracked]) -> Iterator[Alarm]:
@@ -88,7 +91,7 @@ def _ones_without_gradient(look: Look, ones: list[Tracked]) -> Iterator[Alarm]:
             f"{len(ones)} of {len(ones)} parameters initialized to 1.0 without a gradient, or "
             f"with one of 0, in {look.effective} steps; other parameters have gradients"
         )
-        yield _alarm("GRD005", FAIL, look, text, "gradient", ones)
+        yield _alarm(codes.ONES_MOVE, FAIL, look, text, "gradient", ones)
 
 
 def _vectors(look: Look) -> Iterator[Alarm]:
@@ -114,7 +117,7 @@ def _vectors(look: Look) -> Iterator[Alarm]:
         f"{len(still)} of {len(vectors)} parameters of one dimension (norms, biases) are "
         f"bit-identical after {look.effective} steps, although they have gradients: {reason}"
     )
-    yield _alarm("GRD005", WARN, look, text, cause, still)
+    yield _alarm(codes.ONES_MOVE, WARN, look, text, cause, still)
 
 
 def _zeros(look: Look) -> Iterator[Alarm]:
@@ -125,7 +128,7 @@ def _zeros(look: Look) -> Iterator[Alarm]:
             f"{len(still)} of {len(zeros)} parameters initialized to 0.0 (LoRA B, biases, gates) "
             f"still are 0.0 after {look.effective} steps, although they have gradients"
         )
-        yield _alarm("GRD013", FAIL, look, text, "", still)
+        yield _alarm(codes.ZEROS_MOVE, FAIL, look, text, "", still)
 
 
 def _nothing(look: Look) -> Iterator[Alarm]:
@@ -142,7 +145,14 @@ def _nothing(look: Look) -> Iterator[Alarm]:
         f"none of {elements:,} sampled weights with a gradient changed in {look.effective} steps, "
         f"learning rate up to {max(look.rates):.2g}"
     )
-    yield _alarm("GRD007", FAIL, look, text, "rounding" if half else "not-applied", trained)
+    yield _alarm(
+        codes.TRAINING_WEIGHTS_MOVE,
+        FAIL,
+        look,
+        text,
+        "rounding" if half else "not-applied",
+        trained,
+    )
 
 
 def _undone(look: Look) -> Iterator[Alarm]:
@@ -153,7 +163,7 @@ def _undone(look: Look) -> Iterator[Alarm]:
             "each step changes the weights, and before the next one all sampled weights are back "
             f"at their start, {look.effective} steps after it"
         )
-        yield _alarm("GRD007", FAIL, look, text, "undone", moved)
+        yield _alarm(codes.TRAINING_WEIGHTS_MOVE, FAIL, look, text, "undone", moved)
 
 
 def _tiny(look: Look) -> Iterator[Alarm]:
@@ -167,7 +177,7 @@ def _tiny(look: Look) -> Iterator[Alarm]:
             f"the learning rate is {look.rate:.2g}, and has been {HALF_SMALLEST:.2g} or less for "
             f"at least {lasts} steps: fp32 weights near 1 do not change"
         )
-        yield _alarm("GRD006", WARN, look, text, "tiny", [])
+        yield _alarm(codes.LEARNING_RATE, WARN, look, text, "tiny", [])
 
 
 def next_look(effective: int) -> int:
@@ -191,7 +201,7 @@ def never_reached(
     text = (
         f"{len(indices)} of {parameters} trainable parameters had no gradient in {effective} steps"
     )
-    return [Alarm("GRD016", WARN, step, text, "", optimizer, indices)]
+    return [Alarm(codes.PARAMETERS_REACHED, WARN, step, text, "", optimizer, indices)]
 
 
 def _alarm(

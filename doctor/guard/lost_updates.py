@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from . import codes
 from . import thresholds as limit
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
@@ -71,4 +72,4 @@ def lost_alarm(lost: int, updates: int, rate: float, step: int, optimizer: int) 
         f"rounding lost {lost / updates:.0%} of {updates:,} sampled updates of 16-bit weights, "
         f"learning rate up to {rate:.2g}"
     )
-    return [Alarm("GRD008", WARN, step, text, "lost", optimizer)]
+    return [Alarm(codes.UPDATES_SURVIVE, WARN, step, text, "lost", optimizer)]

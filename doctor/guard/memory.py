@@ -6,6 +6,7 @@ import math
 import os
 from typing import Any, Callable, Iterator, List, Optional
 
+from . import codes
 from . import thresholds as limit
 from .records import WARN, Alarm
 
@@ -49,7 +50,7 @@ class Growth:
                 f"{self.name} grows by {slope / 2**20:.3g} MiB at each step; the {free / GIB:.3g} "
                 f"GiB left last for about {max(0, int(free / slope)):,} steps"
             )
-            yield Alarm("GRD019", WARN, step, text, self.cause)
+            yield Alarm(codes.MEMORY_HOLDS, WARN, step, text, self.cause)
 
 
 class Memory:

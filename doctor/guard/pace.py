@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Deque, Iterable, Iterator, List, Optional, Tuple
 
+from . import codes
 from . import thresholds as limit
 from .records import WARN, Alarm
 
@@ -63,7 +64,7 @@ class Pace:
                 f"(medians of {limit.PACE_WINDOW} steps)"
             )
             self._waits.clear()
-            yield Alarm("GRD017", WARN, step, text)
+            yield Alarm(codes.DATA_ARRIVES, WARN, step, text)
 
     def _slower(self, step: int, seconds: float, work: Work) -> Iterator[Alarm]:
         if work != self._work:
@@ -89,7 +90,7 @@ class Pace:
                 f"steps take {last:.3g} s, {last / first:.1f} times as long as at the start "
                 f"({first:.3g} s; medians of {limit.PACE_WINDOW} steps of the same work)"
             )
-            yield Alarm("GRD018", WARN, step, text)
+            yield Alarm(codes.SPEED_HOLDS, WARN, step, text)
 
 
 class Idle:

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from typing import Deque, Dict, Iterator, List, Optional
 
+from . import codes
 from . import thresholds as limit
 from .records import FAIL, WARN, Alarm, Step
 from .spikes import Spikes
@@ -98,7 +99,7 @@ class StepRules:
                     f"the {name} is {value:.4g}, and was as high in the two steps before; its "
                     f"median over {limit.SPIKE_WINDOW} steps is {median:.4g}"
                 )
-                alarms += self._alarm("GRD014", WARN, step, text, name.split()[0])
+                alarms += self._alarm(codes.LOSS_STABLE, WARN, step, text, name.split()[0])
         return alarms
 
     def _in_a_row(self, name: str, holds: bool) -> int:
@@ -122,9 +123,11 @@ class StepRules:
             f"{count} steps in a row"
         )
         if never and count == limit.WITHOUT_GRADIENTS:
-            yield from self._alarm("GRD003", FAIL, step, text, "other-parameters")
+            yield from self._alarm(
+                codes.OPTIMIZER_HAS_GRADIENTS, FAIL, step, text, "other-parameters"
+            )
         elif not never and count == limit.WITHOUT_GRADIENTS_BESIDE:
-            yield from self._alarm("GRD003", WARN, step, text, "lost")
+            yield from self._alarm(codes.OPTIMIZER_HAS_GRADIENTS, WARN, step, text, "lost")
 
     def _non_finite(self, step: Step) -> Iterator[Alarm]:
         bad = [loss for loss in step.losses if not math.isfinite(loss)]
@@ -136,7 +139,7 @@ class StepRules:
         elif bad and step.scaled:
             if self._in_a_row("scaled", step.skipped) >= limit.NON_FINITE_SCALED:
                 text = f"the loss is {bad[0]} in {limit.NON_FINITE_SCALED} steps in a row"
-                yield from self._alarm("GRD001", FAIL, step, text, "scaled")
+                yield from self._alarm(codes.TRAINING_LOSS_FINITE, FAIL, step, text, "scaled")
         elif bad:
             yield from self._loss(step, bad[0], finite_gradients)
         if not bad:
@@ -145,22 +148,22 @@ class StepRules:
             self._in_a_row("labels", False)
         if step.norm is not None and not finite_gradients and not step.skipped:
             text = f"the step was applied with gradients whose norm is {step.norm}"
-            yield from self._alarm("GRD002", FAIL, step, text)
+            yield from self._alarm(codes.GRADIENTS_FINITE, FAIL, step, text)
 
     def _loss(self, step: Step, value: float, finite_gradients: bool) -> Iterator[Alarm]:
         text = f"the loss is {value}, as backward() received it"
         if finite_gradients and step.norm:
             text += f"; the gradients are finite (norm {step.norm:.3g})"
-            yield from self._alarm("GRD001", WARN, step, text, "masked")
+            yield from self._alarm(codes.TRAINING_LOSS_FINITE, WARN, step, text, "masked")
         else:
-            yield from self._alarm("GRD001", FAIL, step, text)
+            yield from self._alarm(codes.TRAINING_LOSS_FINITE, FAIL, step, text)
 
     def _labels(self, step: Step) -> Iterator[Alarm]:
         row = self._in_a_row("labels", True)
         share = sum(self.unlabelled) / 100
         often = row >= limit.NO_LABELS_FAILS or share > limit.NO_LABELS_SHARE
         text = "the loss is nan and all gradients are 0: the batch has no label to learn from"
-        yield from self._alarm("GRD009", FAIL if often else WARN, step, text)
+        yield from self._alarm(codes.LABELS_PRESENT, FAIL if often else WARN, step, text)
 
     def _zero(self, step: Step) -> Iterator[Alarm]:
         undecided = step.norm == 0.0 and not step.whole
@@ -170,7 +173,7 @@ class StepRules:
         if count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
             status = FAIL if count == limit.ZERO_FAILS else WARN
             text = f"all gradients are exactly 0, {count} steps in a row"
-            yield from self._alarm("GRD004", status, step, text)
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text)
 
     def _rate(self, step: Step) -> Iterator[Alarm]:
         if step.rate is None:
@@ -180,7 +183,7 @@ class StepRules:
             when = "after it was not" if self.had_rate else "from the start"
             text = f"the learning rate of every group is 0, {count} steps in a row, {when}"
             yield from self._alarm(
-                "GRD006", FAIL, step, text, "ended" if self.had_rate else "start"
+                codes.LEARNING_RATE, FAIL, step, text, "ended" if self.had_rate else "start"
             )
         self.had_rate |= step.rate != 0.0
 
@@ -193,12 +196,12 @@ class StepRules:
         allowed = limit.SKIPPED_LATER if self.applied else limit.SKIPPED_AT_START
         if count == allowed:
             text = f"the loss scaler skipped {count} steps in a row"
-            yield from self._alarm("GRD011", FAIL, step, text, "skipped")
+            yield from self._alarm(codes.STEPS_APPLIED, FAIL, step, text, "skipped")
         share = sum(self.skips) / max(1, len(self.skips))
         if len(self.skips) >= 100 and share > limit.SKIPPED_SHARE:
             if self._in_a_row("share", True) == 1:
                 text = f"the loss scaler skipped {share:.0%} of the last {len(self.skips)} steps"
-                yield from self._alarm("GRD011", WARN, step, text, "skipped")
+                yield from self._alarm(codes.STEPS_APPLIED, WARN, step, text, "skipped")
         else:
             self._in_a_row("share", False)
 
@@ -208,7 +211,7 @@ class StepRules:
                 f"the gradients of {limit.UNCLEARED} steps in a row were added to those of the "
                 "step before"
             )
-            yield from self._alarm("GRD012", WARN, step, text)
+            yield from self._alarm(codes.GRADIENTS_CLEARED, WARN, step, text)
 
     @property
     def most_backwards(self) -> int:
@@ -219,7 +222,7 @@ class StepRules:
 def without_step(count: int, step: int) -> Alarm:
     """The alarm for far more backward passes than usual since any optimizer stepped."""
     text = f"{count} backward passes since the last step of an optimizer"
-    return Alarm("GRD011", WARN, step, text, "no-step")
+    return Alarm(codes.STEPS_APPLIED, WARN, step, text, "no-step")
 
 
 def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:
@@ -227,4 +230,4 @@ def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:
     if scale >= limit.SMALLEST_SCALE or initial < limit.SMALLEST_SCALE:
         return []
     text = f"the loss scale fell from {initial:g} to {scale:g}"
-    return [Alarm("GRD010", FAIL, step, text)]
+    return [Alarm(codes.SCALE_HOLDS, FAIL, step, text)]

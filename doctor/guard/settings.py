@@ -17,7 +17,8 @@ class Settings:
     `out` is the directory of the records, `stop` ends the training at a failure, `ignore` are codes
     that raise no alarm, `all` also evaluates the codes that are off by default, `expect_no_grad`
     are patterns of parameters that need no gradient, `protect` lets fused optimizers omit steps
-    with non-finite gradients, `parent` is true under `doctor guard`.
+    with non-finite gradients, `parent` is true under `doctor guard`, `shared` lets others read the
+    records, as the umask allows.
     """
 
     out: str = "doctor-guard"
@@ -27,6 +28,7 @@ class Settings:
     expect_no_grad: tuple[str, ...] = ()
     protect: bool = False
     parent: bool = False
+    shared: bool = False
 
     def to_variable(self) -> str:
         """The value of the variable."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from . import codes
 from .flat_loss import FlatLoss
 from .lost_updates import LostUpdates
 from .memory import Memory
@@ -87,7 +88,7 @@ class ThoroughWatch(Watch):
         if flat is None:
             flat = self._flat[watch.index] = FlatLoss.of(self.torch, watch.flat)
         if flat.add(step.loss, step.rate or 0.0):
-            alarm = Alarm("GRD015", "warn", step.step, flat.text, "", watch.index)
+            alarm = Alarm(codes.LOSS_FALLS, "warn", step.step, flat.text, "", watch.index)
             self.judging.add(alarm, watch)
 
     def counts(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Watch:
         self.settings = settings
         self.readings: Readings[OptimizerWatch] = Readings(torch)
         self.values, self.steady = self.readings.values, self.readings.steady
-        self.writer = Writer(settings.out)
+        self.writer = Writer(settings.out, settings.shared)
         self.batches = Batches(torch)
         self.judging = Judging(settings, self.readings, self.writer, self.batches)
         self.alarms, self.watches = self.judging.alarms, self.judging.watches

@@ -38,9 +38,10 @@ class Writer:
     `rank` and `world`: which process of the job writes, and of how many.
     """
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, shared: bool = False) -> None:
         self.directory = directory
         self.rank, self.world = 0, 1
+        self._shared = shared
         self._file: TextIO | None = None
         self._bytes = 0
         self._flushed = 0.0
@@ -51,10 +52,15 @@ class Writer:
         self.rank, self.world = rank, world
         path = os.path.join(self.directory, f"rank{rank}-{os.getpid()}.jsonl")
         try:
-            os.makedirs(self.directory, exist_ok=True)
-            self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close
+            os.makedirs(self.directory, 0o777 if self._shared else 0o700, exist_ok=True)
+            self._file = open(path, "w", encoding="utf-8", opener=self._opened)  # noqa: SIM115
         except OSError as error:
             self._fail(error)
+
+    def _opened(self, path: str, flags: int) -> int:
+        """An opener for open(): only the owner can read the file, unless it is shared."""
+        mode = 0o666 if self._shared else 0o600
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode)
 
     def write(self, kind: str, flush: bool = True, **fields: Any) -> None:
         """One line."""
@@ -116,7 +122,7 @@ class Writer:
     def first(self, name: str) -> bool:
         """Whether this is the first process of the run with this name: one line per alarm."""
         try:
-            os.close(os.open(os.path.join(self.directory, name), os.O_CREAT | os.O_EXCL))
+            os.close(self._opened(os.path.join(self.directory, name), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
         except OSError:

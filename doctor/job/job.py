@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from doctor._util.text_fields import Arguments
 from doctor._util.units import MOST_PARAMETERS
 from doctor.job.quantities import MOST
 
@@ -41,7 +42,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     python: str | None = None
     model: str | None = None
     """FILE.py:factory, the user's own model and batch."""
-    arguments: tuple[str, ...] = ()
+    arguments: Arguments = ()
     """Command-line arguments that the code of `model` sees."""
     hf: str | None = None
     """Directory of a transformers model."""

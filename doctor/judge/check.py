@@ -69,6 +69,8 @@ class Check:
     `targets` are the kinds of device it applies to; the engine skips it elsewhere. `limits` goes on
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
+    `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
+    during the training. `settles` are the settings of a prescription that rest on it.
     `aliases` are older slugs, still accepted everywhere.
     """
 
@@ -90,6 +92,8 @@ class Check:
     limits: str = ""
     returns: bool = False
     required: Required = "never"
+    also: tuple[Literal["read", "guard"], ...] = ()
+    settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
     @property
@@ -142,9 +146,10 @@ class Finding:
 
     @property
     def fix(self) -> str:
-        """The remedy, "" unless it is a problem or a note."""
-        advised = self.is_problem or self.status is Status.NOTE
-        return (self.verdict.fix or self.check.fix) if advised else ""
+        """The remedy of a problem, or what a note says may be done; else ""."""
+        if self.status is Status.NOTE:
+            return self.verdict.fix or ""
+        return (self.verdict.fix or self.check.fix) if self.is_problem else ""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -175,7 +180,7 @@ class Finding:
     @property
     def limits(self) -> str:
         """What this pass does not prove, "" for any other status."""
-        return self.check.limits if self.status is Status.PASS else ""
+        return self.check.limits if self.status in (Status.PASS, Status.NOTE) else ""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -191,6 +196,11 @@ class Finding:
 def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) -> Verdict:
     """The machine is as it should be."""
     return Verdict(Status.PASS, summary, seconds=seconds, places=places)
+
+
+def note(summary: str, *, fix: str | None = None, seconds: float = 0.0) -> Verdict:
+    """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
+    return Verdict(Status.NOTE, summary, fix=fix, seconds=seconds)
 
 
 class Remedy(TypedDict, total=False):

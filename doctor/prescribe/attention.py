@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.judge.check import Status
 from doctor.judge.switches import CALLS, CUDNN_VARIABLE_SINCE, VARIABLES, Switch
-from doctor.prescribe.citations import CITED
+from doctor.prescribe.citations import CITED, RESTS_ON
 from doctor.prescribe.context import PrescriptionContext, Setting
 
 FUSED = "rules out a fused kernel as the cause"
@@ -13,7 +13,7 @@ FUSED = "rules out a fused kernel as the cause"
 def cudnn(context: PrescriptionContext) -> Setting | None:
     if context.facts.target.kind != "nvidia" or not context.torch_since(2, 4):
         return None
-    faulty = context.turns_off("NUM003", Switch.CUDNN_SDP)
+    faulty = context.turned_off_by(Switch.CUDNN_SDP)
     preferred = context.capability is None or context.capability[0] in (9, 10)
     if not faulty and context.mode != "diagnostic" and (context.mode == "fast" or not preferred):
         return None
@@ -22,12 +22,12 @@ def cudnn(context: PrescriptionContext) -> Setting | None:
     if context.mode == "diagnostic":
         why = FUSED
     if faulty:
-        why = "NUM003 reports cuDNN attention here"
+        why = f"{faulty.check.code} reports cuDNN attention here"
     return Setting(
         name="cuDNN attention",
         value="off" + "; flash and memory-efficient attention stay on" * (not others),
         why=why,
-        code="NUM003",
+        code=RESTS_ON["cuDNN attention"],
         sources=CITED["cuDNN attention"],
         python=(CALLS[Switch.CUDNN_SDP],),
         env=(VARIABLES[Switch.CUDNN_SDP],) if context.torch_since(*CUDNN_VARIABLE_SINCE) else (),
@@ -36,13 +36,14 @@ def cudnn(context: PrescriptionContext) -> Setting | None:
 
 def flash(context: PrescriptionContext) -> Setting | None:
     diagnostic = context.mode == "diagnostic" and context.on_cuda
-    if not diagnostic and not context.turns_off("NUM003", Switch.FLASH_SDP):
+    code, faulty = RESTS_ON["flash attention"], context.turned_off_by(Switch.FLASH_SDP)
+    if not diagnostic and not faulty:
         return None
     return Setting(
         name="flash attention",
         value="off",
-        why=FUSED if diagnostic else "NUM003 reports it here",
-        code="NUM003",
+        why=FUSED if diagnostic else f"{code} reports it here",
+        code=code,
         sources=CITED["flash attention"],
         python=(CALLS[Switch.FLASH_SDP],),
     )
@@ -50,15 +51,16 @@ def flash(context: PrescriptionContext) -> Setting | None:
 
 def memory_efficient(context: PrescriptionContext) -> Setting | None:
     diagnostic = context.mode == "diagnostic" and context.on_cuda
-    faulty = context.turns_off("NUM003", Switch.MEM_EFFICIENT_SDP)
+    code = RESTS_ON["memory-efficient attention"]
+    faulty = context.turned_off_by(Switch.MEM_EFFICIENT_SDP)
     if not diagnostic and not faulty:
         return None
-    sources = context.findings["NUM003"].verdict.sources if faulty else ()
+    sources = faulty.verdict.sources if faulty else ()
     return Setting(
         name="memory-efficient attention",
         value="off",
-        why="NUM003 reports it here" if faulty else f"{FUSED}: it is one, too",
-        code="NUM003",
+        why=f"{code} reports it here" if faulty else f"{FUSED}: it is one, too",
+        code=code,
         sources=sources or CITED["memory-efficient attention"],
         python=(CALLS[Switch.MEM_EFFICIENT_SDP],),
     )
@@ -70,14 +72,14 @@ def implementation(context: PrescriptionContext) -> Setting | None:
         name="attn_implementation",
         value=value,
         why=why,
-        code="NUM003",
+        code=RESTS_ON["attn_implementation"],
         sources=CITED[f"attn_implementation {value}"],
         load={"attn_implementation": f'"{value}"'},
     )
 
 
 def _attention(context: PrescriptionContext) -> tuple[str, str]:
-    finding = context.findings.get("NUM003")
+    code, finding = RESTS_ON["attn_implementation"], context.finding("attn_implementation")
     if context.mode == "diagnostic":
         return "eager", "uses no fused kernel"
     if finding is None or finding.status in (Status.FAIL, Status.UNKNOWN):
@@ -88,4 +90,4 @@ def _attention(context: PrescriptionContext) -> tuple[str, str]:
     flash = any(each.name == "flash_attention_2" and each.ended.ok for each in tried)
     if context.mode == "fast" and flash:
         return "flash_attention_2", "forward and backward ran here"
-    return "sdpa", "NUM003 verified the kernels here, so this departs from the document's eager"
+    return "sdpa", f"{code} verified the kernels here, so this departs from the document's eager"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from doctor import catalog
+
 LADDERS = {"stable": "bts-stable", "fast": "bts-fast", "diagnostic": "bts-diagnostic"}
 """Mode -> the section that it follows."""
 
@@ -31,6 +33,9 @@ CITED = {
     "peer-to-peer": ("nccl-env",),
 }
 """Setting, in some cases with its value or mode -> ids of sources."""
+
+RESTS_ON = {name: check.code for check in catalog.MACHINE_CHECKS for name in check.settles}
+"""Setting -> the code of the check whose finding is its reason."""
 
 
 def settings_citing(id: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from doctor.facts.machine import Torch
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding, Status
 from doctor.judge.switches import Switch
+from doctor.prescribe.citations import RESTS_ON
 
 Mode = Literal["stable", "fast", "diagnostic"]
 AUTOCAST_SINCE = {("mps", "bf16"): (2, 6), ("mps", "fp16"): (2, 8), ("cpu", "fp16"): (2, 3)}
@@ -59,13 +60,19 @@ class PrescriptionContext:
     mode: Mode
     deterministic: bool
 
-    def is_problem(self, *codes: str) -> bool:
-        """Whether any of these checks warned or failed."""
-        return any(code in self.findings and self.findings[code].is_problem for code in codes)
+    def finding(self, setting: str) -> Finding | None:
+        """The finding of the check that a setting rests on, where that was judged."""
+        return self.findings.get(RESTS_ON[setting])
 
-    def turns_off(self, code: str, switch: Switch) -> bool:
-        """Whether the remedy of that finding turns this switch off."""
-        return self.is_problem(code) and switch in self.findings[code].verdict.switches_off
+    def is_problem(self, setting: str) -> bool:
+        """Whether that check warned or failed."""
+        finding = self.finding(setting)
+        return finding is not None and finding.is_problem
+
+    def turned_off_by(self, switch: Switch) -> Finding | None:
+        """The last problem whose remedy turns this switch off."""
+        problems = [each for each in self.findings.values() if each.is_problem]
+        return next((e for e in reversed(problems) if switch in e.verdict.switches_off), None)
 
     @property
     def on_cuda(self) -> bool:
@@ -90,5 +97,5 @@ class PrescriptionContext:
     @property
     def use_compile(self) -> bool:
         """Whether to use torch.compile: only where the compiled step was observed to agree."""
-        finding = self.findings.get("SMK010")
+        finding = self.finding("torch.compile")
         return self.mode == "fast" and finding is not None and finding.status is Status.PASS

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.prescribe.citations import CITED
+from doctor.prescribe.citations import CITED, RESTS_ON
 from doctor.prescribe.context import PrescriptionContext, Setting
 
 
 def checkpointing(context: PrescriptionContext) -> Setting | None:
     """Non-reentrant checkpointing, if the job asks for it or the model does not fit."""
     requested = bool(context.facts.job.checkpointing)
-    if not requested and not context.is_problem("MEM001"):
+    if not requested and not context.is_problem("gradient checkpointing"):
         return None
     call = "model.gradient_checkpointing_enable"
     return Setting(
         name="gradient checkpointing",
         value="on, non-reentrant",
         why="the non-reentrant variant works before and after LoRA in every version",
-        code="SMK009" if requested else "MEM001",
+        code=RESTS_ON["gradient checkpointing" + ", requested" * requested],
         sources=CITED["gradient checkpointing"],
         prepare=(f'{call}(gradient_checkpointing_kwargs={{"use_reentrant": False}})',),
         trainer={
@@ -43,7 +43,7 @@ def clipping(context: PrescriptionContext) -> Setting | None:
         name="gradient clipping",
         value=f"norm {CLIP:g}, in every step" + ", after scaler.unscale_(optimizer)" * scaled,
         why="one bad batch cannot throw the weights off; log the norm that it returns",
-        code="SMK006",
+        code=RESTS_ON["gradient clipping"],
         sources=CITED["gradient clipping" + " fp16" * scaled],
         trainer={"max_grad_norm": CLIP},
     )
@@ -55,7 +55,7 @@ def warm_up(context: PrescriptionContext) -> Setting | None:
         name="warm-up",
         value=f"{WARM_UP} steps; 1 to 10 % of the run's are usual",
         why="early updates are too large before the optimizer's second moments have settled",
-        code="SMK006",
+        code=RESTS_ON["warm-up"],
         sources=CITED["warm-up"],
         trainer={"warmup_steps": WARM_UP},
     )
@@ -87,7 +87,7 @@ def deterministic(context: PrescriptionContext) -> Setting | None:
         value="every generator seeded, deterministic algorithms",
         why="requested; slower, it disables cuDNN attention, and operations without such a form "
         "raise",
-        code="NUM004",
+        code=RESTS_ON["determinism"],
         sources=CITED["determinism"],
         python=SEEDED,
         env=("CUBLAS_WORKSPACE_CONFIG=:4096:8",)

@@ -8,7 +8,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.job.job import Chosen
 from doctor.judge.switches import MATMUL_PRECISION, NO_TF32
-from doctor.prescribe.citations import CITED
+from doctor.prescribe.citations import CITED, RESTS_ON
 from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, PrescriptionContext, Setting
 
 
@@ -18,7 +18,9 @@ def precision(context: PrescriptionContext) -> Setting | None:
     if context.mode == "diagnostic":
         return _diagnostic_precision(context)
     if isinstance(chosen, Unknown):
-        return Setting(name="precision", value="unknown", why=chosen.reason, code="NUM001")
+        return Setting(
+            name="precision", value="unknown", why=chosen.reason, code=RESTS_ON["precision"]
+        )
     device = DEVICES[context.facts.target.kind]
     cpu = {"use_cpu": True} if device == "cpu" else {}
     python, value, flags = _autocast(context, chosen, device)
@@ -27,7 +29,7 @@ def precision(context: PrescriptionContext) -> Setting | None:
         name="precision",
         value=value,
         why=chosen.why,
-        code="NUM001",
+        code=RESTS_ON["precision"],
         sources=CITED[f"precision {chosen.precision}"],
         python=python,
         trainer={**flags, **cpu},
@@ -44,7 +46,7 @@ def _diagnostic_precision(context: PrescriptionContext) -> Setting:
         name="precision",
         value="fp32, no autocast, no GradScaler",
         why=f"rules out half precision as the cause{then}",
-        code="NUM001",
+        code=RESTS_ON["precision"],
         sources=CITED["precision diagnostic"],
         python=NO_AUTOCAST,
         trainer={"bf16": False, "fp16": False, **cpu},
@@ -91,7 +93,7 @@ def weights(context: PrescriptionContext) -> Setting | None:
             name="weights",
             value="bf16, from --recipe pure-bf16; the optimizer must compensate for rounding",
             why="bf16 loses small updates to rounding, at 1.0 up to 0.0039: norms stay frozen",
-            code="SMK004",
+            code=RESTS_ON["weights"],
             sources=CITED["weights pure-bf16"],
             load={"dtype": "torch.bfloat16"},
         )
@@ -99,7 +101,7 @@ def weights(context: PrescriptionContext) -> Setting | None:
         name="weights",
         value="fp32, including the optimizer's state",
         why="bf16 loses small updates to rounding; transformers 5 loads the checkpoint's dtype",
-        code="SMK004",
+        code=RESTS_ON["weights"],
         sources=CITED["weights"],
         load={"dtype": "torch.float32"},
     )
@@ -117,7 +119,7 @@ def tf32(context: PrescriptionContext) -> Setting | None:
             name="TF32",
             value="off",
             why="full fp32 products rule out TF32 as the cause",
-            code="NUM002",
+            code=RESTS_ON["TF32"],
             sources=CITED["TF32 diagnostic"],
             python=(NO_TF32,),
             trainer={"tf32": False},
@@ -128,7 +130,7 @@ def tf32(context: PrescriptionContext) -> Setting | None:
         value="on",
         why="the remaining fp32 matmuls run on tensor cores; this call works in every torch, with "
         "torch.compile and in Lightning",
-        code="NUM002",
+        code=RESTS_ON["TF32"],
         sources=CITED["TF32"],
         python=(MATMUL_PRECISION,),
         trainer={} if mixed else {"tf32": True},

@@ -15,7 +15,7 @@ from doctor.facts.views import JobGpus
 from doctor.judge.check import Finding
 from doctor.judge.switches import VARIABLES, Switch
 from doctor.prescribe.attention import cudnn, flash, implementation, memory_efficient
-from doctor.prescribe.citations import CITED
+from doctor.prescribe.citations import CITED, RESTS_ON
 from doctor.prescribe.context import Mode, PrescriptionContext, Setting
 from doctor.prescribe.loop import checkpointing, clipping, deterministic, warm_up
 from doctor.prescribe.precision import precision, tf32, weights
@@ -38,7 +38,7 @@ def _compile(context: PrescriptionContext) -> Setting | None:
             name="torch.compile",
             value="yes",
             why="the compiled step agreed with the eager step here",
-            code="SMK010",
+            code=RESTS_ON["torch.compile"],
             sources=CITED["torch.compile"],
             prepare=("model = torch.compile(model)",),
             trainer={"torch_compile": True},
@@ -53,7 +53,7 @@ def _compile(context: PrescriptionContext) -> Setting | None:
         name="torch.compile",
         value="no",
         why=why,
-        code="SMK010",
+        code=RESTS_ON["torch.compile"],
         sources=CITED["torch.compile"],
         trainer={"torch_compile": False},
         accelerate={"dynamo_config": {"dynamo_backend": "NO"}},
@@ -61,29 +61,27 @@ def _compile(context: PrescriptionContext) -> Setting | None:
 
 
 def _peer_to_peer(context: PrescriptionContext) -> Setting | None:
-    codes = (code for code in ("GPU008", "GPU007") if context.turns_off(code, Switch.NCCL_P2P))
-    code = next(codes, None)
-    if code is None:
+    finding = context.turned_off_by(Switch.NCCL_P2P)
+    if finding is None:
         return None
-    finding = context.findings[code]
     return Setting(
         name="peer-to-peer",
         value="off in NCCL",
-        why=f"{code} reports it here",
-        code=code,
+        why=f"{finding.check.code} reports it here",
+        code=finding.check.code,
         sources=(*finding.sources, *CITED["peer-to-peer"]),
         env=(VARIABLES[Switch.NCCL_P2P],),
     )
 
 
 def _sharing(context: PrescriptionContext) -> Setting | None:
-    if not context.is_problem("MEM003"):
+    if not context.is_problem("data loader"):
         return None
     return Setting(
         name="data loader",
         value="share tensors through files instead of shared memory",
         why="shared memory is small here",
-        code="MEM003",
+        code=RESTS_ON["data loader"],
         sources=CITED["data loader"],
         python=(
             "import torch.multiprocessing",

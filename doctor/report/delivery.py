@@ -39,6 +39,8 @@ class OutputOptions:
     detail: Detail = "normal"
     annotate: bool = False
     keep_names: bool = False
+    shared: bool = False
+    """Others may read the facts, as the umask allows."""
 
 
 def output_options(
@@ -52,6 +54,7 @@ def output_options(
     keep_names: bool,
     verbose: bool,
     quiet: bool,
+    shared: bool = False,
 ) -> OutputOptions:
     """From flags. Raises UserError for a file that cannot be written or is named twice.
 
@@ -74,6 +77,7 @@ def output_options(
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
         keep_names=keep_names,
+        shared=shared,
     )
 
 
@@ -160,22 +164,24 @@ def finished(report: Report, options: OutputOptions) -> Report:
 
 
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
-    """Write the facts, as they are, and the redacted reports; return what could not be written."""
+    """Write the facts and the redacted reports; return what could not be written."""
     errors = []
     if options.save_facts == STDOUT:
         sys.stdout.buffer.write(encode(report.facts))
     elif options.save_facts:
-        errors.append(_write(encode(report.facts), options.save_facts, "--save-facts"))
+        facts = encode(report.facts)
+        private = not options.shared
+        errors.append(_write(facts, options.save_facts, "--save-facts", private=private))
     for format, path in options.outputs:
         data = (FORMATS[format](final) + "\n").encode("utf-8", "replace")
         errors.append(_write(data, path, "--output"))
     return [error for error in errors if error]
 
 
-def _write(data: bytes, path: Path, flag: str) -> UserError | None:
+def _write(data: bytes, path: Path, flag: str, *, private: bool = False) -> UserError | None:
     """Write one file; return the error instead of raising it, so that the others are written."""
     try:
-        atomic_write(path, data, flag)
+        atomic_write(path, data, flag, private=private)
     except UserError as error:
         return error
     return None

@@ -118,7 +118,7 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
     yield from _places(finding, detail)
     if finding.ignored:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
-    elif finding.is_problem:
+    elif finding.fix:
         fix = [f"see {first} above"] if first != check.code else finding.fix.splitlines()
         yield Line(f"{DEEP}fix: ", fix[0])
         for line in fix[1:]:

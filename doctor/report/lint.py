@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from doctor._util.secrets import HIDDEN, hide_secrets
 from doctor._util.units import shown, visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
@@ -37,8 +37,6 @@ SHOWN = {
     "normal": (Status.FAIL, Status.WARN, Status.NOTE),
     "verbose": (Status.FAIL, Status.WARN, Status.NOTE, Status.UNKNOWN),
 }
-TOKEN = re.compile(r"(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}|://")
-"""What a token or an address with credentials looks like at first sight."""
 FULL_SIZE = 160
 """Columns of a source line that are shown."""
 
@@ -69,7 +67,7 @@ def lines(report: Findings, files: int, detail: Detail) -> Iterator[Line]:
 def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line]:
     check = finding.check
     suppressed = f" (suppressed: {shown(finding.ignored)})" if finding.ignored else ""
-    message = f"{check.slug}: {place.message}{suppressed}"
+    message = f"{check.slug}: {hide_secrets(place.message)}{suppressed}"
     word = NAMES[finding.status]
     yield Line(
         f"{shown(str(place), 500)} {check.code} ",
@@ -84,8 +82,8 @@ def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line
 
 
 def _excerpt(place: Place) -> Iterator[Line]:
-    """The line, and carets below what is meant."""
-    text = place.text.expandtabs(4)
+    """The line, and carets below what is meant; none where a secret in the line is hidden."""
+    text = hide_secrets(place.text).expandtabs(4)
     if not text.strip() or not place.line:
         return
     before = place.text[: max(0, place.column - 1)].expandtabs(4)
@@ -93,6 +91,8 @@ def _excerpt(place: Place) -> Iterator[Line]:
     yield Line(
         f"{place.line:>{margin}} | ", shown(text.rstrip(), FULL_SIZE), "dim", hang=margin + 3
     )
+    if HIDDEN in text:
+        return
     last = len(text.rstrip())
     if place.end_line == place.line and place.end_column > place.column:
         last = min(last, len(place.text[: place.end_column - 1].expandtabs(4)))
@@ -136,19 +136,11 @@ def concise(report: Findings, files: int, detail: Detail) -> str:
 
 
 def text(report: Findings, files: int, detail: Detail, format: str) -> str:
-    """The report as text without colour; what looks like a token is redacted."""
+    """The report as text without colour."""
     if format == "concise":
-        return _without_secrets(concise(report, files, detail))
+        return concise(report, files, detail)
     rows = (visible((line.prefix + line.body).rstrip()) for line in lines(report, files, detail))
-    return _without_secrets("\n".join(rows))
-
-
-def _without_secrets(text: str) -> str:
-    if TOKEN.search(text) is None:
-        return text
-    from doctor.report.redaction import without_secrets  # takes longer than the lint of a file
-
-    return without_secrets(text)
+    return "\n".join(rows)
 
 
 def show(report: Findings, files: int, detail: Detail, console: Console) -> None:

@@ -26,17 +26,17 @@ def index(checks: Iterable[Described]) -> str:
 
 def _page(check: Described) -> Iterator[str]:
     yield f"# {check.code} `{check.slug}`"
-    yield f"\n**{_plain(check.title)}.**"
-    yield f"\n{_plain(check.why)}"
+    yield f"\n**{plain(check.title)}.**"
+    yield f"\n{plain(check.why)}"
     if check.targets != EVERYWHERE:
         yield f"\nApplies to: {', '.join(check.targets)}."
     if check.after:
         yield f"\nDepends on: {', '.join(f'[{code}]({code}.md)' for code in check.after)}."
     for heading, bullets in conditions(check):
         yield f"\n## {heading} when\n"
-        yield from (f"- {_plain(bullet)}" for bullet in bullets)
+        yield from (f"- {plain(bullet)}" for bullet in bullets)
     yield "\n## Fix\n"
-    yield _plain(check.fix)
+    yield plain(check.fix)
     if check.commands:
         yield "\n```sh"
         yield from check.commands
@@ -44,24 +44,25 @@ def _page(check: Described) -> Iterator[str]:
     yield f"\nFix owner: {OWNERS[check.owner]}."
     if check.limits:
         yield "\n## Limitations\n"
-        yield _sentence(_plain(limitations(check.limits)))
+        yield _sentence(plain(limitations(check.limits)))
     yield "\n## Sources\n"
-    yield from (_cited(SOURCES[id]) for id in check.sources)
+    yield from (cited(SOURCES[id]) for id in check.sources)
 
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
-def _cited(source: Source) -> str:
-    section = f", {_plain(short_section(source))}" if source.section else ""
+def cited(source: Source) -> str:
+    """A source as an item of a list, with its correction where it is wrong."""
+    section = f", {plain(short_section(source))}" if source.section else ""
     if source.document:
-        line = f"- document *{source.document}*{section} ({_plain(source.title)})"
+        line = f"- document *{source.document}*{section} ({plain(source.title)})"
     else:
-        line = f"- [{_plain(source.title)}]({source.url}){section}, checked {source.checked}"
-    return f"{line}\n  - correction: {_plain(source.correction)}" if source.correction else line
+        line = f"- [{plain(source.title)}]({source.url}){section}, checked {source.checked}"
+    return f"{line}\n  - correction: {plain(source.correction)}" if source.correction else line
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """One paragraph, with the characters escaped that Markdown would interpret."""
     return re.sub(r"([\\`*_<>\[\]~])", r"\\\1", " ".join(text.split()))

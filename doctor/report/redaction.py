@@ -9,17 +9,18 @@ import dataclasses
 import enum
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
+from doctor._util.secrets import HIDDEN, hide_in_arguments, hide_secrets
+from doctor._util.text_fields import Change, map_texts
 from doctor.facts.machine import Host
 from doctor.judge.check import PIP, Check
 from doctor.report.report import Report
 
-HIDDEN = "[redacted]"
 Step = tuple[str, re.Pattern[str], str]
 """A substring that a text must contain before the pattern is tried, the pattern, and its
 replacement as `re.sub` takes it.
@@ -29,30 +30,6 @@ HOMES: tuple[Step, ...] = tuple(
     (root, re.compile(rf"(?<![\w.~/-]){root}{name}(?![\w.-])"), "~")
     for root, name in (("/home/", _NAME), ("/Users/", _NAME), ("/root", ""))
 )
-_ASSIGNED = r"((?:\b|_){}[\"']? ?[=:] ?[\"']?)[^\s\"',;&\[]{{6,}}"
-SECRETS: tuple[Step, ...] = (
-    *(
-        (begin, re.compile(rf"\b{begin}[A-Za-z0-9_-]{{16,}}"), HIDDEN)
-        for begin in (
-            "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "sk-", "xoxb-",
-            "xoxp-", "AKIA", "ASIA", "AIza", "nvapi-", "pypi-", "eyJ",
-        )
-    ),
-    ("?", re.compile(r"(://[^\s?'\"<>]*\?)[^\s'\"<>]+"), rf"\1{HIDDEN}"),
-    ("@", re.compile(r"(?<=://)[^/\s@]+(?=@)"), HIDDEN),
-    ("earer ", re.compile(r"(\b[Bb]earer +)[\w.~+/=-]{8,}"), rf"\1{HIDDEN}"),
-    *(
-        (word, re.compile(_ASSIGNED.format(word)), rf"\1{HIDDEN}")
-        for word in (
-            "API_KEY", "APIKEY", "api_key", "apikey", "SECRET", "secret", "SECRET_KEY",
-            "secret_key", "ACCESS_KEY", "TOKEN", "access_token", "auth_token", "hf_token",
-            "PASSWORD", "password", "passwd",
-        )
-    ),
-)  # fmt: skip
-"""Tokens by their known prefixes, the credentials and the query of an address, and values of
-variables that are named like secrets.
-"""
 SWITCH = re.compile(
     r"[\d\s,.:+-]{0,16}|true|false|on|off|yes|no|y|n|all|none|void|version|info|warn|trace|detail"
     r"|(?:(?:GPU|MIG)-[0-9a-fA-F/-]+,?)+",
@@ -90,18 +67,25 @@ def redact(report: Report, *, keep_names: bool = False) -> Report:
         env = {name: _redacted_value(value) for name, value in host.env.items()}
         anonymous = msgspec.structs.replace(host, env=env, name="", home="")
         report = dataclasses.replace(report, facts=report.facts.with_(host=anonymous))
-    return _mapped(report, _cleaner(host, keep_names))  # type: ignore[no-any-return]
+    clean = _cleaner(host, keep_names)
+    change: Change = {
+        "text": clean,
+        "product": clean,
+        "node": clean,
+        "arguments": _in_arguments(clean),
+    }
+    return _mapped(report, change)  # type: ignore[no-any-return]
 
 
-def without_secrets(text: str) -> str:
-    """The text without what looks like a token or a password."""
-    return _cleaner(Host(system=""), keep_names=True)(text)
+def _in_arguments(clean: Callable[[str], str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    return lambda words: tuple(map(clean, hide_in_arguments(words)))
 
 
 def _cleaner(host: Host, keep_names: bool) -> Callable[[str], str]:
-    steps = [*SECRETS, *([] if keep_names else _steps(host))]
+    steps = [] if keep_names else list(_steps(host))
 
     def clean(text: str) -> str:
+        text = hide_secrets(text)
         for substring, pattern, replacement in steps:
             if substring in text:
                 text = pattern.sub(replacement, text)
@@ -153,46 +137,20 @@ def _variable_steps(name: str, value: str) -> Iterator[Step]:
         yield line[:6], re.compile(complete), HIDDEN
 
 
-def _mapped(value: Any, clean: Callable[[str], str]) -> Any:
-    if isinstance(value, msgspec.Struct):
-        return _struct(value, clean)
+def _mapped(value: Any, change: Change) -> Any:
     if isinstance(value, (Check, enum.Enum)):
         return value
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_mapped(part, clean) for part in value) if value else value
-    if isinstance(value, Mapping):
-        return {_mapped(key, clean): _mapped(part, clean) for key, part in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _dataclass(value, clean)
-    return value
-
-
-def _redacted_value(value: str) -> str:
-    return value if SWITCH.fullmatch(value.strip()) else HIDDEN
-
-
-def _struct(value: msgspec.Struct, clean: Callable[[str], str]) -> Any:
-    changed = {}
-    for name, literals in _fields(type(value)):
-        old = getattr(value, name)
-        new = old if old in literals else _mapped(old, clean)
-        if new is not old:
-            changed[name] = new
-    return msgspec.structs.replace(value, **changed) if changed else value
-
-
-@functools.cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, tuple[Any, ...]], ...]:
-    """Names of the fields, each with the literal values that its type allows."""
-    return tuple((field.name, get_args(field.type)) for field in msgspec.structs.fields(kind))
-
-
-def _dataclass(value: Any, clean: Callable[[str], str]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_mapped(part, change) for part in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return map_texts(value, change)
     changed = {
-        field.name: _mapped(getattr(value, field.name), clean)
+        field.name: _mapped(getattr(value, field.name), change)
         for field in dataclasses.fields(value)
         if field.name not in KEYS
     }
     return dataclasses.replace(value, **changed)
+
+
+def _redacted_value(value: str) -> str:
+    return value if SWITCH.fullmatch(value.strip()) else HIDDEN

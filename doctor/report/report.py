@@ -133,10 +133,10 @@ class Report:
         listed = "; ".join(
             f"{word}: {_codes(group)}" for word, group in exceptions.items() if group
         )
-        if listed:
-            return f"no problems found ({listed})"
+        noted = _codes(self.with_status(Status.NOTE))
         alone = "checkpoint " * (self.facts.subject == "checkpoint")
-        return f"all {alone}checks passed"
+        ready = f"no problems found ({listed})" if listed else f"all {alone}checks passed"
+        return f"{ready}; worth reading: {noted}" if noted else ready
 
     def _first(self, owner: Owner | None) -> str:
         worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)

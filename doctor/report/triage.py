@@ -36,7 +36,9 @@ def triage_lines(report: Report, detail: Detail) -> Iterator[Line]:
 def _is_shown(finding: Finding, detail: Detail) -> bool:
     if detail == "verbose":
         return True
-    return (finding.is_problem or finding.status is Status.UNKNOWN) and not finding.ignored
+    shown = finding.is_problem or finding.status is Status.UNKNOWN
+    shown |= finding.status is Status.NOTE and detail == "normal"
+    return shown and not finding.ignored
 
 
 def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
@@ -50,9 +52,13 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
             yield Line(f"{DEEP}{label}", shown(name, 400), "dim")
         if place.text and (number == 0 or detail == "verbose"):
             yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
-    if not finding.is_problem:
-        return
-    yield Line(f"{DEEP}why: ", check.why)
+    if finding.is_problem:
+        yield Line(f"{DEEP}why: ", check.why)
+    if finding.fix:
+        yield from _remedy(finding)
+
+
+def _remedy(finding: Finding) -> Iterator[Line]:
     for number, part in enumerate(finding.fix.splitlines()):
         yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
     for command in finding.commands:

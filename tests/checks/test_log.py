@@ -6,8 +6,9 @@ import pytest
 from logs import findings, problems, read
 
 from doctor._util.records import Unknown
-from doctor.checks.log.classes import CLASSES, LogClass
+from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.memory_numbers import describe_oom, read_numbers
+from doctor.errors.cause import Cause
 from doctor.judge.check import Status
 
 STEPS = "".join(f"step {step} loss: {3 - step / 100:.2f}\n" for step in range(1, 6))
@@ -17,29 +18,29 @@ SUMMARY = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
 BEGINNING = [row for row in CLASSES if row.examples and row.role not in ("warning", "summary")]
 
 
-@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.slug)
+@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.id)
 def test_a_class_fails_as_the_first_cause_passes_without_a_line_and_may_be_unknown(
-    row: LogClass,
+    row: Cause,
 ) -> None:
     failed = findings(read(log=f"{STEPS}{row.examples[0]}\n"))
-    assert failed[row.slug].status is Status.FAIL
-    assert failed[row.slug].places[0].line == 6
+    assert failed[row.id].status is Status.FAIL
+    assert failed[row.id].places[0].line == 6
     assert failed["first-cause"].status is Status.PASS
-    assert findings(read(log=STEPS))[row.slug].status is Status.PASS
-    assert findings(Unknown(reason="gone"))[row.slug].status is Status.UNKNOWN
+    assert findings(read(log=STEPS))[row.id].status is Status.PASS
+    assert findings(Unknown(reason="gone"))[row.id].status is Status.UNKNOWN
 
 
-@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.slug)
-def test_a_class_that_the_training_overcame_only_warns(row: LogClass) -> None:
+@pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.id)
+def test_a_class_that_the_training_overcame_only_warns(row: Cause) -> None:
     overcome = findings(read(log=f"{row.examples[0]}\n{STEPS}"))
-    assert overcome[row.slug].status is Status.WARN
+    assert overcome[row.id].status is Status.WARN
     assert overcome["first-cause"].status is Status.UNKNOWN
 
 
 def test_a_warning_stays_one_however_the_training_ends() -> None:
     (row,) = (row for row in CLASSES if row.role == "warning")
     for text in (f"{row.examples[0]}\n{STEPS}", f"{row.examples[0]}\n"):
-        assert findings(read(log=text))[row.slug].status is Status.WARN
+        assert findings(read(log=text))[row.id].status is Status.WARN
 
 
 def test_a_summary_alone_is_unknown_and_asks_for_the_logs_of_the_rank() -> None:
@@ -105,8 +106,8 @@ def test_nothing_found_is_unknown_and_says_what_could_not_be_read() -> None:
     ("version", "word"), [("transformers==5.1.0\n", "transformers 5"), ("", "Load the weights")]
 )
 def test_a_fix_is_true_for_the_version_in_the_log(version: str, word: str) -> None:
-    (row,) = (row for row in CLASSES if row.slug == "amp-bf16-grads-with-scaler")
-    assert word in findings(read(log=version + row.examples[0]))[row.slug].fix
+    (row,) = (row for row in CLASSES if row.id == "amp-bf16-grads-with-scaler")
+    assert word in findings(read(log=version + row.examples[0]))[row.id].fix
 
 
 FORMS = {

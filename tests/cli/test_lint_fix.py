@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from command import doctor, program
+from paths import ROOT
 
 from doctor.checks.script.names import select
+from doctor.checks.script.table import FIXES
 from doctor.cli.lint import Lint, LintOptions, _findings, run_lint
 from doctor.cli.lint_fix import Plan, _write
 from doctor.judge.check import Finding, Status
@@ -366,3 +368,14 @@ def test_positions_are_bytes_in_the_files_own_encoding() -> None:
     module = Module("# coding: latin-1\né = f('ü', x)\n".encode("latin-1"))
     (call,) = [node for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     assert module.data[module.start(call) : module.end(call)] == b"f('\xfc', x)"
+
+
+def test_the_documentation_lists_every_fix_and_whether_it_is_safe() -> None:
+    text = (ROOT / "docs" / "lint.md").read_text()
+    table = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| SCR")]
+    listed = {
+        code: "--unsafe-fixes" not in how
+        for codes, _, how in table
+        for code in codes.replace(",", " ").split()
+    }
+    assert listed == {code: fix.safe for code, fix in FIXES.items()}

@@ -162,3 +162,7 @@ def test_labels_name_a_check_and_what_it_says() -> None:
             assert {label["code"], *label.get("accept", ())} <= codes
             assert label["names"]
         assert factory.set_number in own_corpus.sets()
+
+
+def test_every_factory_was_run_and_recorded() -> None:
+    assert [each.id for each in own_corpus.factories()] == list(own_corpus.recorded())

@@ -162,6 +162,7 @@ def test_every_address_is_cited() -> None:
     citing = [path for folder in checks_folder for path in Path(folder).rglob("*.py")]
     citing += package.glob("prescribe/*.py")
     citing += package.glob("judge/error_patterns/*.py")
+    citing += package.glob("errors/tables/*.py")
     code = "".join(path.read_text("utf-8") for path in citing)
     addresses = [id for id, source in SOURCES.items() if source.url]
     assert [id for id in addresses if f'"{id}"' not in code] == []
@@ -234,3 +235,21 @@ def test_the_error_about_an_unknown_code_names_those_of_its_family(
         catalog.lookup(name)
     assert suggested in str(error.value)
     assert not_suggested not in str(error.value)
+
+
+def test_the_guard_names_its_codes_by_the_slugs_of_their_checks() -> None:
+    from doctor.guard import codes
+
+    named = {name: code for name, code in vars(codes).items() if name.isupper()}
+    slugs = {check.slug.upper().replace("-", "_"): check.code for check in catalog.lookup("GRD")}
+    assert named.items() <= slugs.items()
+    assert len(named) == 19
+
+
+def test_each_setting_of_a_prescription_rests_on_one_check() -> None:
+    from doctor.prescribe.citations import CITED
+
+    settled = [name for check in catalog.MACHINE_CHECKS for name in check.settles]
+    assert len(settled) == len(set(settled))
+    for setting in set(CITED) - {"peer-to-peer"}:  # rests on the finding that turns it off
+        assert any(setting.startswith(name) for name in settled), setting

@@ -19,10 +19,10 @@ from doctor.log.patterns import Gate, LinePattern, cues_of, with_words_of
 from doctor.log.templates import letters
 
 GATE = Gate(line_patterns())
-EXAMPLES = [(row.slug, example) for row in CLASSES for example in row.examples]
-EXAMPLES += [(row.name, row.example) for row in HARMLESS]
-PATTERNS = [(row.slug, pattern) for row in CLASSES for pattern in row.patterns]
-PATTERNS += [(row.name, row.pattern) for row in HARMLESS]
+EXAMPLES = [(row.id, example) for row in CLASSES for example in row.examples]
+EXAMPLES += [(row.id, example) for row in HARMLESS for example in row.examples]
+PATTERNS = [(row.id, pattern) for row in CLASSES for pattern in row.messages]
+PATTERNS += [(row.id, pattern) for row in HARMLESS for pattern in row.messages]
 
 
 def named(line: str) -> list[str]:
@@ -59,14 +59,14 @@ def test_every_pattern_has_an_example() -> None:
 
 def test_every_class_is_a_check_with_a_fix_and_a_reason() -> None:
     assert len({row.code for row in CLASSES}) == len(CLASSES)
-    assert len({row.slug for row in CLASSES}) == len(CLASSES)
+    assert len({row.id for row in CLASSES}) == len(CLASSES)
     for row in CLASSES:
-        (check,) = catalog.find(row.slug)
+        (check,) = catalog.find(row.id)
         assert check.code == row.code
         assert row.fix
         assert row.why
         assert not row.next_check or catalog.find(row.next_check)
-    assert not {row.name for row in HARMLESS} & {row.slug for row in CLASSES}
+    assert not {row.id for row in HARMLESS} & {row.id for row in CLASSES}
 
 
 def hostile(pattern: str) -> list[str]:
@@ -126,7 +126,7 @@ def test_an_expression_without_letters_is_refused(expression: str) -> None:
 
 
 def test_every_class_cites_a_public_source() -> None:
-    assert [row.slug for row in CLASSES if not row.sources] == []
+    assert [row.id for row in CLASSES if not row.sources] == []
     for row in CLASSES:
         assert any(SOURCES[name].url.startswith("https://") for name in row.sources) or any(
             SOURCES[name].document for name in row.sources

@@ -24,7 +24,7 @@ from doctor.log.scan import Scanner
 
 GATE = Gate(line_patterns())
 EXAMPLES = [example for row in CLASSES for example in row.examples]
-EXAMPLES += [row.example for row in HARMLESS]
+EXAMPLES += [example for row in HARMLESS for example in row.examples]
 EXCERPTS = [line for row in rows() for line in text_of(row).splitlines() if line]
 METRICS = [
     "{'loss': 2.5, 'grad_norm': 1.5, 'learning_rate': 1e-05}",

@@ -9,7 +9,8 @@ from recorded_parts import H100, TORCH_2_15, job, machine
 
 from doctor.catalog import find
 from doctor.job.run_options import RunOptions
-from doctor.judge.check import Finding, Owner, Status, Verdict
+from doctor.judge.check import Finding, Owner, Status, Verdict, note
+from doctor.report.formats.table import FORMATS
 from doctor.report.report import Outcome, Report
 
 
@@ -122,3 +123,32 @@ def test_the_verdict_line_starts_with_the_first_fix() -> None:
     assert returned.verdict_line.startswith("RETURN: GPU003: first sentence;")
     unread = report(finding("SMK001", Status.UNKNOWN))
     assert unread.verdict_line == "UNKNOWN: SMK001 step-completes: observed value"
+
+
+def noted(fix: str | None = None) -> Finding:
+    (check,) = find("GPU002")
+    return Finding(check, note("a bug that this job does not trigger", fix=fix))
+
+
+@pytest.mark.parametrize("fail_on", ["fail", "warn"])
+def test_a_note_passes_and_is_named(fail_on: str) -> None:
+    result = report(noted(), fail_on=fail_on)
+    assert (result.outcome, result.exit_code, result.counts["note"]) == (Outcome.READY, 0, 1)
+    assert result.verdict_line == "READY: all checks passed; worth reading: GPU002"
+
+
+def test_a_note_alone_is_an_evaluated_check() -> None:
+    result = replace(report(), findings=(noted(),))
+    assert result.outcome is Outcome.READY
+
+
+def test_a_note_has_no_remedy_but_its_own() -> None:
+    assert not noted().is_problem
+    assert noted().fix == ""
+    assert noted("Read about it.").fix == "Read about it."
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_has_notes(format: str) -> None:
+    text = FORMATS[format](report(noted("Read about it.")))
+    assert "GPU002" in text

@@ -22,12 +22,13 @@ from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
 from doctor import catalog
+from doctor.errors.tables import TABLES
 from doctor.facts.facts import encode
 from doctor.job.file import tables
 from doctor.judge import index as check_index
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
-from doctor.report import pages
+from doctor.report import cause_pages, pages
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import render
 from doctor.report.formats.table import FORMATS as RENDERERS
@@ -41,7 +42,7 @@ FACTS_FILE = MACHINES / "h200_torch2.11.json"
 """A facts file for readers of the README to try."""
 SHOWN = "h200_torch2.11"
 """The machine in the pictures."""
-FOLDERS = {DOCS / "checks": "*.md", MACHINES: "*.txt", FORMATS: "*"}
+FOLDERS = {DOCS / "checks": "*.md", DOCS / "errors": "*.md", MACHINES: "*.txt", FORMATS: "*"}
 """Directories in which every file that fits is generated."""
 COUNTS = re.compile(r"\n\d+ (?:pass|warn|fail|skip|unknown) .*\d s(?=\n)")
 
@@ -54,6 +55,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_reports(checks)),
         **dict(_samples()),
         INDEX: index(),
+        **_causes(),
         check_index.FILE: check_index.text(checks),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
@@ -64,6 +66,18 @@ def _pages(checks: Sequence[Check]) -> dict[Path, str]:
     folder = DOCS / "checks"
     each = {folder / f"{check.code}.md": pages.page(check) for check in checks}
     return each | {folder / "README.md": pages.index(checks)}
+
+
+def _causes() -> dict[Path, str]:
+    """A page for each table of errors, and their index."""
+    folder = DOCS / "errors"
+    pages, listed = {}, []
+    for table in TABLES:
+        name = table.__name__.rpartition(".")[2]
+        title = " ".join((table.__doc__ or "").split()).rstrip(".")
+        pages[folder / f"{name}.md"] = cause_pages.page(title, table.ROWS)
+        listed.append((name, title, len(table.ROWS)))
+    return pages | {folder / "README.md": cause_pages.index(listed)}
 
 
 def _schemas() -> Iterator[tuple[Path, str]]:

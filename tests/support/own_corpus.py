@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
+import csv
 import re
 import tomllib
 from pathlib import Path
@@ -17,7 +17,7 @@ from doctor.judge.check import Status, Verdict
 CORPUS = Path(__file__).parents[1] / "corpus" / "own_model"
 PARTS = ("blocks", "parts")
 """Beginnings of the names of modules that hold no factory."""
-RECORDED = CORPUS / "results.jsonl"
+RECORDED = CORPUS / "results.csv"
 Label = dict[str, Any]
 
 
@@ -29,7 +29,7 @@ class Factory(NamedTuple):
     label: Label | None = None
 
     @property
-    def fault(self) -> str:
+    def id(self) -> str:
         return f"{self.module}:{self.name}"
 
     @property
@@ -60,20 +60,16 @@ def sets() -> dict[str, dict[str, Any]]:
     return tomllib.loads((CORPUS / "sets.toml").read_text("utf-8"))
 
 
-def recorded() -> dict[str, dict[str, Any]]:
-    """MODULE:FACTORY -> what a run of all factories gave."""
-    lines = RECORDED.read_text("utf-8").splitlines()
-    return {row["factory"]: row for row in map(json.loads, lines)}
+def recorded() -> dict[str, str]:
+    """MODULE:FACTORY -> what the last recorded run of all factories gave."""
+    with RECORDED.open(encoding="utf-8", newline="") as file:
+        return {row["factory"]: row["result"] for row in csv.DictReader(file)}
 
 
-def record(rows: dict[str, dict[str, Any]]) -> None:
-    """Write the recorded results, those of factories that exist, without their reasons."""
-    lines = [
-        json.dumps({key: value for key, value in rows[each.fault].items() if key != "why"})
-        for each in factories()
-        if each.fault in rows
-    ]
-    RECORDED.write_text("\n".join(lines) + "\n", "utf-8")
+def record(results: dict[str, str]) -> None:
+    """Write the results of the factories that exist."""
+    lines = [f"{each.id},{results[each.id]}" for each in factories() if each.id in results]
+    RECORDED.write_text("\n".join(["factory,result", *lines]) + "\n", "utf-8")
 
 
 def functions(module: Path) -> list[str]:
@@ -118,13 +114,6 @@ def text_of(verdict: Verdict, code: str) -> str:
     return f"{verdict.summary}\n{verdict.fix or fixes[code]}".partition("\nTraceback, ")[0]
 
 
-def raised(own: OwnModel) -> dict[str, str]:
-    """The error that ended the training, as stored."""
-    if own.raised is None:
-        return {}
-    return {"error": own.raised.error, "message": own.raised.message}
-
-
 def absent(label: Label, text: str) -> list[str]:
     """The patterns of the label that the text lacks."""
     return [each for each in label["names"] if not re.search(each, text, re.IGNORECASE)]
@@ -137,6 +126,7 @@ def score_fault(factory: Factory, own: OwnModel, verdicts: dict[str, Verdict]) -
     if not complaints:
         return "missed", "; ".join(f"{c} {v.status}" for c, v in verdicts.items())
     codes = [code for code in (label["code"], *label.get("accept", ())) if code in complaints]
+    codes.sort(key=lambda code: complaints[code].status is not Status.FAIL)
     if not codes:
         return "wrong", f"not {label['code']} but {', '.join(complaints)}"
     verdict = complaints[codes[0]]

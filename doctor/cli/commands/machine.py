@@ -22,6 +22,7 @@ def run(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
     context: options.Context = "job",
     script: options.Scripts = None,
 ) -> int:
@@ -32,7 +33,9 @@ def run(
     from doctor.cli.run import run
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts, one_line=context == "prolog")
+    output_options = requested_output(
+        output, save_facts, shared=shared, one_line=context == "prolog"
+    )
     report = run(
         set_flags(training, job, run_flags, selection),
         config,
@@ -87,6 +90,7 @@ def read(
     ],
     output: options.OutputFlags,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
 ) -> int:
     """Judge a machine by a pasted report.
 
@@ -95,7 +99,7 @@ def read(
     from doctor.cli.read import read_report
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts)
+    output_options = requested_output(output, save_facts, shared=shared)
     return delivery.deliver(read_report(pasted, output.fail_on), output_options)
 
 

@@ -21,6 +21,7 @@ def guard(
         Path | None,
         panels.output("Directory for the records (default: doctor-guard).", metavar="DIRECTORY"),
     ] = None,
+    shared: options.Shared = False,
     stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
     ignore: Annotated[
         list[str] | None,
@@ -46,7 +47,7 @@ def guard(
     )  # fmt: skip
     flags = {"skip": tuple(ignore)} if ignore else {}
     report, code = guard.guard(
-        command, flags, config, out=out, stop=stop, all=every, fail_on=fail_on
+        command, flags, config, out=out, shared=shared, stop=stop, all=every, fail_on=fail_on
     )
     delivery.deliver_on_stderr(report, output_options)
     return code
@@ -127,6 +128,7 @@ def triage(
     output: options.OutputFlags,
     facts: options.FactsFile = None,
     save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
     follow: Annotated[
         bool,
         panels.scope("Report problems while the job writes, until it ends.", "--follow"),
@@ -139,7 +141,7 @@ def triage(
     from doctor.cli import triage
     from doctor.report import delivery
 
-    output_options = requested_output(output, save_facts)
+    output_options = requested_output(output, save_facts, shared=shared)
     report = triage.triage(
         logs,
         set_flags(selection),

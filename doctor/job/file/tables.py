@@ -23,7 +23,7 @@ NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
 """Fields of Job and RunOptions that a job file cannot set."""
 FLAGS = (
     *("annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject"),
-    *("no_redact", "only", "output", "quiet", "save_facts", "skip", "verbose"),
+    *("no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose"),
 )
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")

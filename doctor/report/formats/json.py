@@ -14,6 +14,7 @@ import msgspec
 from doctor import __version__
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
+from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
 from doctor.job.expect import Expect
 from doctor.job.job import Job
@@ -282,6 +283,27 @@ def _place(place: Place) -> PlaceRecord:
 def render_checks(checks: Iterable[Described]) -> str:
     """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
+
+
+def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> str:
+    """The causes of a text with the checks beside them, as a list of objects."""
+    return _dump([*map(_cause, causes), *map(_check, checks)])
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    """The keys of a check, and `cause` and `told_by`."""
+    return {
+        "code": cause.code,
+        "slug": cause.id,
+        "cause": cause.id,
+        "title": cause.title,
+        "why": cause.why,
+        "told_by": cause.told_by,
+        "fix": cause.fix,
+        "commands": list(cause.commands),
+        "owner": str(cause.owner),
+        "sources": msgspec.to_builtins(_sources(cause.sources)),
+    }
 
 
 def _check(check: Described) -> dict[str, Any]:

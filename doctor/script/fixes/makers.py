@@ -1,15 +1,24 @@
-"""The fix of each rule: a node to edits, None where this place has no fix."""
+"""The fixes of rules: a place to edits, None where this place has no fix."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import NamedTuple
 
 from doctor.facts.script import Span
-from doctor.script.fixes import dedent, deprecated_amp
 from doctor.script.fixes.edits import Edit, Module, add_keyword, calls
 
-Maker = Callable[[Module, Span], "list[Edit] | None"]
+
+class Fix(NamedTuple):
+    """The fix of a rule: `make` returns the edits of a place, None where it has no fix.
+
+    `safe`: the script does the same. `moves`: it only moves statements out of their block.
+    """
+
+    make: Callable[[Module, Span], list[Edit] | None]
+    safe: bool = True
+    moves: bool = False
 
 
 def _call(module: Module, span: Span) -> ast.Call | None:
@@ -223,20 +232,3 @@ def explicit_dtype(module: Module, span: Span) -> list[Edit] | None:
     call = _call(module, span)
     torch = module.imports("torch")
     return _one(add_keyword(module, call, f"dtype={torch}.float32")) if call and torch else None
-
-
-SAFE: dict[str, Maker] = {
-    "SCR101": unscale,
-    "SCR115": including_emulation,
-    "SCR121": not_reentrant,
-    "SCR141": log_softmax,
-    "SCR142": log_sigmoid,
-    "SCR161": deprecated_amp.fix,
-    "SCR162": versions,
-}
-UNSAFE: dict[str, Maker] = {
-    "SCR104": dedent.backward_out_of_autocast,
-    "SCR114": platform_dtype,
-    "SCR116": explicit_dtype,
-    "SCR131": nan_filter,
-}

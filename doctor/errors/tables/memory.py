@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
-from doctor.judge.check import Owner
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="cuda-oom",
         code="LOG002",
-        slug="cuda-oom",
         title="No GPU ran out of memory",
-        patterns=(
+        messages=(
             r"OutOfMemoryError: (?:CUDA|HIP|XPU|NPU) out of memory",
             r"(?:CUDA|HIP|XPU|NPU) out of memory\.[*_` ]{1,5}Tried to allocate",
             r"RuntimeError: (?:CUDA|HIP|XPU|NPU) out of memory",
@@ -25,12 +25,11 @@ CLASSES = (
         examples=(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.95 GiB. GPU 0 has a "
             "total capacity of 23.64 GiB of which 513.19 MiB is free. Including non-PyTorch "
-            "memory, "
-            "this process has 23.13 GiB memory in use. Of the allocated memory 21.50 GiB is "
-            "allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.",
-            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.76 GiB total "
-            "capacity; 9.70 GiB already allocated; 10.38 MiB free; 9.75 GiB reserved in total by "
-            "PyTorch)",
+            "memory, this process has 23.13 GiB memory in use. Of the allocated memory 21.50 GiB "
+            "is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.",
+            "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.76 GiB "
+            "total capacity; 9.70 GiB already allocated; 10.38 MiB free; 9.75 GiB reserved in "
+            "total by PyTorch)",
             "**RuntimeError: CUDA out of memory.** Tried to allocate 1.71 GiB",
             "RuntimeError: CUDA error: out of memory",
             "failed to allocate 6.69M (7012352 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY",
@@ -43,16 +42,17 @@ CLASSES = (
         why="An allocation on the GPU failed. The numbers of the message distinguish a single "
         "request that no GPU could serve, fragmentation, memory of other processes, and a model "
         "that needs more than there is.",
-        fix="Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
-        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3.",
+        fix="Reduce what the step needs: smaller micro-batch with gradient accumulation, "
+        "gradient checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or "
+        "ZeRO-3.",
         sources=("pytorch-16417",),
         next_check="MEM001",
     ),
-    LogClass(
+    Cause(
+        id="killed-sigkill",
         code="LOG003",
-        slug="killed-sigkill",
         title="No process was killed by SIGKILL",
-        patterns=(
+        messages=(
             r"exitcode {0,6}: -9\b|return code = -9\b",
             r"[Ss]ignal 9 \(SIGKILL\) received",
             r"terminated with signal SIGKILL|exited on signal 9\b|xited with code -9\b",
@@ -61,11 +61,11 @@ CLASSES = (
             r"exit status 137\b|exit code:? 137\b|xited with code 137\b|exitcode {0,4}: 137\b",
             r"(?P<confirmed>[Oo]ut of memory: Kill(?:ed)? process)",
             r"(?P<memcg>Memory cgroup out of memory: Kill)",
-            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in "
-            r"|tasks? [\d,-]{1,100}: Out Of Memory)",
+            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |tasks? [\d,-]{1,100"
+            r"}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
-            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)"
-            r"|ray\.exceptions\.OutOfMemoryError)",
+            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)|ray\.exceptions"
+            r"\.OutOfMemoryError)",
         ),
         examples=(
             "E0712 03:01:22 torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
@@ -73,8 +73,8 @@ CLASSES = (
             "  traceback : Signal 9 (SIGKILL) received by PID 4410",
             "  exitcode  : -9 (pid: 3309)",
             "srun: error: node1: task 4: Out Of Memory",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
-            "SIGKILL",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with "
+            "signal SIGKILL",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGKILL: 9>.",
             "Killed",
@@ -89,13 +89,11 @@ CLASSES = (
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on "
             "memory",
         ),
-        why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's or "
-        "scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every rank "
-        "loads into host memory, and DataLoader workers that each hold a copy of the data.",
+        why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's "
+        "or scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every "
+        "rank loads into host memory, and DataLoader workers that each hold a copy of the data.",
         fix="Confirm it in the kernel log or in the scheduler's record, then give the job more "
-        "host "
-        "memory, load the checkpoint on one rank or with mmap, and use fewer workers.",
-        owner=Owner.JOB,
+        "host memory, load the checkpoint on one rank or with mmap, and use fewer workers.",
         commands=(
             "sudo dmesg -T | grep -iE 'killed process|oom'",
             "cat /sys/fs/cgroup/memory.events",
@@ -103,28 +101,27 @@ CLASSES = (
         sources=("llama-856", "llama-models-334", "ColossalAI-3514"),
         next_check="MEM002",
     ),
-    LogClass(
+    Cause(
+        id="shm-bus-error",
         code="LOG004",
-        slug="shm-bus-error",
         title="Shared memory was not exhausted",
-        patterns=(
+        messages=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
             r"\bSIGBUS\b|exitcode {0,6}: -7[ )]|return code = -7\b|Bus error \(core dumped\)",
-            r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,200}"
-            r"(?:/torch_|No space left|Cannot allocate)",
+            r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,20"
+            r"0}(?:/torch_|No space left|Cannot allocate)",
             r"Error while creating shared memory segment",
         ),
         examples=(
             "RuntimeError: DataLoader worker (pid 1234) is killed by signal: Bus error. It is "
-            "possible that dataloader's workers are out of shared memory. Please try to raise your "
-            "shared memory limit.",
+            "possible that dataloader's workers are out of shared memory. Please try to raise "
+            "your shared memory limit.",
             "ERROR: Unexpected bus error encountered in worker. This might be caused by "
-            "insufficient "
-            "shared memory (shm).",
+            "insufficient shared memory (shm).",
             "Signal 7 (SIGBUS) received by PID 88",
-            "RuntimeError: unable to write to file </torch_1234_1>: unable to mmap 128 bytes from "
-            "file </torch_1234_1>: Cannot allocate memory (12)",
+            "RuntimeError: unable to write to file </torch_1234_1>: unable to mmap 128 bytes "
+            "from file </torch_1234_1>: Cannot allocate memory (12)",
             "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-abc (size 9637888)",
         ),
         why="DataLoader workers and NCCL exchange data in /dev/shm, which containers limit to "
@@ -137,21 +134,20 @@ CLASSES = (
         sources=("pytorch-5040",),
         next_check="MEM003",
     ),
-    LogClass(
+    Cause(
+        id="dataloader-worker-killed",
         code="LOG005",
-        slug="dataloader-worker-killed",
         title="No DataLoader worker died",
-        patterns=(
-            r"DataLoader worker \(pids?\(?s?\)?:? ?[\d, ]{1,200}\) (?:is killed by signal: "
-            r"(?!Bus)|exited unexpectedly)",
+        messages=(
+            r"DataLoader worker \(pids?\(?s?\)?:? ?[\d, ]{1,200}\) (?:is killed by signal: (?!Bu"
+            r"s)|exited unexpectedly)",
         ),
         examples=(
             "RuntimeError: DataLoader worker (pid 4521) is killed by signal: Killed.",
             "RuntimeError: DataLoader worker (pid(s) 1234, 1235) exited unexpectedly",
         ),
         why="A worker process of the DataLoader ended without an exception: the out-of-memory "
-        "killer "
-        "took it, or native code in it crashed.",
+        "killer took it, or native code in it crashed.",
         fix="Look for an out-of-memory kill in the kernel log. Use fewer workers, a smaller "
         "prefetch_factor, and data that workers share (memory-mapped arrays instead of lists of "
         "objects). With num_workers=0 the error of a crash shows.",
@@ -159,11 +155,12 @@ CLASSES = (
         sources=("pytorch-5040",),
         next_check="MEM002",
     ),
-    LogClass(
+    Cause(
+        id="host-out-of-memory",
         code="LOG006",
-        slug="host-out-of-memory",
         title="No allocation of host memory failed",
-        patterns=(
+        errors=("RuntimeError", "MemoryError"),
+        messages=(
             r"DefaultCPUAllocator: (?:can't|not enough|not able)[^\n]{0,40} allocate",
             r"\[enforce fail at \S{0,60}(?:alloc_cpu|CPUAllocator)\.cpp",
             r"DefaultCPUAllocator: not enough memory",
@@ -178,8 +175,7 @@ CLASSES = (
             "RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0.",
             "RuntimeError: DefaultCPUAllocator: not enough memory: you tried to allocate 16 bytes.",
             "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3.00 GiB for an array "
-            "with "
-            "shape (1,)",
+            "with shape (1,)",
             "MemoryError",
             "OSError: [Errno 12] Cannot allocate memory",
             "terminate called after throwing an instance of 'std::bad_alloc'",
@@ -187,7 +183,9 @@ CLASSES = (
         why="The operating system refused memory to the process: the machine, the container or "
         "`ulimit -v` is at its limit, or one request is absurdly large.",
         fix="Compare the size in the message with the memory of the machine and of the control "
-        "group. Load checkpoints with mmap or on one rank, and use fewer DataLoader workers.",
+        "group. A size that is far too large often comes from an outer product by broadcasting, "
+        "(n, 1) with (n,). Load checkpoints with mmap or on one rank, and use fewer DataLoader "
+        "workers.",
         commands=("free -g", "ulimit -v"),
         sources=("MemSeg-3", "DeepLog-50"),
         next_check="MEM002",

@@ -1,31 +1,38 @@
-"""The GPU, its driver and the CUDA runtime."""
+"""GPUs in logs: their driver, their kernels, their faults."""
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
-from doctor.judge.check import Owner
-from doctor.judge.error_patterns.pattern import KERNEL_LOG, LD_PATHS
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="no-kernel-image",
         code="LOG010",
-        slug="no-kernel-image",
         title="The build has code for the GPU",
-        patterns=(
+        messages=(
             r"no kernel image is available|cudaErrorNoKernelImageForDevice",
             r"CUDA capability sm_\d+a? is not compatible",
             r"which is of compute capability \(CC\) [\d.]{1,6}",
             r"PyTorch no longer supports this GPU because it is too old",
+            r"invalid device function",
+            r"is not compatible with the current PyTorch installation",
+            r"CUBLAS_STATUS_ARCH_MISMATCH",
         ),
         examples=(
             "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-            "NVIDIA GeForce RTX 3090 with CUDA capability sm_86 is not compatible with the current "
-            "PyTorch installation.",
+            "NVIDIA GeForce RTX 3090 with CUDA capability sm_86 is not compatible with the "
+            "current PyTorch installation.",
             "Found GPU0 Tesla P100 which is of compute capability (CC) 6.0.",
             "PyTorch no longer supports this GPU because it is too old.",
+            "RuntimeError: HIP error: invalid device function",
+            "NVIDIA B200 with CUDA capability sm_100 is not compatible with the current PyTorch "
+            "installation",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ARCH_MISMATCH when calling `cublasSgemm`",
         ),
-        why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for this "
-        "GPU's architecture.",
+        why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
+        "this GPU's architecture.",
         fix="Install a torch wheel whose architecture list has this GPU. If torch alone works, "
         "rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels have no "
         "code for GPUs below sm_75.",
@@ -34,22 +41,23 @@ CLASSES = (
         sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
         next_check="TOR003",
     ),
-    LogClass(
+    Cause(
+        id="driver-too-old",
         code="LOG011",
-        slug="driver-too-old",
         title="The driver is recent enough for the CUDA runtime",
-        patterns=(
+        messages=(
             r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
             r"CUDA driver version is insufficient",
             r"PTX was compiled with an unsupported toolchain",
             r"unsupported display driver / cuda driver combination",
             r"forward compatibility was attempted on non supported HW",
+            r"driver version is insufficient",
         ),
         examples=(
-            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found "
-            "version 11040).",
-            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA "
-            "runtime version at torch/csrc/cuda/Module.cpp:51",
+            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old "
+            "(found version 11040).",
+            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for "
+            "CUDA runtime version at torch/csrc/cuda/Module.cpp:51",
             "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
             "toolchain.",
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
@@ -65,50 +73,50 @@ CLASSES = (
         sources=("Fooocus-1313", "sglang-11395"),
         next_check="DRV002",
     ),
-    LogClass(
+    Cause(
+        id="cudnn-mismatch",
         code="LOG012",
-        slug="cudnn-mismatch",
         title="cuDNN is the version that torch was built with",
-        patterns=(
+        messages=(
             r"cuDNN version (?:incompatibility|mismatch)",
             r"cuDNN version \d+ is not compatible with devices with SM",
             r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH",
             r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
         ),
         examples=(
-            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, 0) "
-            "but found runtime version (8, 5, 0).",
+            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, "
+            "0) but found runtime version (8, 5, 0).",
             "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5.",
             "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
             "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open",
         ),
         why="Another cuDNN than the one in the wheel was loaded, most often through "
         "LD_LIBRARY_PATH, or the wheel's cuDNN no longer supports the GPU.",
-        fix="Remove directories with another libcudnn from LD_LIBRARY_PATH and LD_PRELOAD, so that "
-        "torch loads the cuDNN of its wheel.",
+        fix="Remove directories with another libcudnn from LD_LIBRARY_PATH and LD_PRELOAD, so "
+        "that torch loads the cuDNN of its wheel.",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         sources=("pytorch-80637", "kohya_ss-1096", "audiocraft-186"),
         next_check="TOR004",
     ),
-    LogClass(
+    Cause(
+        id="device-side-assert",
         code="LOG013",
-        slug="device-side-assert",
         title="No assertion failed in a CUDA kernel",
-        patterns=(
+        messages=(
             r"device-side assert triggered",
-            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize"
-            r"|-sizes\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
+            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize|-size"
+            r"s\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
         ),
         examples=(
             "RuntimeError: CUDA error: device-side assert triggered",
             "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
             "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
-            "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: [1,0,0], "
-            "thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+            "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: "
+            "[1,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
         ),
-        why="A kernel found an index out of range and ended the CUDA context; everything after it "
-        "fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
+        why="A kernel found an index out of range and ended the CUDA context; everything after "
+        "it fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
         "srcSelectDimSize`: a token id beyond the embedding. `input_val >= zero`: an input of "
         "binary cross-entropy outside 0 to 1, or NaN.",
         fix="Check the labels and token ids on the CPU. After adding tokens call "
@@ -118,11 +126,11 @@ CLASSES = (
         sources=("Pytorch-UNet-375", "ms-swift-3267"),
         next_check="CKP011",
     ),
-    LogClass(
+    Cause(
+        id="xid-hardware",
         code="LOG014",
-        slug="xid-hardware",
         title="The driver reports no failing GPU",
-        patterns=(
+        messages=(
             r"NVRM: Xid \([^)]{1,80}\): (?P<xid>\d+)",
             r"[Ff]allen off the bus",
             r"[Uu]ncorrectable ECC error",
@@ -140,22 +148,21 @@ CLASSES = (
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)",
         ),
-        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
-        "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
+        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe "
+        "or heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
         "application's own.",
         fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
-        "node "
-        "and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
+        "node and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
         owner=Owner.MACHINE,
         commands=KERNEL_LOG,
         sources=("xid-catalog", "gpu-burn-1", "open-gpu-kernel-modules-507"),
         next_check="GPU003",
     ),
-    LogClass(
+    Cause(
+        id="cuda-unavailable",
         code="LOG015",
-        slug="cuda-unavailable",
         title="CUDA is available to the training",
-        patterns=(
+        messages=(
             r"Torch not compiled with CUDA enabled",
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"Found no NVIDIA driver on your system",
@@ -163,8 +170,8 @@ CLASSES = (
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
             r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
             r"CUDA-capable device\(s\) is/are busy or unavailable",
-            r"Attempting to deserialize object on (?:a CUDA device"
-            r"|CUDA device \d+) but torch\.cuda",
+            r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but torch\.c"
+            r"uda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
             r"Failed to initialize NVML: \w{3,}",
         ),
@@ -184,10 +191,10 @@ CLASSES = (
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
             "Failed to initialize NVML: Driver/library version mismatch",
         ),
-        why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
-        "process holds the GPU in exclusive mode, no driver "
-        "is visible (a container without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device "
-        "number do not fit the machine.",
+        why="The code asks for a GPU that this process cannot use: torch is a CPU build, "
+        "another process holds the GPU in exclusive mode, no driver is visible (a container "
+        "without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the "
+        "machine.",
         fix="Install a CUDA build of torch, start the container with its GPUs, and check "
         "CUDA_VISIBLE_DEVICES. On a machine without a GPU choose the CPU in the code, and load "
         "checkpoints with map_location.",
@@ -196,41 +203,45 @@ CLASSES = (
         sources=("pytorch-30664",),
         next_check="GPU001",
     ),
-    LogClass(
+    Cause(
+        id="cuda-illegal-access",
         code="LOG016",
-        slug="cuda-illegal-access",
         title="No CUDA kernel accessed invalid memory",
-        patterns=(
+        messages=(
             r"an illegal memory access was encountered",
             r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
             r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
+            r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer"
+            r" GPU memory)",
         ),
         examples=(
             "RuntimeError: CUDA error: an illegal memory access was encountered",
             "RuntimeError: CUDA error: unspecified launch failure",
             "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
+            "CUDA error: invalid program counter",
+            "CUDA error: hardware stack error",
+            "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
         ),
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
         fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a "
-        "time "
-        '(attn_implementation="eager", no torch.compile, no fused optimizer). If only one machine '
-        "fails with the same code, test its GPU.",
+        'time (attn_implementation="eager", no torch.compile, no fused optimizer). If only one '
+        "machine fails with the same code, test its GPU.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),
         next_check="GPU006",
     ),
-    LogClass(
+    Cause(
+        id="cuda-fork",
         code="LOG022",
-        slug="cuda-fork",
         title="CUDA was not used in a forked process",
-        patterns=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",),
+        messages=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",),
         examples=(
             "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
             "multiprocessing, you must use the 'spawn' start method",
         ),
-        why="CUDA was started in the parent, and a forked child (a DataLoader worker, a launcher's "
-        "function) used it again.",
+        why="CUDA was started in the parent, and a forked child (a DataLoader worker, a "
+        "launcher's function) used it again.",
         fix="Keep CUDA tensors out of datasets and collate functions, start CUDA only in the "
         'children, or use the "spawn" start method.',
         sources=("pytorch-40403", "torch-multiprocessing"),

@@ -1,15 +1,16 @@
-"""Gradients, dtypes and the model's own shapes."""
+"""Families of errors of a training in logs: gradients, dtypes, shapes, devices."""
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass, Remedy
+from doctor.errors.cause import Cause, Remedy
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="element0-no-grad",
         code="LOG041",
-        slug="element0-no-grad",
         title="The loss depends on a trainable parameter",
-        patterns=(
+        errors=("RuntimeError",),
+        messages=(
             r"element 0 of tensors does not require grad and does not have a grad_fn",
             r"none of output has requires_grad=True, this checkpoint\(\) is not necessary",
         ),
@@ -18,38 +19,39 @@ CLASSES = (
             "RuntimeError: none of output has requires_grad=True, this checkpoint() is not "
             "necessary",
         ),
-        why="backward() found nothing to train: everything is frozen, the loss was computed under "
-        "no_grad or detached, or reentrant checkpointing got inputs without requires_grad, as with "
-        "PEFT on a frozen base.",
-        fix='With gradient checkpointing pass gradient_checkpointing_kwargs={"use_reentrant": '
-        "False},"
-        " or call model.enable_input_require_grads() before. Otherwise look for a frozen model, "
-        "no_grad or detach.",
+        why="backward() found nothing to train: everything is frozen, the loss was computed "
+        "under no_grad or detached, or reentrant checkpointing got inputs without requires_grad, "
+        "as with PEFT on a frozen base.",
+        fix="Make the loss depend on a trainable parameter: look for .detach(), .item(), "
+        "no_grad() and frozen weights. With LoRA and reentrant gradient checkpointing (the "
+        "default of transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
+        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
         sources=("cbl-root", "Open-Llama-checkpointing"),
         next_check="SMK009",
     ),
-    LogClass(
+    Cause(
+        id="none-requires-grad",
         code="LOG042",
-        slug="none-requires-grad",
         title="Gradient checkpointing got inputs that require gradients",
-        patterns=(r"None of the inputs have requires_grad=True\. Gradients will be None",),
+        messages=(r"None of the inputs have requires_grad=True\. Gradients will be None",),
         examples=(
             "UserWarning: None of the inputs have requires_grad=True. Gradients will be None",
         ),
-        why="Reentrant checkpointing records no gradient for a segment whose inputs do not require "
-        "one. In a training with a frozen base model this precedes the error about element 0, or "
-        "leaves a part of the model untrained in silence. It is harmless only in evaluation.",
+        why="Reentrant checkpointing records no gradient for a segment whose inputs do not "
+        "require one. In a training with a frozen base model this precedes the error about "
+        "element 0, or leaves a part of the model untrained in silence. It is harmless only in "
+        "evaluation.",
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, or call '
         "model.enable_input_require_grads() before the training.",
         role="warning",
         sources=("cbl-root",),
         next_check="SMK009",
     ),
-    LogClass(
+    Cause(
+        id="amp-bf16-grads-with-scaler",
         code="LOG043",
-        slug="amp-bf16-grads-with-scaler",
         title="The GradScaler meets no bf16 gradients",
-        patterns=(
+        messages=(
             r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\"']? not implemented for "
             r"[\"']BFloat16",
         ),
@@ -57,32 +59,33 @@ CLASSES = (
             'RuntimeError: "_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for '
             "'BFloat16'",
         ),
-        why="A GradScaler (fp16=True) is enabled and trained weights are bf16, so their gradients "
-        "are, too. On every NVIDIA GPU, not only on old ones.",
+        why="A GradScaler (fp16=True) is enabled and trained weights are bf16, so their "
+        "gradients are, too. On every NVIDIA GPU, not only on old ones.",
         fix="Load the weights in fp32 for fp16 training, or train with bf16=True and without a "
         "scaler.",
+        sources=("titan-matrix", "pytorch-127176", "pytorch-194947"),
         remedies=(
             Remedy(
                 package="transformers",
                 since="5.0",
                 fix="transformers 5 loads weights in the checkpoint's dtype: pass "
-                "dtype=torch.float32 to from_pretrained for fp16 training, or train with bf16=True "
-                "and without a scaler.",
+                "dtype=torch.float32 to from_pretrained for fp16 training, or train with "
+                "bf16=True and without a scaler.",
             ),
         ),
-        sources=("titan-matrix", "pytorch-127176", "pytorch-194947"),
         next_check="NUM005",
     ),
-    LogClass(
+    Cause(
+        id="amp-fp16-weights",
         code="LOG044",
-        slug="amp-fp16-weights",
         title="The GradScaler meets no fp16 weights",
-        patterns=(r"Attempting to unscale FP16 gradients",),
+        messages=(r"Attempting to unscale FP16 gradients",),
         examples=("ValueError: Attempting to unscale FP16 gradients.",),
         why="Trained parameters are stored in fp16 and a GradScaler is in use; it needs fp32 "
         "gradients.",
-        fix="Load the model in fp32 and let autocast choose fp16, or cast the trained parameters: "
-        "for p in model.parameters(): if p.requires_grad: p.data = p.data.float()",
+        fix="Load the model in fp32 and let autocast choose fp16, or cast the trained "
+        "parameters: for p in model.parameters(): if p.requires_grad: p.data = p.data.float()",
+        sources=("Chinese-Vicuna-168", "LLaVA-363", "bitsandbytes-945"),
         remedies=(
             Remedy(
                 package="peft",
@@ -92,21 +95,25 @@ CLASSES = (
                 "parameters to fp32 after get_peft_model, or upgrade PEFT.",
             ),
         ),
-        sources=("Chinese-Vicuna-168", "LLaVA-363", "bitsandbytes-945"),
         next_check="NUM005",
     ),
-    LogClass(
+    Cause(
+        id="dtype-mismatch",
         code="LOG045",
-        slug="dtype-mismatch",
         title="Operands have the same dtype",
-        patterns=(
+        errors=("RuntimeError",),
+        messages=(
             r"expected scalar type (?P<expected>\w{1,40}) but found (?P<actual>\w{1,40})",
             r"(?:must|to) have the same dtype,? but got",
             r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
-            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have the "
-            r"same dtype",
+            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have th"
+            r"e same dtype",
             r"Found dtype \w{1,40} but expected \w{1,40}",
-            r"Input type \([^)]{1,80}\) and (?:weight|bias) type \([^)]{1,80}\) should be the same",
+            r"[Ss]ource and destination dtypes match",
+            r"must have the same (?:scalar type|dtype)",
+            r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \(torch\.cuda|torch\.cuda"
+            r"\.\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))[^)]{1,80}\) and (?:weight"
+            r"|bias) type \([^)]{1,80}\) should be the same",
         ),
         examples=(
             "RuntimeError: expected scalar type Half but found Float",
@@ -116,33 +123,38 @@ CLASSES = (
             "RuntimeError: Expected object of scalar type Float but got scalar type Double",
             "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type "
             "(torch.cuda.HalfTensor) should be the same",
+            "RuntimeError: Index put requires the source and destination dtypes match, got Float "
+            "for the destination and BFloat16 for the source.",
+            "RuntimeError: index_add_(): self (Float) and source (BFloat16) must have the same "
+            "scalar type",
         ),
         why="Parameters or inputs of different dtypes meet outside autocast: in evaluation or "
         "generate, in the loss, in a custom layer, or after only a part of the model was cast.",
-        fix="Run the forward pass, also in evaluation, under torch.autocast with one dtype, or "
-        "cast "
-        "inputs and all parameters to one dtype.",
+        fix="Cast inputs to the dtype of the weights (numpy arrays are float64: "
+        "torch.from_numpy(x).float()), or leave the weights in fp32 and run the forward pass, "
+        "also in evaluation, under torch.autocast with one dtype. A tensor that is filled by "
+        "index needs the dtype of what is written: torch.zeros(..., dtype=x.dtype).",
         sources=("alpaca-lora-203", "LlamaFactory-724", "LLaVA-774"),
         next_check="SMK001",
     ),
-    LogClass(
+    Cause(
+        id="nan-in-backward",
         code="LOG046",
-        slug="nan-in-backward",
         title="No backward function returned NaN",
-        patterns=(r"Function '(?P<function>\w{1,200})' returned nan values",),
+        messages=(r"Function '(?P<function>\w{1,200})' returned nan values",),
         examples=("RuntimeError: Function 'LogBackward0' returned nan values in its 0th output.",),
         why="Anomaly mode stopped at the first function whose gradient is NaN: a logarithm or "
         "division by zero, a square root at zero, an overflow of fp16, or an attention kernel.",
-        fix="Clamp the function's input in fp32 (x.float().clamp(min=1e-6)), compute the loss in "
-        "fp32, and lower the learning rate if the loss had diverged before.",
+        fix="Clamp the function's input in fp32 (x.float().clamp(min=1e-6)), compute the loss "
+        "in fp32, and lower the learning rate if the loss had diverged before.",
         sources=("ps-P8",),
         next_check="SMK002",
     ),
-    LogClass(
+    Cause(
+        id="shape-mismatch",
         code="LOG047",
-        slug="shape-mismatch",
         title="Tensors have shapes that fit",
-        patterns=(
+        messages=(
             r"mat1 and mat2 shapes cannot be multiplied",
             r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)",
             r"size mismatch for \S{1,300}: copying a param with shape",
@@ -158,8 +170,7 @@ CLASSES = (
             "RuntimeError: The size of tensor a (5) must match the size of tensor b (6) at "
             "non-singleton dimension 1",
             "size mismatch for lm_head.weight: copying a param with shape torch.Size([32000, "
-            "4096]) "
-            "from checkpoint",
+            "4096]) from checkpoint",
             "RuntimeError: stack expects each tensor to be equal size, but got [5] at entry 0",
             "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 4",
             "RuntimeError: shape '[2, -1]' is invalid for input of size 5",
@@ -169,20 +180,20 @@ CLASSES = (
             "padding",
         ),
         why="Two tensors do not fit: a batch that is not padded to one length, a head or "
-        "vocabulary "
-        "of another size than in the checkpoint, or a layer's wrong input size.",
+        "vocabulary of another size than in the checkpoint, or a layer's wrong input size.",
         fix="Print the shapes at the line that the traceback names. Pad and truncate in the "
         "collator; for a new head pass ignore_mismatched_sizes=True.",
         sources=("TR-MISR-3",),
         next_check="SMK001",
     ),
-    LogClass(
+    Cause(
+        id="index-out-of-range",
         code="LOG048",
-        slug="index-out-of-range",
         title="No index exceeds its table",
-        patterns=(
+        errors=("IndexError", "RuntimeError"),
+        messages=(
             r"index out of range in self|index out of range: Tried to access index",
-            r"IndexError: Target -?\d+ is out of bounds",
+            r"Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
         ),
         examples=(
@@ -190,19 +201,20 @@ CLASSES = (
             "IndexError: Target 10 is out of bounds.",
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
         ),
-        why="On the CPU the same fault as a device-side assert: a token id beyond the embedding, a "
-        "position beyond the context length, or a label outside the classes.",
-        fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens, truncate "
-        "to the "
-        "model's context length, and check the labels.",
+        why="On the CPU the same fault as a device-side assert: a token id beyond the "
+        "embedding, a position beyond the context length, or a label outside the classes.",
+        fix="Fix the index that exceeds its table: a token beyond the rows of the embedding "
+        "(call model.resize_token_embeddings(len(tokenizer)) after adding tokens), a position "
+        "beyond the model's context length (truncate), a label outside the classes (they run "
+        "from 0 to classes - 1), or an index into a tensor.",
         sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
-    LogClass(
+    Cause(
+        id="autograd-misuse",
         code="LOG049",
-        slug="autograd-misuse",
         title="The autograd graph is used once and unchanged",
-        patterns=(
+        messages=(
             r"Trying to backward through the graph a second time",
             r"one of the variables needed for gradient computation has been modified by an inplace",
             r"a leaf Variable that requires grad is being used in an in-place operation",
@@ -211,35 +223,38 @@ CLASSES = (
             r"unscale_\(\) has already been called on this optimizer",
         ),
         examples=(
-            "RuntimeError: Trying to backward through the graph a second time (or directly access "
-            "saved tensors after they have already been freed).",
+            "RuntimeError: Trying to backward through the graph a second time (or directly "
+            "access saved tensors after they have already been freed).",
             "RuntimeError: one of the variables needed for gradient computation has been "
-            "modified by "
-            "an inplace operation: [torch.FloatTensor [4]] is at version 2",
+            "modified by an inplace operation: [torch.FloatTensor [4]] is at version 2",
             "RuntimeError: a leaf Variable that requires grad is being used in an in-place "
             "operation.",
-            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for "
-            "the following tensors have different metadata than during the forward pass.",
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values "
+            "for the following tensors have different metadata than during the forward pass.",
             "RuntimeError: Expected to mark a variable ready only once.",
             "RuntimeError: unscale_() has already been called on this optimizer since the last "
             "update().",
         ),
-        why="The same graph was used twice, or a tensor that backward needs was changed. With DDP "
-        "and reentrant checkpointing a parameter is marked ready twice.",
+        why="The same graph was used twice, or a tensor that backward needs was changed. With "
+        "DDP and reentrant checkpointing a parameter is marked ready twice.",
         fix="Call backward once per forward, or detach what is carried over steps; replace "
-        "in-place "
-        'operations; with DDP and checkpointing use {"use_reentrant": False}.',
+        'in-place operations; with DDP and checkpointing use {"use_reentrant": False}.',
         sources=("ps-P7",),
     ),
-    LogClass(
+    Cause(
+        id="device-mismatch",
         code="LOG050",
-        slug="device-mismatch",
         title="Operands are on the same device",
-        patterns=(
+        errors=("RuntimeError",),
+        messages=(
             r"Expected all tensors to be on the same device",
             r"Input, output and indices must be on the current device",
             r"Cannot copy out of meta tensor; no data",
             r"module must have its parameters and buffers on device",
+            r"is not on the expected device",
+            r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type \(torch\.(?P=on_g"
+            r"pu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type \(torch\.cuda\.(?"
+            r"P=on_cpu)\)",
         ),
         examples=(
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
@@ -247,6 +262,9 @@ CLASSES = (
             "RuntimeError: Input, output and indices must be on the current device",
             "NotImplementedError: Cannot copy out of meta tensor; no data!",
             "RuntimeError: module must have its parameters and buffers on device cuda:0",
+            "RuntimeError: Tensor on device cpu is not on the expected device cuda:0!",
+            "RuntimeError: Input type (torch.FloatTensor) and weight type "
+            "(torch.cuda.FloatTensor) should be the same",
         ),
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
         fix="Move the batch and every module with .to(device); make constants buffers "
@@ -254,11 +272,11 @@ CLASSES = (
         sources=("ConceptExpress-5",),
         next_check="SMK001",
     ),
-    LogClass(
+    Cause(
+        id="attention-unsupported",
         code="LOG051",
-        slug="attention-unsupported",
         title="An attention kernel supports the inputs",
-        patterns=(
+        messages=(
             r"No available kernel\. Aborting execution",
             r"FlashAttention only support(?:s)? fp16 and bf16",
             r"Flash Attention 2 only supports torch\.float16 and torch\.bfloat16",
@@ -270,8 +288,8 @@ CLASSES = (
             "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes",
             "RuntimeError: FlashAttention forward only supports head dimension at most 256",
         ),
-        why="The attention kernels that are switched on do not support this dtype, head size, mask "
-        "or GPU.",
+        why="The attention kernels that are switched on do not support this dtype, head size, "
+        "mask or GPU.",
         fix="Run the model under autocast in bf16 or fp16, or allow another kernel: "
         'attn_implementation="sdpa" with all SDPA backends on.',
         sources=("torch-sdpa-kernel",),

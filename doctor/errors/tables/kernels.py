@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass, Remedy
-from doctor.judge.check import Owner
-from doctor.judge.error_patterns.pattern import LD_PATHS
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause, Remedy
+from doctor.errors.tables.commands import LD_PATHS
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="cublas",
         code="LOG017",
-        slug="cublas",
         title="No call of cuBLAS failed",
-        patterns=(
-            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED"
-            r"|INVALID_VALUE|MAPPING_ERROR|ARCH_MISMATCH)",
+        messages=(
+            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED|INV"
+            r"ALID_VALUE|MAPPING_ERROR)",
         ),
         examples=(
             "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
             "`cublasCreate(handle)`",
             "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
         ),
-        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an index "
-        "error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
-        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once with "
-        "CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or fp32.",
+        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an "
+        "index error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
+        fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once "
+        "with CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 "
+        "or fp32.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-180713",),
         next_check="TOR004",
     ),
-    LogClass(
+    Cause(
+        id="cudnn-error",
         code="LOG018",
-        slug="cudnn-error",
         title="No call of cuDNN failed",
-        patterns=(
-            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM"
-            r"|MAPPING_ERROR"
-            r"|NOT_SUPPORTED)",
+        messages=(
+            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|MAPPING_"
+            r"ERROR|NOT_SUPPORTED)",
             r"No execution plans support the graph|mha_graph",
             r"GET was unable to find an engine to execute this computation",
         ),
         examples=(
             "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
             "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans "
-            "support "
-            "the graph.",
+            "support the graph.",
             "RuntimeError: GET was unable to find an engine to execute this computation",
         ),
         why="cuDNN refused or failed a call: the GPU is full, another cuDNN was loaded, or this "
@@ -58,56 +57,55 @@ CLASSES = (
         sources=("pytorch-190321", "pytorch-188892"),
         next_check="TOR004",
     ),
-    LogClass(
+    Cause(
+        id="flash-attn-unsupported-gpu",
         code="LOG019",
-        slug="flash-attn-unsupported-gpu",
         title="FlashAttention supports the GPU",
-        patterns=(r"FlashAttention only supports (?:Ampere|Hopper)",),
+        messages=(r"FlashAttention only supports (?:Ampere|Hopper)",),
         examples=("RuntimeError: FlashAttention only supports Ampere GPUs or newer.",),
-        why="FlashAttention 2 needs compute capability 8.0. The same message appears on newer GPUs "
-        "when parts of the model were offloaded to the CPU.",
-        fix='Load the model with attn_implementation="sdpa". On a GPU that is new enough, look for '
-        "parameters on the CPU or the meta device (device_map, offloading).",
-        owner=Owner.JOB,
+        why="FlashAttention 2 needs compute capability 8.0. The same message appears on newer "
+        "GPUs when parts of the model were offloaded to the CPU.",
+        fix='Load the model with attn_implementation="sdpa". On a GPU that is new enough, look '
+        "for parameters on the CPU or the meta device (device_map, offloading).",
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         next_check="NUM003",
     ),
-    LogClass(
+    Cause(
+        id="ptxas-arch",
         code="LOG020",
-        slug="ptxas-arch",
         title="Triton can compile for the GPU",
-        patterns=(
+        messages=(
             r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
             r"too old to be supported by the triton GPU compiler",
         ),
         examples=(
             "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
-            "triton "
-            "GPU compiler, which is used as the backend.",
+            "triton GPU compiler, which is used as the backend.",
         ),
         why="The ptxas that Triton brings is older than the GPU, or the GPU is older than what "
         "Triton compiles for (compute capability 7.0).",
-        fix="New GPU: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a current toolkit, or a newer "
-        "torch. Old GPU: no torch.compile.",
+        fix="New GPU: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a current toolkit, or a "
+        "newer torch. Old GPU: no torch.compile.",
         owner=Owner.ENVIRONMENT,
         commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
         sources=("triton-8539", "vllm-31338"),
         next_check="TOR003",
     ),
-    LogClass(
+    Cause(
+        id="cudnn-sdpa-nan",
         code="LOG021",
-        slug="cudnn-sdpa-nan",
         title="cuDNN attention returned finite gradients",
-        patterns=(r"ScaledDotProductCudnnAttentionBackward\d*' returned nan",),
+        messages=(r"ScaledDotProductCudnnAttentionBackward\d*' returned nan",),
         examples=(
             "RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned nan "
-            "values in "
-            "its 0th output.",
+            "values in its 0th output.",
         ),
-        why="cuDNN attention computes NaN in the backward pass for some shapes and masks in single "
-        "versions.",
+        why="cuDNN attention computes NaN in the backward pass for some shapes and masks in "
+        "single versions.",
         fix="Call torch.backends.cuda.enable_cudnn_sdp(False) before training.",
+        owner=Owner.ENVIRONMENT,
+        sources=("pytorch-139298", "pytorch-196678"),
         remedies=(
             Remedy(
                 package="torch",
@@ -116,8 +114,6 @@ CLASSES = (
                 "enables it.",
             ),
         ),
-        owner=Owner.ENVIRONMENT,
-        sources=("pytorch-139298", "pytorch-196678"),
         next_check="NUM003",
     ),
 )

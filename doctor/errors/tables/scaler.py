@@ -1,20 +1,20 @@
-"""Loss scaling, as DeepSpeed and Apex report it."""
+"""Losses and loss scales that logs report."""
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
+from doctor.errors.cause import Cause
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="scaler-collapse",
         code="LOG070",
-        slug="scaler-collapse",
         title="The loss scale does not collapse",
-        patterns=(
+        messages=(
             r"Current loss scale already at minimum",
             r"Minimum loss scale reached",
             r"(?:setting|reducing) loss scale to:? (?:0\.\d{1,30}|\d[\d.]{0,20}e-\d{1,3})",
-            r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to"
-            r"|but hysteresis) 1\b",
+            r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but hy"
+            r"steresis) 1\b",
         ),
         examples=(
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore. "
@@ -25,19 +25,19 @@ CLASSES = (
             "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 1.5e-05",
             "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1",
         ),
-        why="A loss scale is halved at each overflow and doubled after a while without one. Up to "
-        "sixteen halvings at the start are its calibration; one at its minimum, or below 1, means "
-        "that gradients are NaN or infinite at any scale.",
+        why="A loss scale is halved at each overflow and doubled after a while without one. Up "
+        "to sixteen halvings at the start are its calibration; one at its minimum, or below 1, "
+        "means that gradients are NaN or infinite at any scale.",
         fix="Train in bf16 where the GPU supports it. Otherwise lower the learning rate, clip "
         "gradients, and look for the first NaN in the loss or the data.",
         sources=("Chinese-LLaMA-Alpaca-534", "apex-318"),
         next_check="SMK002",
     ),
-    LogClass(
+    Cause(
+        id="stopped-at-nan",
         code="LOG071",
-        slug="stopped-at-nan",
         title="No check for NaN ended the training",
-        patterns=(
+        messages=(
             r"Loss became infinite or NaN at iteration",
             r"[Ll]oss is (?:nan|inf|NaN), stopping training",
             r"[Ff]ound (?:NaN|nan|Inf|inf) in (?:local |the )?(?:forward loss|loss|grad)",
@@ -51,8 +51,8 @@ CLASSES = (
             "ValueError: The loss returned in `training_step` is nan.",
             "RuntimeError: NaN loss detected at step 12",
         ),
-        why="The framework compares the loss or the gradients with infinity and stops: they were "
-        "NaN or infinite at the step that is named. The reason lies in the steps before.",
+        why="The framework compares the loss or the gradients with infinity and stops: they "
+        "were NaN or infinite at the step that is named. The reason lies in the steps before.",
         fix="Lower the learning rate or lengthen the warm-up, clip the gradient norm, use bf16 "
         "with fp32 weights, and look at the batch of that step: labels outside the range, empty "
         "targets, a division by zero.",

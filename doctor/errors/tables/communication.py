@@ -2,20 +2,64 @@
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
-from doctor.judge.check import Owner
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import LD_PATHS
 
-DEBUG = ("export NCCL_DEBUG=INFO", "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000")
-
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="ranks-share-gpu",
+        errors=("RuntimeError",),
+        messages=(r"Duplicate GPU detected",),
+        examples=(
+            "NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4000",
+        ),
+        why="Two ranks use the same GPU.",
+        fix="Two ranks use the same GPU: select it by LOCAL_RANK, and check CUDA_VISIBLE_DEVICES.",
+        owner=Owner.ENVIRONMENT,
+        commands=('echo "$CUDA_VISIBLE_DEVICES"',),
+        sources=("nccl-troubleshooting",),
+        next_check="GPU008",
+    ),
+    Cause(
+        id="nccl-versions-differ",
+        errors=("RuntimeError",),
+        messages=(r"Mismatched NCCL version", r"NCCL version mismatch"),
+        examples=(
+            "NCCL WARN Mismatched NCCL version detected : rank 0 version 22603",
+            "NCCL version mismatch: compiled 2.18, found 2.20",
+        ),
+        why="The ranks load different NCCL libraries.",
+        fix="Several NCCL libraries are in use: install the same torch for every rank, and "
+        "remove other copies of libnccl from LD_LIBRARY_PATH.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("nccl-troubleshooting",),
+        next_check="GPU008",
+    ),
+    Cause(
+        id="shared-memory-full",
+        errors=("OSError", "RuntimeError"),
+        messages=(r"Error while creating shared memory segment", r"No space left on device"),
+        examples=(
+            "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)",
+            "OSError: [Errno 28] No space left on device",
+        ),
+        why="NCCL and DataLoader workers exchange data in /dev/shm, and it or the disk is full.",
+        fix="Shared memory or the disk is full: enlarge /dev/shm (--ipc=host or --shm-size=16g, "
+        "see MEM003).",
+        owner=Owner.ENVIRONMENT,
+        commands=("df -h /dev/shm",),
+        sources=("nccl-troubleshooting", "pytorch-5040"),
+        next_check="MEM003",
+    ),
+    Cause(
+        id="nccl-timeout",
         code="LOG025",
-        slug="nccl-timeout",
         title="Every collective finished in time",
-        patterns=(
-            r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
-            r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
-            r"milliseconds",
+        messages=(
+            r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpTyp"
+            r"e=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) milliseconds",
             r"Watchdog caught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
             r"Timed out waiting \d+ms for (?:recv|send) operation to complete",
@@ -31,29 +75,29 @@ CLASSES = (
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
             "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
             "progress",
-            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out "
-            "waiting 10000ms for recv operation to complete",
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "
+            "out waiting 10000ms for recv operation to complete",
             "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//1",
             "RuntimeError: [tcp/pair.cc:552] Application timeout caused pair closure",
             "RuntimeError: Ranks 2 failed to pass monitoredBarrier in 4000 ms",
             "RuntimeError: [Rank 1]: monitoredBarrier timed out after 30000ms",
         ),
         why="A rank waited for the others until the limit. Equal sequence numbers and "
-        "operations on "
-        "all ranks mean a link or a step that is too slow or blocked; different ones mean that the "
-        "ranks diverged: uneven data, one rank that failed, or one that saves a checkpoint alone.",
+        "operations on all ranks mean a link or a step that is too slow or blocked; different "
+        "ones mean that the ranks diverged: uneven data, one rank that failed, or one that saves "
+        "a checkpoint alone.",
         fix="Find the rank that did not take part: an error in its log, or where it waits "
         "(py-spy dump --pid). A longer timeout rarely helps.",
         role="consequence",
-        commands=DEBUG,
+        commands=("export NCCL_DEBUG=INFO", "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000"),
         sources=("nccl-1438", "pytorch-118369", "Megatron-LM-1207", "LlamaFactory-7396"),
         next_check="GPU008",
     ),
-    LogClass(
+    Cause(
+        id="nccl-error",
         code="LOG026",
-        slug="nccl-error",
         title="No call of NCCL failed",
-        patterns=(
+        messages=(
             r"(?P<duplicate>Duplicate GPU detected)",
             r"(?P<version>Mismatched NCCL version|NCCL version mismatch)",
             r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclInvalidUsage",
@@ -64,8 +108,9 @@ CLASSES = (
             r"NCCL WARN .{0,40}Connect to .{0,80}failed",
         ),
         examples=(
-            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, invalid "
-            "usage, NCCL version 2.20.5. Duplicate GPU detected : rank 1 and rank 0 both on CUDA",
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
+            "invalid usage, NCCL version 2.20.5. Duplicate GPU detected : rank 1 and rank 0 both "
+            "on CUDA",
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005",
             "ncclUnhandledCudaError: Call to CUDA function failed.",
             "ncclRemoteError: A call failed possibly due to a network error or a remote process "
@@ -81,19 +126,19 @@ CLASSES = (
         "reasons: two ranks on one GPU, too little shared memory, a network interface that the "
         "ranks cannot use, different NCCL versions, or a peer that died.",
         fix="Select the GPU by LOCAL_RANK (torch.cuda.set_device), then run with "
-        "NCCL_DEBUG=INFO and "
-        "read the last NCCL WARN line; NCCL_SOCKET_IFNAME names the interface to use.",
+        "NCCL_DEBUG=INFO and read the last NCCL WARN line; NCCL_SOCKET_IFNAME names the "
+        "interface to use.",
         role="exception",
         owner=Owner.ENVIRONMENT,
         commands=("export NCCL_DEBUG=INFO",),
         sources=("nccl-troubleshooting",),
         next_check="GPU008",
     ),
-    LogClass(
+    Cause(
+        id="peer-lost",
         code="LOG027",
-        slug="peer-lost",
         title="No rank lost its peers",
-        patterns=(
+        messages=(
             r"Connection (?:closed by peer|reset by peer) ?\[?",
             r"Connection refused \[",
             r"NCCL communicator was aborted",
@@ -106,34 +151,32 @@ CLASSES = (
         ),
         examples=(
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
-            "closed by "
-            "peer [127.0.0.1]:40122",
+            "closed by peer [127.0.0.1]:40122",
             "RuntimeError: Connection refused [10.0.0.1]:1234",
             "RuntimeError: NCCL communicator was aborted on rank 1.",
             "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out.",
             "torch.distributed.DistNetworkError: recvValue failed on SocketImpl(fd=3): Broken pipe",
-            "RuntimeError: The client socket has failed to connect to any network address of "
-            "(a, 1).",
+            "RuntimeError: The client socket has failed to connect to any network address of (a, "
+            "1).",
             "terminate called after throwing an instance of 'c10::DistBackendError'",
             "To avoid data inconsistency, we are taking the entire process down.",
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
         ),
-        yields_to=("nccl-timeout",),
         why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
-        "its "
-        "cause.",
+        "its cause.",
         fix="Look for the rank that failed first: its own log, the kernel log of its node, the "
         "scheduler's record. Where no rank failed, check the network between the nodes and that "
         "MASTER_ADDR and MASTER_PORT are reachable.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("nccl-795", "torch-nccl-variables"),
+        yields_to=("nccl-timeout",),
     ),
-    LogClass(
+    Cause(
+        id="rendezvous-timeout",
         code="LOG028",
-        slug="rendezvous-timeout",
         title="All ranks joined",
-        patterns=(
+        messages=(
             r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+)",
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
             r"Timed out initializing process group in store based barrier",
@@ -141,54 +184,54 @@ CLASSES = (
             r"DistStoreError: Socket Timeout",
         ),
         examples=(
-            "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. 2/3 "
-            "clients joined.",
-            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to "
-            "the C10d store has failed.",
-            "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, "
-            "for key: store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
+            "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. "
+            "2/3 clients joined.",
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection "
+            "to the C10d store has failed.",
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: "
+            "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=1, "
+            "timeout=0:30:00)",
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
-            "while "
-            "trying to connect to (10.0.0.1, 29500).",
+            "while trying to connect to (10.0.0.1, 29500).",
             "torch.distributed.DistStoreError: Socket Timeout",
         ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",
-        fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test the "
-        "port from each node. Look for the rank that has no log, or an error in its own.",
+        fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test "
+        "the port from each node. Look for the rank that has no log, or an error in its own.",
         owner=Owner.ENVIRONMENT,
         commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',),
         sources=("metaseq-52",),
     ),
-    LogClass(
+    Cause(
+        id="port-in-use",
         code="LOG029",
-        slug="port-in-use",
         title="The rendezvous port was free",
-        patterns=(
-            r"(?:local network address\. port: |\]:|failed to bind to \S{1,60}:)(?P<port>\d{2,5})"
-            r".{0,80}[Aa]ddress already in use",
+        messages=(
+            r"(?:local network address\. port: |\]:|failed to bind to \S{1,60}:)(?P<port>\d{2,5}"
+            r").{0,80}[Aa]ddress already in use",
             r"[Aa]ddress already in use|EADDRINUSE",
         ),
         examples=(
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any "
-            "local "
-            "network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: "
-            "address already in use",
+            "local network address. port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, "
+            "message: address already in use",
             "OSError: [Errno 98] Address already in use",
         ),
-        why="Another process, often another or an earlier run on the same machine, listens on the "
-        "port.",
-        fix="Choose another port (torchrun --master-port, or --standalone / --rdzv-endpoint=HOST:0 "
-        "for a free one), or end the leftover processes of the earlier run.",
+        why="Another process, often another or an earlier run on the same machine, listens on "
+        "the port.",
+        fix="Choose another port (torchrun --master-port, or --standalone / "
+        "--rdzv-endpoint=HOST:0 for a free one), or end the leftover processes of the earlier "
+        "run.",
         owner=Owner.ENVIRONMENT,
         commands=("ss -ltnp | grep 29500",),
         sources=("torchtune-392",),
     ),
-    LogClass(
+    Cause(
+        id="collective-mismatch",
         code="LOG030",
-        slug="collective-mismatch",
         title="All ranks call the same collectives",
-        patterns=(
+        messages=(
             r"Detected mismatch between collectives on ranks",
             r"Mismatch between collective operation types",
             r"params?\[\d+\] in this process with sizes .{0,200}appears not to match sizes",
@@ -199,32 +242,31 @@ CLASSES = (
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running "
             "collective: CollectiveFingerPrint(SequenceNumber=6, OpType=ALLREDUCE",
             "RuntimeError: Mismatch between collective operation types across ranks.",
-            "RuntimeError: [1]: params[0] in this process with sizes [10, 10] appears not to match "
-            "sizes of the same param in process 0.",
+            "RuntimeError: [1]: params[0] in this process with sizes [10, 10] appears not to "
+            "match sizes of the same param in process 0.",
             "RuntimeError: Expected to have finished reduction in the prior iteration before "
             "starting a new one. This error indicates that your module has parameters that were "
-            "not "
-            "used in producing loss.",
+            "not used in producing loss.",
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
         ),
-        why="The ranks do not do the same: other parameters, parameters that take no part in the "
-        "loss on some step, or collectives that only some ranks call.",
-        fix="Use every parameter in the loss on every rank, or find_unused_parameters=True; keep "
-        "collectives out of branches that depend on the rank or the data. "
+        why="The ranks do not do the same: other parameters, parameters that take no part in "
+        "the loss on some step, or collectives that only some ranks call.",
+        fix="Use every parameter in the loss on every rank, or find_unused_parameters=True; "
+        "keep collectives out of branches that depend on the rank or the data. "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters.",
         commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
         sources=("torch-distributed-debug",),
     ),
-    LogClass(
+    Cause(
+        id="device-map-distributed",
         code="LOG031",
-        slug="device-map-distributed",
         title="The model is not spread over GPUs in a distributed training",
-        patterns=(
+        messages=(
             r"can't train a model that has been loaded with `device_map='auto'` in any distributed",
         ),
         examples=(
-            "ValueError: You can't train a model that has been loaded with `device_map='auto'` in "
-            "any distributed mode.",
+            "ValueError: You can't train a model that has been loaded with `device_map='auto'` "
+            "in any distributed mode.",
         ),
         why='device_map="auto" spreads one model over all GPUs, so that each further rank would '
         "claim the same GPUs.",
@@ -232,20 +274,20 @@ CLASSES = (
         sources=("accelerate-device-map",),
         next_check="SMK001",
     ),
-    LogClass(
+    Cause(
+        id="launcher-summary",
         code="LOG032",
-        slug="launcher-summary",
         title="A launcher's summary is explained by the logs",
-        patterns=(
+        messages=(
             r"ChildFailedError",
             r"failed \(exitcode: -?\d+\) local_rank",
             r"Sending process \d+ closing signal SIGTERM",
             r"torch\.multiprocessing\.spawn\.Process(?:Raised|Exited)Exception",
             r"subprocess\.CalledProcessError: Command .{0,2000} returned non-zero exit status",
-            r"srun: error: \S{1,200}: tasks? [\d,-]{1,100}: (?:Exited with exit code|Killed"
-            r"|Terminated)",
-            r"(?:mpirun|prterun|orterun)(?:\.real)? (?:has exited"
-            r"|detected that one or more processes)",
+            r"srun: error: \S{1,200}: tasks? [\d,-]{1,100}: (?:Exited with exit code|Killed|Term"
+            r"inated)",
+            r"(?:mpirun|prterun|orterun)(?:\.real)? (?:has exited|detected that one or more proc"
+            r"esses)",
             r"Primary job  terminated normally, but \d+ process returned",
             r"exits? with return code = -?\d+",
         ),
@@ -254,23 +296,20 @@ CLASSES = (
             "E1120 12:00:00.000 torch/distributed/elastic/multiprocessing/api.py:874] failed "
             "(exitcode: 1) local_rank: 0 (pid: 77) of binary: /usr/bin/python",
             "W1120 torch/distributed/elastic/multiprocessing/api.py:900] Sending process 78 "
-            "closing "
-            "signal SIGTERM",
+            "closing signal SIGTERM",
             "torch.multiprocessing.spawn.ProcessRaisedException:",
             "subprocess.CalledProcessError: Command '['python', 'train.py']' returned non-zero "
-            "exit "
-            "status 1.",
+            "exit status 1.",
             "srun: error: node1: tasks 0-3: Exited with exit code 1",
             "mpirun detected that one or more processes exited with non-zero status",
             "Primary job  terminated normally, but 1 process returned",
             "[2024-01-01 00:00:00,000] [ERROR] [launch.py:321:sigkill_handler] exits with return "
             "code = 1",
         ),
-        why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is in "
-        "the log of that process.",
+        why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is "
+        "in the log of that process.",
         fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR "
-        "--redirects 3` "
-        "keeps one log per rank, and the decorator "
+        "--redirects 3` keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",
         sources=("torch-elastic-errors",),

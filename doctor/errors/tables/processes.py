@@ -1,25 +1,24 @@
-"""Signals, crashes and exceptions that end a process."""
+"""How processes ended: signals, schedulers, exceptions."""
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
-from doctor.judge.check import Owner
-from doctor.judge.error_patterns.pattern import LD_PATHS
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="killed-sighup",
         code="LOG035",
-        slug="killed-sighup",
         title="No process received SIGHUP",
-        patterns=(
+        messages=(
             r"closing signal SIGHUP",
             r"Received 1 death signal",
             r"got signal: 1\b",
             r"Signal 1 \(SIGHUP\) received|exitcode {1,6}: -1 \(pid",
         ),
         examples=(
-            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting "
-            "down workers",
+            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, "
+            "shutting down workers",
             "Sending process 2512 closing signal SIGHUP",
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2506 got "
             "signal: 1",
@@ -30,13 +29,13 @@ CLASSES = (
         commands=("nohup torchrun ... > train.log 2>&1 &",),
         sources=("ms-swift-64", "RRHF-35"),
     ),
-    LogClass(
+    Cause(
+        id="scheduler-ended",
         code="LOG036",
-        slug="scheduler-ended",
         title="The scheduler did not end the job",
-        patterns=(
-            r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION"
-            r"|NODE FAILURE[^*]{0,60}))",
+        messages=(
+            r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE[^*]{"
+            r"0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
             r"slurmstepd: error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT",
             r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet)",
@@ -44,30 +43,28 @@ CLASSES = (
         ),
         examples=(
             "slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
-            "TIME "
-            "LIMIT ***",
-            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
-            "PREEMPTION ***",
+            "TIME LIMIT ***",
+            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE "
+            "TO PREEMPTION ***",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB "
             "REQUEUE",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
             "Evicted: The node was low on resource: ephemeral-storage.",
             "EC2 Spot interruption notice received",
         ),
-        why="The scheduler reached the job's time limit, preempted it, lost a node, or was told to "
-        "cancel it. The training itself may have been healthy.",
+        why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
+        "to cancel it. The training itself may have been healthy.",
         fix="Save checkpoints often enough, resume from the last one, and ask for the time that "
-        "the "
-        "run needs (or --signal=B:USR1@120 to save before the end).",
+        "the run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,
         commands=("sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS",),
         sources=("slurm-preempt",),
     ),
-    LogClass(
+    Cause(
+        id="killed-sigterm",
         code="LOG037",
-        slug="killed-sigterm",
         title="No process was ended by SIGTERM",
-        patterns=(
+        messages=(
             r"got signal: 15\b",
             r"Received 15 death signal",
             r"Received Signals\.SIGTERM death signal",
@@ -83,22 +80,22 @@ CLASSES = (
             "Received Signals.SIGTERM death signal, shutting down workers",
             "traceback : Signal 15 (SIGTERM) received by PID 88",
             "failed (exitcode: -15) local_rank: 1 (pid: 77)",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
-            "SIGTERM",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
+            "signal SIGTERM",
         ),
-        why="SIGTERM asks a process to end: a launcher sends it to the peers of a failed rank, a "
-        "scheduler at the time limit, Kubernetes before it evicts a pod.",
-        fix="Look for the rank that failed before. If none did, ask the scheduler why it ended the "
-        "job, and resume from the last checkpoint.",
+        why="SIGTERM asks a process to end: a launcher sends it to the peers of a failed rank, "
+        "a scheduler at the time limit, Kubernetes before it evicts a pod.",
+        fix="Look for the rank that failed before. If none did, ask the scheduler why it ended "
+        "the job, and resume from the last checkpoint.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("pytorch-160908",),
     ),
-    LogClass(
+    Cause(
+        id="interrupted",
         code="LOG038",
-        slug="interrupted",
         title="Nobody interrupted the training",
-        patterns=(
+        messages=(
             r"(?:^|[\s:])KeyboardInterrupt\b",
             r"Received 2 death signal|got signal: 2\b|Received Signals\.SIGINT death signal",
             r"failed \(exitcode: -2\)|exitcode {1,6}: -2 \(pid|return code = -2\b",
@@ -114,20 +111,20 @@ CLASSES = (
         role="exception",
         sources=("python-exceptions",),
     ),
-    LogClass(
+    Cause(
+        id="segmentation-fault",
         code="LOG039",
-        slug="segmentation-fault",
         title="No process crashed in native code",
-        patterns=(
+        messages=(
             r"Segmentation fault",
-            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV"
-            r"|exited on signal 11\b|return code = -11\b|exit code:? 139\b",
-            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT"
-            r"|return code = -6\b|exit code:? 134\b",
+            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exite"
+            r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
+            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT|return "
+            r"code = -6\b|exit code:? 134\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
-            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer"
-            r"|malloc\(\): \w{5,}",
+            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer|"
+            r"malloc\(\): \w{5,}",
         ),
         examples=(
             "Segmentation fault (core dumped)",
@@ -137,26 +134,26 @@ CLASSES = (
             "Floating point exception (core dumped)",
             "free(): invalid pointer",
         ),
-        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or a "
-        "watchdog that aborts the process (SIGABRT after a NCCL error).",
+        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, "
+        "or a watchdog that aborts the process (SIGABRT after a NCCL error).",
         fix="Start python with -X faulthandler to see the Python line. Reinstall torch and its "
         "extensions in a fresh environment; check LD_LIBRARY_PATH and LD_PRELOAD.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
-        commands=("python -X faulthandler train.py", *LD_PATHS),
+        commands=("python -X faulthandler train.py", 'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"'),
         sources=("python-faulthandler",),
         next_check="TOR004",
     ),
-    LogClass(
+    Cause(
+        id="uncaught-exception",
         code="LOG040",
-        slug="uncaught-exception",
         title="No exception of an unknown class ended a process",
-        patterns=(),
+        messages=(),
         examples=(),
-        why="A traceback ended with an exception that is in no class of this table: the log names "
-        "the line of code, and the doctor does not know the cause.",
-        fix="Read the traceback at the line that is named; the first exception counts, later ones "
-        "often follow from it.",
+        why="A traceback ended with an exception that is in no class of this table: the log "
+        "names the line of code, and the doctor does not know the cause.",
+        fix="Read the traceback at the line that is named; the first exception counts, later "
+        "ones often follow from it.",
         role="exception",
         sources=("python-exceptions",),
     ),

@@ -1,41 +1,40 @@
-"""Files, disks, the model hub and accounts."""
+"""Files, disks and downloads."""
 
 from __future__ import annotations
 
-from doctor.checks.log.classes.log_class import LogClass
-from doctor.judge.check import Owner
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
 
-CLASSES = (
-    LogClass(
+ROWS = (
+    Cause(
+        id="weights-only-load",
         code="LOG057",
-        slug="weights-only-load",
         title="torch.load accepts the checkpoint",
-        patterns=(
+        errors=("UnpicklingError",),
+        messages=(
             r"Weights only load failed",
             r"WeightsUnpickler error: Unsupported (?:global: GLOBAL (?P<global>[\w.]{1,200})|\w+)",
         ),
         examples=(
             "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, "
-            "to do "
-            "so you have two options",
-            "	WeightsUnpickler error: Unsupported global: GLOBAL "
-            "numpy.core.multiarray._reconstruct "
-            "was not an allowed global by default.",
+            "to do so you have two options",
+            "\tWeightsUnpickler error: Unsupported global: GLOBAL "
+            "numpy.core.multiarray._reconstruct was not an allowed global by default.",
         ),
-        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors and "
-        "plain containers: often the random state or the optimizer of an older checkpoint.",
-        fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that the "
-        "message names with torch.serialization.add_safe_globals([...]), or upgrade the framework "
-        "that loads it.",
+        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors "
+        "and plain containers: often the random state or the optimizer of an older checkpoint.",
+        fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that "
+        "the message names with torch.serialization.add_safe_globals([...]), or upgrade the "
+        "framework that loads it.",
         commands=("doctor scan FILE",),
         sources=("transformers-34631", "transformers-40500", "ms-swift-5808"),
         next_check="CKP001",
     ),
-    LogClass(
+    Cause(
+        id="disk-full",
         code="LOG058",
-        slug="disk-full",
         title="The disks have room",
-        patterns=(
+        messages=(
             r"No space left on device",
             r"\[Errno 28\]",
             r"Disk quota exceeded|\[Errno 122\] \w{4}",
@@ -50,47 +49,47 @@ CLASSES = (
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0",
             "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed",
         ),
-        why="A file system is full, out of inodes, or over the user's quota: the output directory, "
-        "/tmp, the Hugging Face cache, or /dev/shm.",
+        why="A file system is full, out of inodes, or over the user's quota: the output "
+        "directory, /tmp, the Hugging Face cache, or /dev/shm.",
         fix="Free space or name another directory; keep fewer checkpoints (save_total_limit). "
-        "Check "
-        "df -h and df -i for the path in the message.",
+        "Check df -h and df -i for the path in the message.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h . /tmp /dev/shm", "df -i ."),
         sources=("dolly-139", "mmdetection-12069"),
         next_check="DSK001",
     ),
-    LogClass(
+    Cause(
+        id="checkpoint-damaged",
         code="LOG059",
-        slug="checkpoint-damaged",
         title="The checkpoint is complete",
-        patterns=(
+        messages=(
             r"PytorchStreamReader failed",
-            r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer"
-            r"|InvalidHeaderDeserialization",
+            r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|InvalidHe"
+            r"aderDeserialization",
             r"UnpicklingError: invalid load key|EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
         ),
         examples=(
-            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
-            "directory",
+            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding "
+            "central directory",
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
             "_pickle.UnpicklingError: invalid load key, 'v'.",
             "RuntimeError: unexpected EOF, expected 4096 more bytes. The file might be corrupted.",
         ),
-        why="The file is cut off, is a Git LFS pointer or an error page instead of the weights, or "
-        "was written while the disk was full.",
+        why="The file is cut off, is a Git LFS pointer or an error page instead of the weights, "
+        "or was written while the disk was full.",
         fix="Examine it with `doctor scan`, download it again (git lfs pull), or resume from an "
         "earlier checkpoint.",
         commands=("doctor scan FILE",),
         sources=("stable-diffusion-93",),
         next_check="CKP001",
     ),
-    LogClass(
+    Cause(
+        id="file-missing",
         code="LOG061",
-        slug="file-missing",
         title="Files that the training reads exist",
-        patterns=(
+        errors=("OSError",),
+        messages=(
             r"FileNotFoundError: (?:\[Errno 2\] )?(?P<what>.{0,300})",
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
@@ -103,22 +102,21 @@ CLASSES = (
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
             "directory a.",
             "OSError: mistral-8b is not a local folder and is not a valid model identifier "
-            "listed on "
-            "'https://huggingface.co/models'",
+            "listed on 'https://huggingface.co/models'",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
         ),
-        why="A path does not exist on this node or may not be read. The line does not say whether "
-        "the configuration is wrong or the storage is not mounted.",
-        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; use "
-        "absolute paths in batch jobs and mounts that every node has.",
+        why="A path does not exist on this node or may not be read. The line does not say "
+        "whether the configuration is wrong or the storage is not mounted.",
+        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; "
+        "use absolute paths in batch jobs and mounts that every node has.",
         role="exception",
         sources=("python-exceptions",),
     ),
-    LogClass(
+    Cause(
+        id="too-many-open-files",
         code="LOG062",
-        slug="too-many-open-files",
         title="The limit of open files is not reached",
-        patterns=(r"Too many open files|\[Errno 24\] \w{3} many", r"received 0 items of ancdata"),
+        messages=(r"Too many open files|\[Errno 24\] \w{3} many", r"received 0 items of ancdata"),
         examples=(
             "OSError: [Errno 24] Too many open files",
             "RuntimeError: received 0 items of ancdata",
@@ -131,11 +129,11 @@ CLASSES = (
         commands=("ulimit -n",),
         sources=("pytorch-973", "torch-multiprocessing"),
     ),
-    LogClass(
+    Cause(
+        id="hf-auth",
         code="LOG063",
-        slug="hf-auth",
         title="The Hugging Face account may read the model",
-        patterns=(
+        messages=(
             r"GatedRepoError|Cannot access gated repo|trying to access a gated repo",
             r"Make sure to have access to it at https?://huggingface",
             r"RepositoryNotFoundError: 40[14]|40[13] Client Error\. \(Request ID: \w{4}",
@@ -153,20 +151,19 @@ CLASSES = (
         why="The repository is gated or private, the licence was not accepted, or the token is "
         "missing in the job's environment.",
         fix="Accept the licence on the model's page, and log in where the job runs: `hf auth "
-        "login`, "
-        "or HF_TOKEN in its environment.",
+        "login`, or HF_TOKEN in its environment.",
         commands=("hf auth whoami",),
         sources=("hf-gated",),
     ),
-    LogClass(
+    Cause(
+        id="hf-offline",
         code="LOG064",
-        slug="hf-offline",
         title="The model hub is reachable or not needed",
-        patterns=(
+        messages=(
             r"outgoing traffic has been disabled|OfflineModeIsEnabled",
             r"We couldn't connect to 'https?://huggingface",
-            r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface"
-            r"|huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed out)",
+            r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface|huggingfa"
+            r"ce.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed out)",
             r"LocalEntryNotFoundError",
         ),
         examples=(
@@ -180,17 +177,16 @@ CLASSES = (
         ),
         why="A file is not in the cache, and the node has no network or HF_HUB_OFFLINE is set.",
         fix="Download it before on a node with a network (hf download REPOSITORY), into the "
-        "HF_HOME "
-        "that the job uses.",
+        "HF_HOME that the job uses.",
         owner=Owner.ENVIRONMENT,
         commands=("hf cache scan",),
         sources=("hf-offline",),
     ),
-    LogClass(
+    Cause(
+        id="wandb-auth",
         code="LOG065",
-        slug="wandb-auth",
         title="The experiment tracker accepts the login",
-        patterns=(
+        messages=(
             r"wandb.{0,300}(?:api_key not configured|UsageError)",
             r"wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
             r"wandb\.errors\.(?:errors\.)?(?:CommError|AuthenticationError|UsageError)",
@@ -201,8 +197,8 @@ CLASSES = (
             "long",
             "wandb.errors.CommError: Error communicating with wandb backend",
         ),
-        why="Weights & Biases is not logged in on this node, or it cannot be reached; the Trainer "
-        "reports to it by default when it is installed.",
+        why="Weights & Biases is not logged in on this node, or it cannot be reached; the "
+        "Trainer reports to it by default when it is installed.",
         fix="Set WANDB_API_KEY in the job's environment, WANDB_MODE=offline on nodes without a "
         "network, or report_to=[] (WANDB_DISABLED=true).",
         owner=Owner.ENVIRONMENT,

@@ -1,0 +1,11 @@
+"""The rows of the table of errors that are recognized in a log."""
+
+from __future__ import annotations
+
+from doctor.errors.tables import CAUSES
+
+CLASSES = tuple(sorted((row for row in CAUSES if row.code), key=lambda row: row.code))
+"""Each is a check; the first that matches a line counts."""
+HARMLESS = tuple(row for row in CAUSES if row.role == "harmless")
+"""Counted, and named once."""
+BY_SLUG = {row.id: row for row in CLASSES}

@@ -1,0 +1,257 @@
+"""Errors of CUDA, cuBLAS and cuDNN that name one fault."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS, WHO_USES_IT
+
+ROWS = (
+    Cause(
+        id="allocator-options",
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"allocator config|ConfigTokenizer",
+            r"CachingAllocator (?:option|settings)",
+            r"Error, expecting (?:max_split_size_mb|max_non_split_rounding_mb|garbage_collection"
+            r"_threshold|roundup_power2_divisions|backend value)",
+            r"True/False argument for expandable_segments",
+            r"garbage_collect_threshold",
+            r"For roundups, the",
+            r"Unknown allocator backend",
+            r"Allocator backend parsed at runtime",
+        ),
+        examples=(
+            "ValueError: Unrecognized key 'foo' in CUDA allocator config.",
+            "RuntimeError: Unrecognized CachingAllocator option: expandable_segments",
+            "RuntimeError: Error, expecting max_split_size_mb value",
+            "ValueError: Expected 'True' or 'False' at index 2 in ConfigTokenizer but got 'true'",
+            "RuntimeError: Expected a single True/False argument for expandable_segments",
+            "RuntimeError: garbage_collect_threshold too big, set it 0.0-1.0",
+            "RuntimeError: For roundups, the setting has to be power of 2",
+            "RuntimeError: Unknown allocator backend, options are native and cudaMallocAsync",
+            "RuntimeError: Allocator backend parsed at runtime != allocator backend parsed at "
+            "load time",
+        ),
+        why="This torch does not accept an option or a value of its memory allocator.",
+        fix="Correct or unset PYTORCH_ALLOC_CONF, PYTORCH_CUDA_ALLOC_CONF and "
+        "PYTORCH_HIP_ALLOC_CONF: this torch does not accept an option or a value of the one that "
+        "is set. Options are written as name:value, separated by commas; expandable_segments "
+        "exists since torch 2.1.",
+        owner=Owner.ENVIRONMENT,
+        commands=("env | grep ALLOC_CONF",),
+        sources=("torch-cuda-semantics", "pytorch-123505"),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="cudnn-refuses-gpu",
+        errors=("RuntimeError",),
+        messages=(r"cuDNN version \d+ is not compatible with devices",),
+        examples=(
+            "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5",
+        ),
+        why="This cuDNN no longer supports one of the visible GPUs.",
+        fix="This cuDNN no longer supports one of the visible GPUs: hide that GPU with "
+        "CUDA_VISIBLE_DEVICES, or install torch from the cu126 index.",
+        owner=Owner.ENVIRONMENT,
+        next_check="TOR004",
+    ),
+    Cause(
+        id="ptx-newer-than-driver",
+        errors=("RuntimeError",),
+        messages=(r"PTX was compiled with an unsupported toolchain", r"UNSUPPORTED_PTX_VERSION"),
+        examples=(
+            "CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+            "cuModuleLoadData: CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)",
+        ),
+        why="The driver is older than the toolkit that built this code.",
+        fix="The driver is older than the toolkit that built this code: install a build for the "
+        "driver's CUDA version (DRV002), or upgrade the driver.",
+        owner=Owner.ENVIRONMENT,
+        sources=("cuda-minor-compatibility",),
+        next_check="DRV002",
+    ),
+    Cause(
+        id="gpu-code-not-loadable",
+        errors=("RuntimeError",),
+        messages=(
+            r"device kernel image is invalid",
+            r"PTX JIT compilation failed",
+            r"CUDA_ERROR_INVALID_IMAGE",
+        ),
+        examples=(
+            "CUDA error: device kernel image is invalid",
+            "RuntimeError: Triton Error [CUDA]: a PTX JIT compilation failed",
+            "cuModuleLoadData: CUDA_ERROR_INVALID_IMAGE (200)",
+        ),
+        why="The driver cannot load the code that was built for the GPU.",
+        fix="The GPU's code could not be loaded: reinstall torch, and check that ptxas and the "
+        "build are not newer than the driver (DRV002).",
+        owner=Owner.ENVIRONMENT,
+        sources=("cuda-minor-compatibility",),
+        next_check="DRV002",
+    ),
+    Cause(
+        id="gpu-not-visible",
+        errors=("RuntimeError",),
+        messages=(
+            r"No CUDA GPUs are available",
+            r"No HIP GPUs are available",
+            r"no CUDA-capable device",
+            r"CUDA_ERROR_NO_DEVICE",
+            r"invalid device ordinal",
+            r"CUDA_ERROR_INVALID_DEVICE",
+        ),
+        examples=(
+            "CUDA error: no CUDA-capable device is detected",
+            "CUDA error: invalid device ordinal",
+            "RuntimeError: No CUDA GPUs are available",
+            "RuntimeError: No HIP GPUs are available",
+            "cuInit: CUDA_ERROR_NO_DEVICE (100)",
+            "cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)",
+        ),
+        why="The process sees no GPU of this number: CUDA_VISIBLE_DEVICES, the container or the "
+        "scheduler hides it.",
+        fix="No such GPU is visible to this process: see GPU001 and CUDA_VISIBLE_DEVICES.",
+        owner=Owner.ENVIRONMENT,
+        next_check="GPU001",
+    ),
+    Cause(
+        id="gpu-full-or-in-use",
+        errors=("RuntimeError",),
+        messages=(
+            r"(?:CUDA|HIP|GPU|XPU|MPS)\b.{0,40}out of memory",
+            r"STATUS_ALLOC_FAILED",
+            r"(?:CUBLAS|CUDNN)_STATUS_NOT_INITIALIZED",
+            r"DEVICE_ALLOCATION_FAILED",
+            r"busy or unavailable",
+            r"CUDA_ERROR_DEVICE_UNAVAILABLE",
+        ),
+        examples=(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB",
+            "RuntimeError: CUDA error: out of memory",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
+            "`cublasCreate(handle)`",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
+            "`cublasCreate(h)`",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+            "AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE (46)",
+        ),
+        told_by="nvidia-smi shows memory of other processes, or the job needs little",
+        why="The GPU's memory is held by another process or by this one, or the GPU is in "
+        "exclusive mode.",
+        fix="Free the GPU: another process holds its memory, or holds the GPU in exclusive "
+        "compute mode. On a full GPU cuBLAS and cuDNN report that they could not be initialized.",
+        owner=Owner.ENVIRONMENT,
+        commands=WHO_USES_IT,
+        sources=("serve-1993", "pytorch-100691"),
+        next_check="MEM001",
+    ),
+    Cause(
+        id="gpu-at-fault",
+        errors=("RuntimeError",),
+        messages=(
+            r"uncorrectable ECC",
+            r"ECC_UNCORRECTABLE",
+            r"uncorrectable NVLink",
+            r"NVLINK_UNCORRECTABLE",
+            r"GPU is lost",
+            r"GPU requires re",
+            r"fallen off the bus",
+            r"Unable to determine the device handle",
+            r"Insufficient External Power",
+            r"the sum came back as",
+        ),
+        examples=(
+            "AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+            "cuCtxSynchronize: CUDA_ERROR_ECC_UNCORRECTABLE (214)",
+            "CUDA error: uncorrectable NVLink error detected during the execution",
+            "nvmlDeviceGetHandleByIndex: GPU is lost (15)",
+            "nvmlInit: GPU requires reset (16)",
+            "GPU 0000:03:00.0: GPU has fallen off the bus.",
+            "Unable to determine the device handle for GPU0000:CA:00.0: Unknown Error",
+            "nvmlInit: Insufficient External Power (8)",
+            "ValueError: the sum came back as 3.0, not 16777216",
+            "cuCtxSynchronize: CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
+        ),
+        why="The GPU, its power or its connection failed.",
+        fix="Known-good code failed on this GPU. Try it on another GPU with the same "
+        "environment; if it works there, return this machine and report the GPU's UUID.",
+        owner=Owner.MACHINE,
+        commands=KERNEL_LOG,
+        sources=("cuda-errors", "nvml-errors", "xid-catalog"),
+        next_check="GPU003",
+    ),
+    Cause(
+        id="display-time-limit",
+        errors=("RuntimeError",),
+        messages=(r"launch timed out", r"CUDA_ERROR_LAUNCH_TIMEOUT"),
+        examples=(
+            "CUDA error: the launch timed out and was terminated",
+            "cuCtxSynchronize: CUDA_ERROR_LAUNCH_TIMEOUT (702)",
+        ),
+        why="A display driver ends kernels that run for seconds.",
+        fix="A display driver ends kernels that run for seconds: use a GPU that drives no display.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="cudnn-attention-failed",
+        errors=("RuntimeError",),
+        messages=(r"No execution plans support the graph", r"mha_graph"),
+        examples=(
+            "RuntimeError: cuDNN Frontend error: [cudnn_frontend] Error: No execution plans "
+            "support the graph.",
+            "RuntimeError: Expected mha_graph.execute(handle, variant_pack, ptr).is_good() to be "
+            "true",
+        ),
+        why="cuDNN attention does not support this shape, mask or dtype in this version.",
+        fix="cuDNN attention failed: call torch.backends.cuda.enable_cudnn_sdp(False) before "
+        "training, or upgrade torch; see NUM003.",
+        owner=Owner.ENVIRONMENT,
+        sources=("bts-fix3", "pytorch-190321"),
+        next_check="NUM003",
+    ),
+    Cause(
+        id="cublas-refuses-call",
+        errors=("RuntimeError",),
+        messages=(
+            r"CUBLAS_STATUS_INVALID_VALUE",
+            r"CUBLAS_STATUS_NOT_SUPPORTED",
+            r"CUBLAS_STATUS_LICENSE",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx( "
+            "handle`",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx`",
+            "RuntimeError: CUDA error: CUBLAS_STATUS_LICENSE_ERROR",
+        ),
+        why="cuBLAS refuses a call of torch: another cuBLAS was loaded, or this one does not "
+        "support the GPU.",
+        fix="cuBLAS refuses a call of torch: another cuBLAS was loaded (TOR004), or the one "
+        "that torch pins does not support this GPU. Remove other copies from LD_LIBRARY_PATH, "
+        "then try another torch release.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("pytorch-180713",),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="library-does-not-fit",
+        errors=("OSError", "ImportError"),
+        messages=(r"cannot open shared object file", r"undefined symbol"),
+        examples=(
+            "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
+            "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4",
+        ),
+        why="A shared library is missing, or was built for another one.",
+        fix="Libraries are missing, or were not built for each other: remove other copies of "
+        "the CUDA libraries from LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together "
+        "with the packages that it requires.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("pytorch-134929",),
+        next_check="TOR004",
+    ),
+)

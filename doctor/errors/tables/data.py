@@ -1,0 +1,207 @@
+"""Datasets, loaders and their workers."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="dataset-empty",
+        errors=("ValueError", "FileNotFoundError"),
+        messages=(
+            r"num_samples should be a positive integer value, but got num_samples=0",
+            r"Found no valid file for the classes",
+            r"Cannot choose from an empty sequence",
+        ),
+        examples=(
+            "FileNotFoundError: Found no valid file for the classes cats. Supported extensions "
+            "are: .jpg",
+            "IndexError: Cannot choose from an empty sequence",
+            "ValueError: num_samples should be a positive integer value, but got num_samples=0",
+        ),
+        why="The dataset has no samples.",
+        fix="Check the path and the filter of the dataset: it has no samples.",
+    ),
+    Cause(
+        id="dataset-without-length",
+        errors=("TypeError",),
+        messages=(r"object of type '(?!NoneType)\w+' has no len\(\)",),
+        examples=("TypeError: object of type 'Words' has no len()",),
+        why="A dataset needs __len__ for a sampler, or it is an IterableDataset.",
+        fix="Give the dataset __len__ and __getitem__, or derive it from "
+        "torch.utils.data.IterableDataset with __iter__ and omit shuffle.",
+    ),
+    Cause(
+        id="batch-of-objects",
+        errors=("TypeError",),
+        messages=(r"default_collate: batch must contain",),
+        examples=(
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, "
+            "dicts or lists; found <class",
+        ),
+        why="default_collate joins tensors, arrays, numbers, texts, dicts and lists; a sample "
+        "holds something else.",
+        fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn "
+        "that converts the samples: images need a transform such as ToTensor, and None must be "
+        "left out.",
+    ),
+    Cause(
+        id="sample-storage",
+        errors=("RuntimeError",),
+        messages=(r"Trying to resize storage that is not resizable",),
+        examples=("RuntimeError: Trying to resize storage that is not resizable",),
+        why="A sample shares memory that a worker cannot join.",
+        fix="Return samples that own their memory, x.clone(), and that all have the same shape: "
+        "a worker of the DataLoader cannot stack the others.",
+    ),
+    Cause(
+        id="lists-of-other-lengths",
+        errors=("ValueError",),
+        messages=(
+            r"expected sequence of length \d+ at dim",
+            r"setting an array element with a sequence",
+        ),
+        examples=(
+            "ValueError: setting an array element with a sequence. The requested array has an "
+            "inhomogeneous shape after 1 dimensions.",
+            "ValueError: expected sequence of length 4 at dim 1 (got 2)",
+        ),
+        why="Lists of different lengths do not make a tensor.",
+        fix="Pad the lists to one length before they become a tensor: pad_sequence of "
+        "torch.nn.utils.rnn, padding=True of a tokenizer, or a data collator that pads "
+        "(DataCollatorWithPadding, DataCollatorForSeq2Seq for labels) as the Trainer's "
+        "data_collator.",
+    ),
+    Cause(
+        id="worker-cannot-pickle",
+        errors=("AttributeError", "PicklingError", "TypeError"),
+        messages=(r"Can't (?:pickle|get) local object", r"[Cc]an(?:'t|not) pickle"),
+        examples=(
+            "AttributeError: Can't get local object 'make.<locals>.<lambda>'",
+            "TypeError: cannot pickle '_io.TextIOWrapper' object",
+        ),
+        why="A spawned worker gets dataset and functions by pickle, which takes no lambdas, "
+        "local functions, locks or open files.",
+        fix="Define functions at the level of the module, as a spawned worker imports them by "
+        "name; functools.partial passes arguments. Open files and connections in the worker, at "
+        "the first __getitem__.",
+    ),
+    Cause(
+        id="main-is-not-guarded",
+        errors=("RuntimeError",),
+        messages=(r"An attempt has been made to start a new process before",),
+        examples=(
+            "RuntimeError: An attempt has been made to start a new process before the current "
+            "process has finished its bootstrapping phase.",
+        ),
+        why="Spawned workers import the main file, which starts them again.",
+        fix="Put what trains under if __name__ == '__main__':.",
+    ),
+    Cause(
+        id="worker-raised",
+        errors=("RuntimeError",),
+        messages=(r"Caught \w{1,60} in DataLoader worker process", r"DataLoader worker \(pid"),
+        examples=(
+            "RuntimeError: Caught RuntimeError in DataLoader worker process 0.",
+            "RuntimeError: DataLoader worker (pid 7) exited",
+        ),
+        why="An error in a worker process of the DataLoader; the lines before it are the "
+        "worker's own traceback.",
+        fix="Try num_workers=0 to see the real error.",
+    ),
+    Cause(
+        id="stream-shuffled",
+        errors=("ValueError",),
+        messages=(r"expected unspecified (?:shuffle|sampler|batch_sampler) option",),
+        examples=(
+            "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, "
+            "but got shuffle=True",
+        ),
+        why="An IterableDataset gives its samples in its own order.",
+        fix="Omit shuffle=True: an IterableDataset gives its samples in its own order, which it "
+        "shuffles itself.",
+    ),
+    Cause(
+        id="sampler-and-shuffle",
+        errors=("ValueError",),
+        messages=(
+            r"mutually exclusive with shuffle",
+            r"batch_sampler option is mutually exclusive",
+        ),
+        examples=(
+            "ValueError: batch_sampler option is mutually exclusive with batch_size, shuffle, "
+            "sampler, and drop_last",
+            "ValueError: sampler option is mutually exclusive with shuffle",
+        ),
+        why="The sampler chooses the order.",
+        fix="Omit shuffle=True: the sampler chooses the order.",
+    ),
+    Cause(
+        id="dataset-tensors",
+        errors=("AssertionError",),
+        messages=(r"Size mismatch between tensors",),
+        examples=("AssertionError: Size mismatch between tensors",),
+        why="The tensors of a TensorDataset have different first sizes.",
+        fix="Give all tensors of the TensorDataset the same first size, one entry for each sample.",
+    ),
+    Cause(
+        id="split-lengths",
+        errors=("ValueError",),
+        messages=(r"Sum of input lengths does not equal",),
+        examples=(
+            "ValueError: Sum of input lengths does not equal the length of the input dataset!",
+        ),
+        why="The lengths of random_split do not add up.",
+        fix="Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass fractions, "
+        "[0.8, 0.2].",
+    ),
+    Cause(
+        id="loader-timeout",
+        errors=("RuntimeError",),
+        messages=(r"DataLoader timed out after",),
+        examples=("RuntimeError: DataLoader timed out after 1 seconds",),
+        why="A batch took longer than timeout= of the DataLoader.",
+        fix="Find out why a batch takes longer than the timeout of the DataLoader: with "
+        "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only waits "
+        "longer.",
+    ),
+    Cause(
+        id="prefetch-without-workers",
+        errors=("ValueError",),
+        messages=(r"prefetch_factor option could only be specified",),
+        examples=(
+            "ValueError: prefetch_factor option could only be specified in multiprocessing.let "
+            "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to",
+        ),
+        why="Only workers prefetch.",
+        fix="Omit prefetch_factor, or set num_workers to 1 or more.",
+    ),
+    Cause(
+        id="index-of-list",
+        errors=("IndexError",),
+        messages=(
+            r"(?:list|tuple|string|pop) index out of range",
+            r"pop from empty list",
+            r"replicates? index \d+ is out of range",
+        ),
+        examples=(
+            "IndexError: pop from empty list",
+            "IndexError: Replicate index 2 is out of range",
+            "IndexError: list index out of range",
+        ),
+        why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
+        "counts more samples than there are.",
+        fix="Print the length of that list before the line: it is shorter than the code expects.",
+    ),
+    Cause(
+        id="missing-key",
+        errors=("KeyError",),
+        messages=(r"KeyError: (?!.?param 'initial_lr')",),
+        examples=("KeyError: 'labels'",),
+        why="The dict has no such key: a field that some samples lack, a name in another form "
+        "(label, labels), or a module of another name.",
+        fix="Print the keys before that line, list(batch): field names come from the dataset "
+        "and its collate_fn. Give every sample the same keys; batch.get(key) is None where it is "
+        "absent.",
+    ),
+)

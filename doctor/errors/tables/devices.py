@@ -1,0 +1,102 @@
+"""Devices of tensors, and what leaves them."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="numpy-of-gradient",
+        errors=("RuntimeError", "TypeError"),
+        messages=(
+            r"Can't call numpy\(\) on Tensor that requires grad",
+            r"can't convert \S{1,20} device type tensor to numpy",
+        ),
+        examples=(
+            "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
+            "copy the tensor to host memory first.",
+            "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
+            "tensor.detach().numpy() instead.",
+        ),
+        why="numpy cannot hold a tensor with a gradient, nor one on a GPU.",
+        fix="Call detach().cpu() before numpy(), and do not compute a part of the loss in "
+        "numpy: no gradient flows through it.",
+    ),
+    Cause(
+        id="numpy-bfloat16",
+        errors=("TypeError",),
+        messages=(r"Got unsupported ScalarType BFloat16",),
+        examples=("TypeError: Got unsupported ScalarType BFloat16",),
+        why="numpy has no bfloat16, which autocast and bf16 weights return.",
+        fix="Call .float() before .numpy(): numpy has no bfloat16, which autocast returns.",
+    ),
+    Cause(
+        id="device-name",
+        errors=("RuntimeError",),
+        messages=(r"device type at start of device string", r"Invalid device string"),
+        examples=(
+            "RuntimeError: Invalid device string: 'gpu'",
+            "RuntimeError: Expected one of cpu, cuda, ipu, xpu, mkldnn device type at start of "
+            "device string: gpu",
+        ),
+        why="The text is no name of a device.",
+        fix="Write the device as 'cuda', 'cuda:0', 'mps' or 'cpu'.",
+    ),
+    Cause(
+        id="mps-missing",
+        errors=("RuntimeError",),
+        messages=(r"not linked with support for mps", r"MPS backend is supported on"),
+        examples=(
+            "RuntimeError: PyTorch is not linked with support for mps devices",
+            "RuntimeError: The MPS backend is supported on MacOS 14.0+.",
+        ),
+        why="The code asks for the GPU of a Mac.",
+        fix="Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor "
+        "moves the model to the job's device.",
+    ),
+    Cause(
+        id="generator-device",
+        errors=("RuntimeError",),
+        messages=(
+            r"device type for generator but found",
+            r"Expected a '(?:cpu|cuda)' device type for generator",
+        ),
+        examples=("RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",),
+        why="A random generator is for tensors of its own device.",
+        fix="Create the generator on the device of the tensors, torch.Generator(device=...); a "
+        "DataLoader shuffles on the CPU, so do not set a default device of cuda around it.",
+    ),
+    Cause(
+        id="meta-device",
+        errors=("NotImplementedError", "RuntimeError"),
+        messages=(r"Cannot copy out of meta tensor",),
+        examples=("NotImplementedError: Cannot copy out of meta tensor; no data! Please use",),
+        why="The weights are on the meta device: they have shapes and no values.",
+        fix="Materialize the model with module.to_empty(device=...) and load its weights, or "
+        "build it outside of torch.device('meta') and without init_empty_weights.",
+    ),
+    Cause(
+        id="torch-without-cuda",
+        errors=("AssertionError", "RuntimeError"),
+        messages=(r"Torch not compiled with CUDA enabled",),
+        examples=("AssertionError: Torch not compiled with CUDA enabled",),
+        why="The code asks for a GPU, and this build of torch has no CUDA.",
+        fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
+        "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, "
+        "install a CUDA build (TOR001).",
+    ),
+    Cause(
+        id="gpu-file-on-cpu",
+        errors=("RuntimeError",),
+        messages=(r"Attempting to deserialize object on (?:a )?CUDA device",),
+        examples=(
+            "RuntimeError: Attempting to deserialize object on a CUDA device but "
+            "torch.cuda.is_available() is False.",
+            "RuntimeError: Attempting to deserialize object on CUDA device 3 but "
+            "torch.cuda.device_count() is 1.",
+        ),
+        why="The file was saved from a GPU that this process does not have.",
+        fix="Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
+        "process does not have.",
+    ),
+)

@@ -1,0 +1,187 @@
+"""The driver itself: NVML, cuInit and their libraries."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="gpu-not-started",
+        errors=("RuntimeError",),
+        messages=(r"RmInitAdapter failed", r"rm_init_adapter failed"),
+        examples=(
+            "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
+            "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
+        ),
+        why="The kernel module is loaded and could not start a GPU.",
+        fix="The kernel module is loaded but could not start this GPU; the kernel log says why. "
+        "RTX 50 and other Blackwell GPUs require the open kernel module, GPUs before Turing the "
+        "proprietary one, and large GPUs Above 4G Decoding in the BIOS. If a reinstalled driver "
+        "does not help, the GPU, its power or its slot is at fault.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo dmesg | grep -iE 'xid|nvrm'", "modinfo -F license nvidia"),
+        sources=("open-gpu-kernel-modules-246", "open-gpu-kernel-modules-862"),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="driver-library-mismatch",
+        errors=("RuntimeError",),
+        messages=(r"Driver/library version mismatch", r"NVML/RM version mismatch"),
+        examples=(
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "nvmlInit: RM has detected an NVML/RM version mismatch.",
+        ),
+        why="A library of the driver has another version than the kernel module.",
+        fix="Run nvidia-smi on the host. If it works there, this image or environment brings "
+        "its own libnvidia-ml.so.1 or libcuda.so.1: remove them there. If it fails there too, "
+        "the driver was upgraded under the running kernel module: reboot the host; rented, "
+        "return the machine.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "cat /proc/driver/nvidia/version",
+            "ldconfig -p | grep -E 'libcuda|libnvidia-ml'",
+        ),
+        sources=("driver-mismatch", "localcolabfold-127"),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="fabric-not-ready",
+        errors=("RuntimeError",),
+        messages=(r"system not yet initialized", r"CUDA_ERROR_SYSTEM_NOT_READY"),
+        examples=(
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
+            "initialized",
+            "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802), system not yet initialized",
+        ),
+        why="GPUs on NVSwitches need the host's fabric manager.",
+        fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not "
+        "in the driver's version. Rented: return the machine. Your own: start it and read its "
+        "log.",
+        owner=Owner.MACHINE,
+        commands=(
+            "sudo systemctl restart nvidia-fabricmanager",
+            "systemctl status nvidia-fabricmanager",
+        ),
+        sources=("pytorch-35710",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="libcuda-compat",
+        errors=("RuntimeError",),
+        messages=(
+            r"forward compatibility was attempted",
+            r"COMPAT_NOT_SUPPORTED_ON_DEVICE",
+            r"unsupported display driver / cuda driver combination",
+            r"SYSTEM_DRIVER_MISMATCH",
+        ),
+        examples=(
+            "Error 804: forward compatibility was attempted on non supported HW",
+            "Error 803: system has unsupported display driver / cuda driver combination",
+            "cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)",
+            "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)",
+        ),
+        why="A libcuda.so.1 was loaded that does not match this driver or GPU.",
+        fix="A libcuda.so.1 was loaded that does not match this driver or GPU, most often from "
+        "a cuda-compat package: remove its directory from LD_LIBRARY_PATH. Only data-center GPUs "
+        "support forward compatibility.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ldconfig -p | grep libcuda.so.1", "echo $LD_LIBRARY_PATH"),
+        sources=("cuda-forward-compatibility",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="libcuda-stub",
+        errors=("RuntimeError",),
+        messages=(r"stub library", r"CUDA_ERROR_STUB_LIBRARY"),
+        examples=(
+            "RuntimeError: CUDA driver is a stub library",
+            "cuInit: CUDA_ERROR_STUB_LIBRARY (34)",
+        ),
+        why="The stub of the CUDA toolkit, which is for linking only, was loaded.",
+        fix="The stub libcuda.so.1 of the CUDA toolkit was loaded: remove its stubs directory "
+        "from LD_LIBRARY_PATH.",
+        owner=Owner.ENVIRONMENT,
+        commands=("echo $LD_LIBRARY_PATH",),
+        sources=("cuda-errors",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="driver-library-missing",
+        errors=("RuntimeError",),
+        messages=(
+            r"NVML Shared Library Not Found",
+            r"libcuda\.so\.1: cannot open",
+            r"libnvidia-ml\.so\.1: cannot open",
+            r"CUDA Version: ERR!",
+        ),
+        examples=(
+            "nvmlInit: NVML Shared Library Not Found",
+            "dlopen: libcuda.so.1: cannot open shared object file: No such file or directory",
+            "NVML: libnvidia-ml.so.1: cannot open shared object file: No such file or directory",
+            "| NVIDIA-SMI 545.23.06   Driver Version: 545.23.06   CUDA Version: ERR!  |",
+        ),
+        why="A library of the driver is not in the image, or no driver is installed.",
+        fix="In a container: start it with --gpus all and "
+        "NVIDIA_DRIVER_CAPABILITIES=compute,utility, which adds libcuda.so.1 and "
+        "libnvidia-ml.so.1. On the host: install the NVIDIA driver. In WSL: upgrade the driver "
+        "of Windows, and remove any NVIDIA driver installed inside WSL.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
+        sources=("nvml-errors",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="kernel-module-not-loaded",
+        errors=("RuntimeError",),
+        messages=(r"Driver Not Loaded", r"communicate with the NVIDIA driver"),
+        examples=(
+            "nvmlInit: Driver Not Loaded",
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+        ),
+        why="The driver's kernel module is not loaded, or the container has no GPUs.",
+        fix="In a container: start it with the GPUs (docker run --gpus all). On the host: load "
+        "the kernel module. If that fails, the kernel log says why: nouveau holds the GPU "
+        "(blacklist it), Secure Boot refuses an unsigned module, or it was built for another "
+        "kernel (reinstall the driver). In WSL: upgrade the driver of Windows and WSL itself.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "sudo modprobe nvidia",
+            "lsmod | grep nouveau",
+            "sudo dmesg | grep -iE 'xid|nvrm'",
+        ),
+        sources=("nvml-errors",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="container-lost-gpus",
+        errors=("RuntimeError",),
+        messages=(r"NVML: Unknown Error", r"nvmlInit: Unknown Error"),
+        examples=("Failed to initialize NVML: Unknown Error", "nvmlInit: Unknown Error (999)"),
+        why="The container lost access to the GPUs while it ran.",
+        fix="Restart the container: `systemctl daemon-reload` on the host removes the GPUs from "
+        "running containers. To prevent it, use the cgroupfs driver, or create the /dev/char "
+        "links:\n"
+        "nvidia-ctk system create-dev-char-symlinks",
+        owner=Owner.ENVIRONMENT,
+        commands=("ls -l /dev/nvidia* /dev/char | head -40",),
+        sources=("toolkit-48",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="gpu-no-permission",
+        errors=("RuntimeError",),
+        messages=(r"Insufficient Permissions", r"operating system has blocked the request"),
+        examples=(
+            "nvmlInit: Insufficient Permissions",
+            "The operating system has blocked the request.",
+        ),
+        why="The user or the container may not open the GPUs' device nodes.",
+        fix="This user or container may not open the GPUs' device nodes: start the container "
+        "with the GPUs, or grant access to /dev/nvidia*.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ls -l /dev/nvidia*",),
+        sources=("nvml-errors",),
+        next_check="DRV001",
+    ),
+)

@@ -1,0 +1,172 @@
+"""What the environment of a training lacks."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="numpy-for-torch",
+        errors=("RuntimeError",),
+        messages=(r"Numpy is not available",),
+        examples=("RuntimeError: Numpy is not available",),
+        why="This numpy was not the one that torch was built for.",
+        fix="Install a numpy that this torch was built for: numpy<2 for torch before 2.3.\n"
+        "pip install 'numpy<2'",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="compiler-missing",
+        errors=("RuntimeError", "InductorError"),
+        messages=(
+            r"No working C\+\+ compiler",
+            r"Failed to find a? ?C compiler",
+            r"CppCompileError",
+            r"InvalidCxxCompiler",
+            r"(?:gcc|g\+\+): not found",
+        ),
+        examples=(
+            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+            "torch._inductor.exc.CppCompileError: C++ compile error",
+            "/bin/sh: 1: g++: not found",
+            "InductorError: InvalidCxxCompiler: No working C++ compiler found",
+        ),
+        why="torch.compile and extensions compile code, and there is no C++ compiler.",
+        fix="Install a C++ compiler for torch.compile (apt install g++), and the headers of "
+        "Python (python3-dev), or train without torch.compile.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="triton-missing",
+        errors=("RuntimeError",),
+        messages=(r"TritonMissing", r"working triton installation", r"No module named 'triton'"),
+        examples=(
+            "torch._inductor.exc.TritonMissing: Cannot find a working triton installation.",
+            "ModuleNotFoundError: No module named 'triton'",
+        ),
+        why="torch.compile needs Triton on a GPU.",
+        fix="Install the torch wheel of PyTorch's own index: it includes triton, which "
+        "torch.compile needs on a GPU.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="python-headers-missing",
+        errors=("RuntimeError",),
+        messages=(r"Python\.h",),
+        examples=("fatal error: Python.h: No such file or directory",),
+        why="Compiled code needs the headers of Python.",
+        fix="Install Python's headers in the image.\napt-get install python3-dev",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="tf32-two-apis",
+        errors=("RuntimeError",),
+        messages=(r"mix of the legacy and new APIs",),
+        examples=(
+            "RuntimeError: PyTorch is checking whether allow_tf32 is enabled for cuBlas matmul, "
+            "but found mix of the legacy and new APIs to set the TF32 status.",
+        ),
+        why="Before torch 2.15 the compiler reads the old setting of TF32 and fails if the code "
+        "uses the new one.",
+        fix="Set TF32 through one API only.",
+        sources=("pytorch-166387",),
+    ),
+    Cause(
+        id="process-group-missing",
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
+            r"Default process group has not been initialized",
+        ),
+        examples=(
+            "ValueError: Default process group has not been initialized, please make sure to "
+            "call init_process_group.",
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
+            "environment variable RANK expected, but not set",
+        ),
+        why="torch.distributed was started without a launcher, which sets RANK and the others.",
+        fix="Start it with torchrun, or initialize torch.distributed only if it was started by "
+        "a launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, "
+        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500.",
+    ),
+    Cause(
+        id="network-missing",
+        errors=("OSError", "ConnectionError"),
+        messages=(
+            r"couldn't connect to",
+            r"in offline mode|offline mode is enabled",
+            r"urlopen error",
+            r"Max retries exceeded",
+            r"Name or service not known|Temporary failure in name resolution",
+            r"is not the path to a directory",
+        ),
+        examples=(
+            "OSError: Cannot find the requested files in the cached path, and in offline mode",
+            "urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>",
+            "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='example.com', "
+            "port=443): Max retries exceeded with url: /data.zip",
+            "OSError: absent-model is not the path to a directory containing a file named "
+            "config.json",
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and "
+            "couldn't find them in the cached files. Check your internet connection or see",
+        ),
+        why="A download failed: no network, a proxy, or a name that is not resolved.",
+        fix="Download the model or the data beforehand and load it from a local path "
+        "(local_files_only=True), or check network, proxy and token.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="relative-import",
+        errors=("ImportError",),
+        messages=(r"attempted relative import",),
+        examples=("ImportError: attempted relative import with no known parent package",),
+        why="A file of a package was imported on its own.",
+        fix="Give the package an __init__.py and import the file as package.module: python -m "
+        "package.module runs it.",
+    ),
+    Cause(
+        id="reads-the-terminal",
+        errors=("EOFError",),
+        messages=(r"EOF when reading a line",),
+        examples=("EOFError: EOF when reading a line",),
+        why="input() waits for a person, and nobody is there.",
+        fix="Do not read from the terminal in a job: pass values as arguments or in a file.",
+    ),
+    Cause(
+        id="ipc-files",
+        errors=("RuntimeError", "OSError"),
+        messages=(r"unable to open shared memory object", r"unable to mmap \d"),
+        examples=(
+            "RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: "
+            "Too many open files (24)",
+            "RuntimeError: unable to mmap 400 bytes from file </torch_1_2>: Cannot allocate "
+            "memory (12)",
+        ),
+        why="Workers exchange tensors through files in /dev/shm, of which there are too many, "
+        "or there is no space.",
+        fix="Raise the limit of open files (ulimit -n 65536), call "
+        "torch.multiprocessing.set_sharing_strategy('file_system'), and check /dev/shm (MEM003).",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="data-ends",
+        errors=("EOFError", "RuntimeError", "UnpicklingError"),
+        messages=(
+            r"EOFError|Ran out of input",
+            r"unexpected (?:end of file|EOF)",
+            r"invalid load key",
+        ),
+        examples=(
+            "EOFError: Ran out of input",
+            "EOFError: Compressed file ended before the end-of-stream marker: unexpected end of "
+            "file",
+            "_pickle.UnpicklingError: invalid load key, '<'.",
+        ),
+        why="A file is empty, cut off or another kind of file, or the process at the other end "
+        "of a pipe has ended.",
+        fix="Check the file that is read there: it is empty or cut off (compare its size, "
+        "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
+        "process, that process has ended.",
+    ),
+)

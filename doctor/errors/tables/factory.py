@@ -1,0 +1,174 @@
+"""The doctor's own messages about what `--model` names."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="package-not-in-interpreter",
+        errors=("ImportError",),
+        messages=(r"is not installed in this interpreter",),
+        examples=("transformers is not installed in this interpreter",),
+        why="The interpreter that was examined lacks a package that the code imports.",
+        fix="Install it into the training environment, or select another one with --python.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="factory-needs-arguments",
+        errors=("RuntimeError",),
+        messages=(r"hydra\.main", r"argparse did not accept"),
+        examples=(
+            "the factory is decorated with hydra.main",
+            "argparse did not accept the arguments []",
+        ),
+        why="The factory reads the command line.",
+        fix="Name a function that needs no command line, or pass the arguments after --.\n"
+        "doctor explain model",
+    ),
+    Cause(
+        id="factory-exits",
+        errors=("RuntimeError",),
+        messages=(r"called sys\.exit\(",),
+        examples=("the factory called sys.exit(2)",),
+        why="The file runs and ends while it is imported.",
+        fix="Put what runs the training under if __name__ == '__main__', so that the file can "
+        "be imported; the lines that it printed are below.",
+    ),
+    Cause(
+        id="factory-ends-process",
+        errors=("RuntimeError",),
+        messages=(r"exit status \d+ and no message",),
+        examples=("exit status 3 and no message inside call the factory",),
+        why="The code called os._exit(), or a library did.",
+        fix="Let the factory return instead of ending the process: it called os._exit(), or a "
+        "library did.",
+    ),
+    Cause(
+        id="lightning-without-batch",
+        errors=("RuntimeError",),
+        messages=(r"the LightningModule gives no batch",),
+        examples=(
+            "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
+        ),
+        why="The LightningModule has no loader of its own.",
+        fix="Return the module with a loader: its own after module.setup('fit'), or that of its "
+        "data module.\n"
+        "data.setup('fit')\n"
+        "return module, data.train_dataloader()",
+    ),
+    Cause(
+        id="factory-batch-is-array",
+        errors=("RuntimeError",),
+        messages=(r"the factory's batch is ndarray",),
+        examples=("the factory's batch is ndarray; return tensors",),
+        why="The factory returned arrays.",
+        fix="Convert the array, torch.from_numpy(batch), and return tensors as the batch.",
+    ),
+    Cause(
+        id="factory-optimizer",
+        errors=("RuntimeError",),
+        messages=(r"the factory's optimizer is",),
+        examples=("the factory's optimizer is a StepLR",),
+        why="What the factory returned as its optimizer is none.",
+        fix="Give a schedule under its own key, {'model': ..., 'optimizer': optimizer, "
+        "'scheduler': schedule}. Return an instance: torch.optim.AdamW(model.parameters(), "
+        "lr=1e-3), with parentheses.",
+    ),
+    Cause(
+        id="factory-without-batch",
+        errors=("RuntimeError",),
+        messages=(
+            r"; return \(module, batch\)",
+            r"the factory returned",
+            r"the factory's batch is",
+        ),
+        examples=(
+            "the factory returned str; return (module, batch), where module(**batch) or "
+            "module(*batch) gives the loss",
+            "the factory's batch is a Dataset; return a DataLoader of it, or next(iter(loader))",
+        ),
+        why="The factory returned something else than a module with a batch.",
+        fix="Return the module with a batch, or with a batch and a loss.\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        "doctor explain model",
+    ),
+    Cause(
+        id="collate-without-return",
+        errors=("RuntimeError",),
+        messages=(r"its collate_fn returned nothing",),
+        examples=("the first batch of the DataLoader is None; its collate_fn returned nothing",),
+        why="The collate function has no return.",
+        fix="Return the batch at the end of the loader's collate_fn: without a return it is None.",
+    ),
+    Cause(
+        id="batch-size-above-samples",
+        errors=("RuntimeError",),
+        messages=(r"has no batch; \d+ samples?, batch_size=\d+, drop_last=True",),
+        examples=(
+            "the factory's DataLoader has no batch; 3 samples, batch_size=8, drop_last=True",
+        ),
+        why="The batch is larger than the dataset, and drop_last=True leaves out what is not full.",
+        fix="Choose a batch_size of at most the number of samples, or omit drop_last=True, "
+        "which leaves out a batch that is not full.",
+    ),
+    Cause(
+        id="loader-without-batch",
+        errors=("RuntimeError",),
+        messages=(r"the factory's \w+ has no batch",),
+        examples=("the factory's DataLoader has no batch",),
+        why="The loader gives no batch.",
+        fix="Check the path and the filter of the data: the loader gives no batch, or the "
+        "iterator was used before.",
+    ),
+    Cause(
+        id="requires-grad-of-module",
+        errors=("RuntimeError",),
+        messages=(r"nothing would train; without effect: ",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; without effect: "
+            "classifier.requires_grad = True",
+        ),
+        why="requires_grad = True of a module sets an attribute that nothing reads.",
+        fix="Call the method instead: module.requires_grad_(False) freezes its parameters, and "
+        "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; "
+        "an assignment to a module, or to a name that is spelled otherwise, is kept and changes "
+        "nothing.",
+    ),
+    Cause(
+        id="everything-is-frozen",
+        errors=("RuntimeError",),
+        messages=(r"no parameter of the model requires a gradient",),
+        examples=("no parameter of the model requires a gradient: nothing would train",),
+        why="Everything is frozen.",
+        fix="Call requires_grad_(True) on what is to train, after everything else was frozen: a "
+        "loop over model.parameters() that runs after the head was replaced freezes the head too.",
+    ),
+    Cause(
+        id="sequence-too-long",
+        errors=("RuntimeError",),
+        messages=(r"--seq-len",),
+        examples=("positions beyond the model's length: --seq-len 4096",),
+        why="--seq-len is more than the model takes.",
+        fix="Pass a smaller --seq-len.",
+    ),
+    Cause(
+        id="precision-not-in-torch",
+        errors=("RuntimeError",),
+        messages=(
+            r"does not support bfloat16",
+            r"has no GradScaler",
+            r"unsupported autocast device_type",
+        ),
+        examples=(
+            "RuntimeError: this device does not support bfloat16",
+            "RuntimeError: torch.amp has no GradScaler for the CPU",
+            "RuntimeError: User specified an unsupported autocast device_type 'mps'",
+        ),
+        why="This torch does not have the precision on this device.",
+        fix="Choose another precision with --precision, or install a newer torch: this one does "
+        "not support this precision on this device.",
+        owner=Owner.ENVIRONMENT,
+    ),
+)

@@ -1,0 +1,251 @@
+"""Texts that look like trouble and are none where nothing else is wrong."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="use-cache-with-checkpointing",
+        messages=(r"use_cache=True` is incompatible with gradient checkpointing",),
+        examples=(
+            "`use_cache=True` is incompatible with gradient checkpointing. Setting "
+            "`use_cache=False`.",
+        ),
+        why="The model switches its cache off by itself.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="checkpoint-use-reentrant",
+        messages=(
+            r"torch\.utils\.checkpoint: (?:please pass in use_reentrant|the use_reentrant parame"
+            r"ter)",
+        ),
+        examples=(
+            "UserWarning: torch.utils.checkpoint: please pass in use_reentrant=True or "
+            "use_reentrant=False explicitly.",
+        ),
+        why="A default that will change; the result is the same.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="amp-renamed",
+        messages=(r"FutureWarning: `?torch\.(?:cuda|cpu)\.amp\.",),
+        examples=("FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.",),
+        why="The old name still works.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="scheduler-before-optimizer",
+        messages=(
+            r"Detected call of `?(?:lr_)?scheduler\.step\(\)`? before `?optimizer\.step\(\)",
+        ),
+        examples=(
+            "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`.",
+        ),
+        why="Once at the first step of an fp16 run, whose scaler skipped that step.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="tokenizers-forked",
+        messages=(r"huggingface/tokenizers: The current process just got forked",),
+        examples=(
+            "huggingface/tokenizers: The current process just got forked, after parallelism has "
+            "already been used.",
+        ),
+        why="The tokenizer goes on with one thread.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="pad-token-set",
+        messages=(r"Setting `pad_token_id` to `eos_token_id`",),
+        examples=("Setting `pad_token_id` to `eos_token_id`:2 for open-end generation.",),
+        why="Generation only.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="new-head",
+        messages=(r"Some weights of .{1,120} were not initialized from the model checkpoint",),
+        examples=(
+            "Some weights of BertForSequenceClassification were not initialized from the model "
+            "checkpoint at bert-base and are newly initialized: ['classifier.weight']",
+        ),
+        why="Expected where the task has a new head.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="no-flash-attention",
+        messages=(r"You are not running the flash-attention implementation",),
+        examples=(
+            "You are not running the flash-attention implementation, expect numerical differences.",
+        ),
+        why="Another attention kernel is used.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="meshgrid-indexing",
+        messages=(r"torch\.meshgrid: in an upcoming release",),
+        examples=(
+            "UserWarning: torch.meshgrid: in an upcoming release, it will be required to pass "
+            "the indexing argument.",
+        ),
+        why="A default that will change.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="first-overflows",
+        messages=(
+            r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ )?S"
+            r"kipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",
+        ),
+        examples=(
+            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
+        ),
+        why="The loss scale is being calibrated; a collapse is reported by its own check.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="tf32-available",
+        messages=(
+            r"TensorFloat32 tensor cores for float32 matrix multiplication available but not ena"
+            r"bled",
+        ),
+        examples=(
+            "UserWarning: TensorFloat32 tensor cores for float32 matrix multiplication available "
+            "but not enabled.",
+        ),
+        why="A setting for speed, see NUM002.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="pynvml-renamed",
+        messages=(r"The pynvml package is deprecated",),
+        examples=(
+            "FutureWarning: The pynvml package is deprecated. Please install nvidia-ml-py instead.",
+        ),
+        why="The renamed package does the same.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="destroy-process-group",
+        messages=(r"destroy_process_group\(\) was not called before program exit",),
+        examples=(
+            "[rank0]:[W1] Warning: WARNING: destroy_process_group() was not called before "
+            "program exit, which can leak resources.",
+        ),
+        why="A warning at the end of the process.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="barrier-device",
+        messages=(
+            r"(?:using GPU \d+ to perform barrier|No device id is provided via `init_process_gro"
+            r"up`)",
+        ),
+        examples=(
+            "[rank0]:[W1] using GPU 0 to perform barrier as devices used by this process are "
+            "currently unknown.",
+        ),
+        why="The device is inferred from the rank.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="omp-threads",
+        messages=(r"Setting OMP_NUM_THREADS environment variable for each process to be 1",),
+        examples=(
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, "
+            "to avoid your system being overloaded",
+        ),
+        why="Torchrun's default.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="cuda-asynchronous-advice",
+        messages=(r"CUDA kernel errors might be asynchronously reported",),
+        examples=(
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+            "stacktrace below might be incorrect.",
+        ),
+        why="Advice that belongs to an error.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="grad-strides",
+        messages=(r"Grad strides do not match bucket view strides",),
+        examples=(
+            "UserWarning: Grad strides do not match bucket view strides. This may indicate grad "
+            "was not created according to the gradient layout contract",
+        ),
+        why="DDP copies such gradients; it costs a little time.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="optimizer-step-wrapped",
+        messages=(
+            r"Seems like `optimizer\.step\(\)` has been overridden after learning rate scheduler",
+        ),
+        examples=(
+            "UserWarning: Seems like `optimizer.step()` has been overridden after learning rate "
+            "scheduler initialization.",
+        ),
+        why="A library wrapped the optimizer; the order of the calls is right.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="nccl-plugin-missing",
+        messages=(
+            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load .{0,8"
+            r"0}libnccl-net\.so: cannot open)",
+        ),
+        examples=(
+            "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal "
+            "implementation",
+        ),
+        why="NCCL uses its own transports.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="store-barrier-waiting",
+        messages=(r"Waiting in store based barrier to initialize process group",),
+        examples=(
+            "INFO:root:Waiting in store based barrier to initialize process group for rank: 0, "
+            "key: store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+        ),
+        why="Ranks wait for the slowest one; only a timeout is a failure.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="find-unused-none",
+        messages=(
+            r"find_unused_parameters=True was specified in DDP constructor, but did not find any"
+            r" unused",
+        ),
+        examples=(
+            "Warning: find_unused_parameters=True was specified in DDP constructor, but did not "
+            "find any unused parameters in the forward pass.",
+        ),
+        why="Costs a little time.",
+        fix="",
+        role="harmless",
+    ),
+)

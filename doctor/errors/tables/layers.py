@@ -1,0 +1,301 @@
+"""Inputs and settings that a layer refuses."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="input-channels",
+        errors=("RuntimeError",),
+        messages=(r"expected input\[[\d, ]{1,60}\] to have \d+ channels, but got",),
+        examples=(
+            "RuntimeError: Given groups=1, weight of size [4, 3, 3, 3], expected input[4, 16, "
+            "16, 3] to have 3 channels, but got 16 channels instead",
+        ),
+        why="The first layer expects another number of channels than the batch has, or the "
+        "channels are in another dimension.",
+        fix="Match the number of channels: the first layer expects another number than the "
+        "batch has. Images are (batch, channels, height, width); permute(0, 3, 1, 2) turns "
+        "(batch, height, width, channels) into that, and gray images need in_channels=1.",
+    ),
+    Cause(
+        id="normalized-shape",
+        errors=("RuntimeError",),
+        messages=(r"Given normalized_shape=\[", r"expected input with shape \[\*"),
+        examples=(
+            "RuntimeError: Given normalized_shape=[32], expected input with shape [*, 32], but "
+            "got input of size[4, 16]",
+        ),
+        why="normalized_shape of the norm is not the size of the last dimensions of its input.",
+        fix="Give LayerNorm or RMSNorm the size of the last dimension. For images [batch, "
+        "channels, height, width], move the channels to the end (x.permute(0, 2, 3, 1)) or use "
+        "GroupNorm(1, channels).",
+    ),
+    Cause(
+        id="norm-features",
+        errors=("RuntimeError",),
+        messages=(r"running_mean should contain \d+ elements",),
+        examples=("RuntimeError: running_mean should contain 7 elements not 16",),
+        why="num_features of a batch norm is not the number of channels, the second dimension "
+        "of its input.",
+        fix="Match num_features of the batch norm to the channels of its input.",
+    ),
+    Cause(
+        id="input-dimensions",
+        errors=("RuntimeError", "ValueError", "AssertionError"),
+        messages=(
+            r"Expected \dD \(unbatched\) or \dD \(batched\) input",
+            r"expected \dD (?:or \dD )?input",
+            r"Expected \dD or \dD, but",
+            r"input must have \d dimensions",
+            r"For (?:un)?batched \d-D input",
+            r"Expected input to be 2D or 3D",
+        ),
+        examples=(
+            "ValueError: expected 4D input (got 2D input)",
+            "RuntimeError: input must have 3 dimensions, got 2",
+            "RuntimeError: For batched 3-D input, hx should also be 3-D but got 2-D tensor",
+            "AssertionError: GRU: Expected input to be 2D or 3D, got 4D instead",
+            "ValueError: LSTM: Expected 2D or 3D, but got 4D",
+            "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got "
+            "input of size: [3]",
+        ),
+        why="A layer got an input with another number of dimensions than it is for.",
+        fix="Give the layer an input with the dimensions that it names: unsqueeze(0) adds the "
+        "dimension of the batch, unsqueeze(1) that of one channel, and flatten(1) removes those "
+        "behind the first.",
+    ),
+    Cause(
+        id="image-too-small",
+        errors=("RuntimeError",),
+        messages=(
+            r"Kernel size can't be greater than actual input size",
+            r"Output size is too small",
+            r"Calculated padded input size per channel",
+        ),
+        examples=(
+            "RuntimeError: Calculated padded input size per channel: (2 x 2). Kernel size: (3 x "
+            "3). Kernel size can't be greater than actual input size",
+            "RuntimeError: Given input size: (4x1x1). Calculated output size: (4x0x0). Output "
+            "size is too small",
+        ),
+        why="After poolings and strides less of the image is left than the next kernel covers.",
+        fix="Use larger images, or fewer poolings and strides before that layer: the kernel is "
+        "larger than what is left of the image.",
+    ),
+    Cause(
+        id="hidden-state-size",
+        errors=("RuntimeError",),
+        messages=(r"Expected hidden(?:\[\d\])? size \(",),
+        examples=("RuntimeError: Expected hidden[0] size (1, 2, 5), got [1, 7, 5]",),
+        why="The hidden state was made for another batch or another number of layers and "
+        "directions.",
+        fix="Create the hidden state for the batch at hand, torch.zeros(layers, x.size(0), "
+        "hidden), whose dimensions batch_first=True does not change. If the batch is the first "
+        "dimension of the input, give the layer batch_first=True. The last batch of a DataLoader "
+        "is smaller.",
+    ),
+    Cause(
+        id="recurrent-features",
+        errors=("RuntimeError",),
+        messages=(r"must be equal to input_size", r"inconsistent input_size"),
+        examples=(
+            "RuntimeError: input has inconsistent input_size: got 8 expected 16",
+            "RuntimeError: input.size(-1) must be equal to input_size. Expected 10, got 12",
+        ),
+        why="input_size of the recurrent layer is not the last size of its input.",
+        fix="Set input_size of the layer to the last size of its input, which the message names "
+        "as the second number.",
+    ),
+    Cause(
+        id="sequence-lengths",
+        errors=("RuntimeError", "ValueError"),
+        messages=(
+            r"'lengths' argument should be a 1D CPU int64 tensor",
+            r"must be sorted in decreasing order",
+            r"Length of all samples has to be greater than 0",
+        ),
+        examples=(
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
+            "Long tensor",
+            "RuntimeError: `lengths` array must be sorted in decreasing order when "
+            "`enforce_sorted` is True. You can pass `enforce_sorted=False` to "
+            "pack_padded_sequence",
+            "RuntimeError: Length of all samples has to be greater than 0, but found an element "
+            "in 'lengths' that is <= 0",
+        ),
+        why="pack_padded_sequence takes lengths on the CPU, above 0, and in descending order "
+        "unless enforce_sorted=False.",
+        fix="Pass lengths.cpu() to pack_padded_sequence, all above 0, and enforce_sorted=False "
+        "unless the batch is sorted by length.",
+    ),
+    Cause(
+        id="attention-mask-shape",
+        errors=("RuntimeError", "AssertionError", "ValueError"),
+        messages=(
+            r"attn_mask is torch\.Size",
+            r"Expected attn_mask shape to be",
+            r"key_padding_mask",
+            r"key_padded_mask\.shape",
+            r"attn_mask .{0,40}correct [23]D shape|correct [23]D size",
+        ),
+        examples=(
+            "AssertionError: Expected attn_mask shape to be (4, 4) but got torch.Size([5, 5])",
+            "RuntimeError: shape of key_padding_mask is wrong",
+            "RuntimeError: The size of the 2D attn_mask is not correct, correct 2D size is (4, 4)",
+            "RuntimeError: The shape of the 3D attn_mask is torch.Size([8, 6, 6]), but should be "
+            "(32, 6, 6).",
+            "AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",
+        ),
+        why="A mask of attention has another shape than queries and keys.",
+        fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, keys), and "
+        "key_padding_mask (batch, keys); both bool, True where a key is hidden.",
+    ),
+    Cause(
+        id="ctc-lengths",
+        errors=("RuntimeError",),
+        messages=(
+            r"Expected input_lengths to have value",
+            r"Expected tensor to have size at least \d+ at dimension \d+, but got size \d+ for a"
+            r"rgument",
+            r"target_lengths (?:must|to)",
+        ),
+        examples=(
+            "RuntimeError: Expected input_lengths to have value at most 10, but got value 12 "
+            "(while checking arguments for ctc_loss_cpu)",
+            "RuntimeError: Expected tensor to have size at least 12 at dimension 1, but got size "
+            "8 for argument #2 'targets' (while checking arguments for ctc_loss_cpu)",
+            "RuntimeError: input_lengths and target_lengths must be of size batch_size",
+        ),
+        why="The lengths for CTC are those of the frames before the model's strides, or a "
+        "target is longer than its input.",
+        fix="Pass lengths of the sequences after the model's strides, at most the length of the "
+        "input, and targets that are shorter than it.",
+    ),
+    Cause(
+        id="group-sizes",
+        errors=("ValueError", "RuntimeError", "AssertionError"),
+        messages=(r"must be divisible by", r"not divisible by .{0,20}(?:groups|num_heads|heads)"),
+        examples=(
+            "ValueError: in_channels must be divisible by groups",
+            "AssertionError: embed_dim must be divisible by num_heads",
+            "ValueError: The hidden size (30) is not divisible by num_heads (4)",
+        ),
+        why="Channels are not divisible by groups, a width not by heads, or channels not by the "
+        "square of an upscaling factor.",
+        fix="Choose numbers that divide: channels by groups (or num_groups), width by heads, "
+        "the channels before a PixelShuffle by the square of its factor.",
+    ),
+    Cause(
+        id="interpolation-size",
+        errors=("ValueError",),
+        messages=(r"only one of size or scale_factor should be defined",),
+        examples=("ValueError: only one of size or scale_factor should be defined",),
+        why="interpolate takes either the new size or a factor.",
+        fix="Pass either size= or scale_factor= to interpolate, not both.",
+    ),
+    Cause(
+        id="interpolation-dimensions",
+        errors=("NotImplementedError", "ValueError"),
+        messages=(r"Input Error: Only 3D, 4D and 5D input Tensors supported",),
+        examples=(
+            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+            "2D) for the modes: nearest | linear | bilinear",
+        ),
+        why="The mode of interpolate is for another number of dimensions.",
+        fix="Give interpolate the dimensions of its mode, samples and channels first: [batch, "
+        "channels, time] for linear, [batch, channels, height, width] for bilinear and bicubic, "
+        "one more for trilinear. unsqueeze(1) adds the channel.",
+    ),
+    Cause(
+        id="image-size",
+        errors=("ValueError", "AssertionError"),
+        messages=(r"doesn't match model \(",),
+        examples=("ValueError: Input image size (48*48) doesn't match model (32*32).",),
+        why="The images have another size than the model's configuration.",
+        fix="Resize the images to the image_size of the model's configuration, as its image "
+        "processor does, or pass interpolate_pos_encoding=True to the forward pass.",
+    ),
+    Cause(
+        id="initialization-dimensions",
+        errors=("ValueError",),
+        messages=(r"Fan in and fan out can not be computed",),
+        examples=(
+            "ValueError: Fan in and fan out can not be computed for tensor with fewer than 2 "
+            "dimensions",
+        ),
+        why="Xavier and Kaiming initialization are for tensors with at least two dimensions; "
+        "biases and weights of norms have one.",
+        fix="Initialize matrices only, if p.dim() > 1: biases and the weights of norms have one "
+        "dimension.",
+    ),
+    Cause(
+        id="padding-row",
+        errors=("AssertionError",),
+        messages=(r"Padding_idx must be within num_embeddings",),
+        examples=("AssertionError: Padding_idx must be within num_embeddings",),
+        why="padding_idx counts as a row of the table.",
+        fix="Choose a padding_idx below num_embeddings, or add rows to the table: "
+        "num_embeddings counts the padding token too.",
+    ),
+    Cause(
+        id="same-padding-stride",
+        errors=("ValueError",),
+        messages=(r"padding='same' is not supported for strided",),
+        examples=("ValueError: padding='same' is not supported for strided convolutions",),
+        why="padding='same' keeps the size, which a stride above 1 does not.",
+        fix="Write the padding as a number where stride is above 1: padding=kernel_size // 2 "
+        "for an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
+    ),
+    Cause(
+        id="one-value-per-channel",
+        errors=("ValueError",),
+        messages=(r"Expected more than 1 value per channel",),
+        examples=(
+            "ValueError: Expected more than 1 value per channel when training, got input size "
+            "torch.Size([1, 6])",
+        ),
+        why="A batch norm in training computes the variance over the batch, which needs two "
+        "values.",
+        fix="Use at least two samples per batch (drop_last=True in the DataLoader), or a norm "
+        "that does not depend on the batch (GroupNorm, LayerNorm).",
+    ),
+    Cause(
+        id="one-spatial-element",
+        errors=("ValueError",),
+        messages=(r"Expected more than 1 spatial element",),
+        examples=(
+            "ValueError: Expected more than 1 spatial element when training, got input size "
+            "torch.Size([6, 8, 1, 1])",
+        ),
+        why="An instance norm computes the variance over one channel of one image, which needs "
+        "two values.",
+        fix="Give the instance norm more than one value in each channel: larger images, fewer "
+        "poolings and strides before it, or another norm (GroupNorm, LayerNorm) where one pixel "
+        "is left.",
+    ),
+    Cause(
+        id="whole-number-sizes",
+        errors=("TypeError", "RuntimeError"),
+        messages=(
+            r"must be tuple of ints",
+            r"invalid combination of arguments - got \(tuple",
+            r"failed to unpack the object at pos",
+            r"object cannot be interpreted as an integer",
+            r"slice indices must be integers",
+        ),
+        examples=(
+            "TypeError: empty() received an invalid combination of arguments - got (tuple, "
+            "dtype=NoneType, device=NoneType), but expected one of:",
+            "TypeError: empty(): argument 'size' failed to unpack the object at pos 1 with error "
+            '"type must be tuple of ints,but got float"',
+            "TypeError: 'float' object cannot be interpreted as an integer",
+            "TypeError: slice indices must be integers or None or have an __index__ method",
+        ),
+        why="A size or a count is not a whole number: a division gives a float, and texts of a "
+        "configuration are strings.",
+        fix="Pass whole numbers as sizes: // instead of / for a division, int(...) for a value "
+        "of a configuration, and not None.",
+    ),
+)

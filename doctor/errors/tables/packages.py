@@ -1,0 +1,298 @@
+"""Packages, compiled extensions and shared libraries."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause, Remedy
+from doctor.errors.tables.commands import LD_PATHS
+
+ROWS = (
+    Cause(
+        id="python-unsupported",
+        errors=("ImportError",),
+        messages=(r"UnsupportedPython",),
+        examples=("UnsupportedPython: Python 3.6",),
+        why="The interpreter is older than torch supports.",
+        fix="Name the interpreter that trains with --python: torch 2 requires Python 3.8 or newer.",
+        owner=Owner.ENVIRONMENT,
+        next_check="TOR001",
+    ),
+    Cause(
+        id="torch-shadowed",
+        errors=("ImportError",),
+        messages=(r"is not an installed PyTorch",),
+        examples=("/work/torch/__init__.py is not an installed PyTorch",),
+        why="A file or directory called torch is found before PyTorch.",
+        fix="Another file or directory called torch is found before PyTorch, if that is "
+        "installed: rename it, or remove its directory from PYTHONPATH.",
+        owner=Owner.ENVIRONMENT,
+        commands=('echo "$PYTHONPATH"',),
+        next_check="TOR001",
+    ),
+    Cause(
+        id="static-tls-block",
+        errors=("ImportError", "OSError"),
+        messages=(r"static TLS block",),
+        examples=(
+            "ImportError: /usr/lib/libgomp.so.1: cannot allocate memory in static TLS block",
+        ),
+        why="A library was loaded too late for its thread-local memory.",
+        fix="A library was loaded too late for its thread-local memory: preload the one that "
+        "the error names with LD_PRELOAD, or import torch before other packages.",
+        owner=Owner.ENVIRONMENT,
+        next_check="TOR001",
+    ),
+    Cause(
+        id="address-space-limit",
+        errors=("ImportError", "OSError", "MemoryError"),
+        messages=(r"Memory allocation still failed", r"failed to map segment"),
+        examples=(
+            "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
+            "ImportError: libtorch_cuda.so: failed to map segment from shared object",
+        ),
+        why="The process may not use enough memory to load a library.",
+        fix="The process may not use enough memory to load torch's libraries: raise its limit "
+        "of address space (ulimit -v unlimited) or the memory of the container.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ulimit -v",),
+        next_check="TOR001",
+    ),
+    Cause(
+        id="process-limit",
+        errors=("RuntimeError", "BlockingIOError"),
+        messages=(r"can't start new thread", r"Resource temporarily unavailable"),
+        examples=(
+            "RuntimeError: can't start new thread",
+            "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+        ),
+        why="The limit of processes and threads of this user or container is reached.",
+        fix="The limit of processes is reached: raise it (ulimit -u, or pids.max of the "
+        "container), or end other processes of this user.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ulimit -u",),
+    ),
+    Cause(
+        id="nvjitlink-older",
+        errors=("ImportError",),
+        messages=(r"__nvJitLink",),
+        examples=(
+            "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4, version "
+            "libnvJitLink.so.12",
+        ),
+        why="An older libnvJitLink is found before torch's own.",
+        fix="An older libnvJitLink is found before torch's own: remove its directory from "
+        "LD_LIBRARY_PATH, or install torch 2.6 or newer, which loads its own first.",
+        owner=Owner.ENVIRONMENT,
+        sources=("pytorch-134929",),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="glibc-too-old",
+        errors=("ImportError", "OSError"),
+        messages=(r"version [`']GLIBC_",),
+        examples=(
+            "ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.28' not found "
+            "(required by libtorch_cpu.so)",
+        ),
+        why="A library requires a newer C library than this system has.",
+        fix="A library requires a newer C library (glibc) than this system has, and glibc "
+        "cannot be upgraded alone: use an image of a newer distribution (Ubuntu 20.04, Debian 11 "
+        "and RHEL 8 have 2.28, which wheels of torch since 2.7 require), or an older release of "
+        "the package that the error names.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ldd --version",),
+        sources=("pytorch-150724",),
+        next_check="TOR001",
+    ),
+    Cause(
+        id="libstdcxx-too-old",
+        errors=("ImportError", "OSError"),
+        messages=(r"version [`'](?:GLIBCXX|CXXABI)_",),
+        examples=(
+            "ImportError: /usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required "
+            "by torch)",
+        ),
+        why="An older libstdc++ is found first.",
+        fix="An older libstdc++ is found first: remove its directory from LD_LIBRARY_PATH, or "
+        "install a newer one in the environment (conda install -c conda-forge libstdcxx-ng).",
+        owner=Owner.ENVIRONMENT,
+        commands=('echo "$LD_LIBRARY_PATH"',),
+        next_check="TOR001",
+    ),
+    Cause(
+        id="extension-abi-mismatch",
+        code="LOG056",
+        title="Compiled extensions fit the installed torch",
+        messages=(
+            r"(?P<library>[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: (?P<symbol>\w{1,300})",
+            r"symbol not found in flat namespace|DLL load failed while importing",
+            r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
+        ),
+        examples=(
+            "ImportError: "
+            "/opt/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so: "
+            "undefined symbol: _ZN3c104cuda9SetDeviceEa",
+            "ImportError: dlopen(a.so, 0x2): symbol not found in flat namespace '__ZN2at4_ops'",
+            "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or "
+            "directory",
+        ),
+        why="An extension was compiled for another torch, another C++ ABI or another CUDA. It "
+        'is often wrapped in "Failed to import transformers.models...".',
+        fix="Reinstall the extension for the torch that is installed: its wheel for this torch "
+        "and CUDA, or pip install --no-build-isolation --no-cache-dir PACKAGE.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
+        sources=("flash-attention-1832", "flash-attention-940", "pytorch-134929"),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="bitsandbytes-setup",
+        code="LOG055",
+        title="bitsandbytes has a library for the CUDA in use",
+        messages=(
+            r"CUDA Setup failed despite",
+            r"CUDA VERSION MISMATCH",
+            r"Attempted to use bitsandbytes native library functionality",
+            r"libbitsandbytes_\w{1,40}\.(?:so|dll): cannot open|Could not find the bitsandbytes "
+            r"\w{1,20} binary at",
+            r"CUDA SETUP: (?:CUDA detection failed|Required library version not found)",
+            r"libbitsandbytes_cpu\.so: undefined symbol",
+        ),
+        examples=(
+            "RuntimeError: CUDA Setup failed despite GPU being available.",
+            "WARNING: CUDA VERSION MISMATCH: Requested CUDA version 12.1",
+            "RuntimeError: Attempted to use bitsandbytes native library functionality but it's "
+            "not available.",
+            "CUDA SETUP: Required library version not found: libbitsandbytes_cuda118.so. Maybe you",
+            "OSError: /lib/libbitsandbytes_cuda130.so: cannot open shared object file",
+            "AttributeError: /lib/libbitsandbytes_cpu.so: undefined symbol: cquantize_blockwise",
+        ),
+        why="bitsandbytes has no compiled library for the CUDA version of torch.",
+        fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; "
+        "`python -m bitsandbytes` reports which one it looks for.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m bitsandbytes",),
+        sources=("bitsandbytes-errors",),
+    ),
+    Cause(
+        id="import-failed",
+        code="LOG060",
+        title="All imports succeed",
+        errors=("ImportError",),
+        messages=(
+            r"ModuleNotFoundError: No module named '(?P<module>[\w.]{1,200})'",
+            r"ImportError: cannot import name '(?P<name>\w{1,200})' from",
+            r"ImportError: Using `\w{1,60}` requires|requires the following packages that were n"
+            r"ot found",
+            r"ImportError: \S{1,200} requires the \S{1,200} library but it was not found",
+        ),
+        examples=(
+            "ModuleNotFoundError: No module named 'flash_attn'",
+            "ImportError: cannot import name 'is_torch_fx_available' from 'transformers.utils'",
+            "ImportError: Using `bitsandbytes` requires accelerate",
+            "ImportError: LlamaTokenizer requires the SentencePiece library but it was not found",
+        ),
+        why="A package is missing in the environment that runs the training, or has another "
+        "version than the code was written for.",
+        fix="Install the package into the interpreter that runs the training (python -m pip, "
+        "not pip alone), in the version that the code's requirements name. A module of your own "
+        "is found from the directory in which the training starts; if the message names a "
+        "circular import or a file of your own, rename that file or move the import.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show torch transformers",),
+        sources=("python-exceptions",),
+    ),
+    Cause(
+        id="api-changed",
+        code="LOG066",
+        title="The code fits the installed versions",
+        errors=("TypeError", "AttributeError"),
+        messages=(
+            r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokeni"
+            r"zer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequen"
+            r"ceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollato"
+            r"r\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)\.\w{1,40}\(\) got an unexpect"
+            r"ed keyword argument '(?P<argument>\w{1,100})'",
+            r"AttributeError: module '(?:torch|torchvision|torchaudio|torchmetrics|transformers|"
+            r"peft|trl|accelerate|datasets|diffusers|lightning|pytorch_lightning|deepspeed|bitsa"
+            r"ndbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|tokenizer"
+            r"s|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|vllm)(?:\.[\w.]{1,200"
+            r"})?' has no attribute '\w{1,200}'",
+            r"AttributeError: '(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokenizer(?:Fas"
+            r"t)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequenceClassif"
+            r"ication|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollator\w{0,40}"
+            r"|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no attribute '\w{1,200}'",
+        ),
+        examples=(
+            "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
+            "AttributeError: module 'numpy' has no attribute 'object'",
+            "AttributeError: 'LlamaAttention' object has no attribute 'rotary_emb'",
+        ),
+        why="Code and library are of different versions: an argument or attribute was renamed, "
+        "removed, or is not there yet.",
+        fix="Install the version that the code was written for, or change the call as the "
+        "library's migration notes say.",
+        role="exception",
+        sources=("transformers-43733",),
+        remedies=(
+            Remedy(
+                package="transformers",
+                since="5.0",
+                fix="transformers 5 removed arguments that 4.x had deprecated: Trainer's "
+                "tokenizer is now processing_class, torch_dtype is dtype. Change the call, or "
+                "install transformers<5.",
+            ),
+        ),
+    ),
+    Cause(
+        id="compile-failed",
+        code="LOG067",
+        title="torch.compile and just-in-time builds succeed",
+        messages=(
+            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported)",
+            r"torch\._inductor\.exc\.\w{1,60}",
+            r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
+            r"OutOfResources: out of resource: shared memory",
+            r"CUDA_HOME environment variable is not set|MissingCUDAException",
+        ),
+        examples=(
+            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+            "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
+            "RuntimeError: Error building extension 'fused_adam'",
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
+            "install root.",
+        ),
+        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
+        "fits torch, or code that the compiler does not support.",
+        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
+        "version (CUDA_HOME); or train without torch.compile and fused kernels.",
+        owner=Owner.ENVIRONMENT,
+        commands=("gcc --version; nvcc --version",),
+        sources=("Infinity-31", "torch-compile-ablation"),
+        next_check="SMK005",
+    ),
+    Cause(
+        id="cuda-toolkit-mismatch",
+        code="LOG068",
+        title="Extensions are built with torch's CUDA version",
+        messages=(
+            r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not match",
+            r"The detected CUDA version \([\d.]{1,10}\) mismatches the version",
+        ),
+        examples=(
+            "Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not match the "
+            "version torch was compiled with 11.7, unable to compile cuda/cpp extensions.",
+            "RuntimeError: The detected CUDA version (12.1) mismatches the version that was used "
+            "to compile PyTorch (11.8).",
+        ),
+        why="The CUDA toolkit on this machine has another major version than torch was built "
+        "with, so that its extensions cannot be compiled.",
+        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for "
+        "the toolkit, or use the extension's prebuilt wheel.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
+        sources=("vllm-1453", "lightseq-526"),
+        next_check="TOR004",
+    ),
+)

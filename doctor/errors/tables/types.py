@@ -1,0 +1,242 @@
+"""Dtypes and kinds of values that do not fit."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="index-dtype",
+        errors=("RuntimeError", "IndexError"),
+        messages=(
+            r"argument #\d 'indices' to have one of the following scalar types",
+            r"tensors used as indices must be",
+            r"expected (?:tensor|scalar type) .{0,20}int64 for index",
+            r"gather\(\): Expected dtype int64 for index",
+        ),
+        examples=(
+            "RuntimeError: gather(): Expected dtype int64 for index",
+            "RuntimeError: scatter(): expected tensor of int64 for index",
+            "RuntimeError: Expected tensor for argument #1 'indices' to have one of the "
+            "following scalar types: Long, Int; but got torch.FloatTensor instead (while checking",
+            "IndexError: tensors used as indices must be long, byte or bool tensors",
+        ),
+        why="Indices of an embedding or of x[index] are integers (int64) or a bool mask.",
+        fix="Convert the index to int64: ids.long(). A mask of 0 and 1 becomes one with "
+        "mask.bool().",
+    ),
+    Cause(
+        id="target-dtype",
+        errors=("RuntimeError",),
+        messages=(
+            r"expected scalar type Long but found",
+            r"expected target dtype",
+            r"\"nll_loss_forward\w*\" not implemented for",
+            r"Expected floating point type for target with class probabilities",
+            r"Found dtype Long but expected Float",
+            r"result type Float can't be cast to the desired output type Long",
+        ),
+        examples=(
+            "RuntimeError: expected scalar type Long but found Float",
+            'RuntimeError: "nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for '
+            "'Int'",
+            "RuntimeError: Found dtype Long but expected Float",
+            "RuntimeError: expected target dtype to be Long or Byte, but got Int",
+            "RuntimeError: Expected floating point type for target with class probabilities, got "
+            "Long",
+            "RuntimeError: result type Float can't be cast to the desired output type Long",
+        ),
+        why="Class indices are int64, and targets of BCE and of a regression are floats.",
+        fix="Convert the labels: cross_entropy and nll_loss need class indices as int64 "
+        "(labels.long()), binary_cross_entropy_with_logits and mse_loss need floats "
+        "(labels.float()).",
+    ),
+    Cause(
+        id="in-place-dtype",
+        errors=("RuntimeError",),
+        messages=(r"can't be cast to the desired output type",),
+        examples=("RuntimeError: result type Float can't be cast to the desired output type Long",),
+        why="An operation in place cannot change the dtype of its tensor: the result of a float "
+        "does not fit into integers.",
+        fix="Write it out of place, x = x * y, or convert the tensor first, x = x.float().",
+    ),
+    Cause(
+        id="integer-input",
+        errors=("NotImplementedError", "RuntimeError"),
+        messages=(r"not implemented for '(?:Long|Int|Bool|Byte|Short|Char)'",),
+        examples=(
+            "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
+        ),
+        why="The operation is for floats and got integers or booleans.",
+        fix="Convert the tensor with .float(): this operation is for floats, and it got "
+        "integers or booleans.",
+    ),
+    Cause(
+        id="mean-of-integers",
+        errors=("RuntimeError",),
+        messages=(r"could not infer output dtype",),
+        examples=(
+            "RuntimeError: mean(): could not infer output dtype. Input dtype must be either a "
+            "floating point or complex dtype. Got: Long",
+        ),
+        why="Integers have no mean or deviation in torch.",
+        fix="Convert before the mean: x.float().mean(). Integers have no mean in torch.",
+    ),
+    Cause(
+        id="mask-arithmetic",
+        errors=("RuntimeError",),
+        messages=(r"with a bool tensor is not supported", r"on a bool tensor is not supported"),
+        examples=(
+            "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
+            "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.",
+        ),
+        why="torch does not subtract bool tensors.",
+        fix="Invert a mask with ~mask, and calculate with mask.float(): a bool tensor cannot be "
+        "subtracted.",
+    ),
+    Cause(
+        id="mask-dtype",
+        errors=("RuntimeError", "TypeError"),
+        messages=(
+            r"only bool and floating types of",
+            r"only supports boolean masks",
+            r"condition to be a boolean tensor",
+            r"expected BoolTensor",
+        ),
+        examples=(
+            "AssertionError: only bool and floating types of key_padding_mask are supported",
+            "RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype "
+            "long int",
+            "RuntimeError: expected BoolTensor cannot be cast to FloatTensor",
+            "RuntimeError: where expected condition to be a boolean tensor, but got a tensor "
+            "with dtype Float",
+        ),
+        why="The mask holds integers or floats; where, masked_fill and attention take booleans.",
+        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. "
+        "key_padding_mask is True where a key is hidden, while the mask of a tokenizer has 1 "
+        "where there is text.",
+    ),
+    Cause(
+        id="constant-beyond-dtype",
+        errors=("RuntimeError",),
+        messages=(r"value cannot be converted to type .{0,40}without overflow",),
+        examples=("RuntimeError: value cannot be converted to type at::Half without overflow",),
+        why="A constant is larger than the dtype holds: fp16 ends at 65504.",
+        fix="Replace the constant by torch.finfo(x.dtype).min, or by float('-inf') for a mask: "
+        "fp16 holds numbers up to 65504 only.",
+    ),
+    Cause(
+        id="one-hot-of-floats",
+        errors=("RuntimeError",),
+        messages=(r"one_hot is only applicable to index tensor",),
+        examples=("RuntimeError: one_hot is only applicable to index tensor of type LongTensor.",),
+        why="one_hot takes int64 labels.",
+        fix="Convert the labels first: F.one_hot(labels.long(), classes).",
+    ),
+    Cause(
+        id="text-as-tensor",
+        errors=("ValueError", "TypeError"),
+        messages=(
+            r"too many dimensions 'str'",
+            r"new\(\): invalid data type 'str'",
+            r"can't convert np\.ndarray of type numpy\.",
+        ),
+        examples=(
+            "TypeError: new(): invalid data type 'str'",
+            "TypeError: can't convert np.ndarray of type numpy.object_. The only supported types "
+            "are: float64, float32",
+            "ValueError: too many dimensions 'str'",
+        ),
+        why="A tensor holds numbers; a sample or a column holds texts or Python objects.",
+        fix="Convert texts and objects to numbers first: class names to indices with a dict, "
+        "texts with a tokenizer, columns of a table with astype(float).",
+    ),
+    Cause(
+        id="not-a-tensor",
+        errors=("TypeError", "AttributeError"),
+        messages=(
+            r"argument '\w+' \(position \d+\) must be Tensor, not (?!NoneType|tuple|list)",
+            r"expected Tensor as element \d+ in argument \d+, but got (?!NoneType)",
+        ),
+        examples=(
+            "TypeError: expected Tensor as element 0 in argument 0, but got float",
+            "TypeError: linear(): argument 'input' (position 1) must be Tensor, not str",
+        ),
+        why="A function of torch got another object: an array, a number, a text, a model or a "
+        "whole output of a model.",
+        fix="Pass a tensor: torch.as_tensor(x) for arrays, lists and numbers, the encoded ids "
+        "for a text, output.logits or output.last_hidden_state for an output of transformers, "
+        "pad_packed_sequence(x)[0] for a PackedSequence, and model(x) where the model itself is "
+        "passed.",
+    ),
+    Cause(
+        id="tuple-of-outputs",
+        errors=("AttributeError", "TypeError"),
+        messages=(
+            r"'(?:tuple|list)' object has no attribute",
+            r"must be Tensor, not (?:tuple|list)",
+        ),
+        examples=(
+            "AttributeError: 'tuple' object has no attribute 'shape'",
+            "TypeError: linear(): argument 'input' (position 1) must be Tensor, not tuple",
+        ),
+        why="The value is a tuple or list of tensors: nn.LSTM, nn.GRU and nn.MultiheadAttention "
+        "return (output, state), and a DataLoader of a TensorDataset lists.",
+        fix="Take the tensor out of the tuple or list: nn.LSTM, nn.GRU and "
+        "nn.MultiheadAttention return (output, state), and some models a list of outputs; "
+        "torch.stack joins a list of tensors.",
+    ),
+    Cause(
+        id="one-element-only",
+        errors=("ValueError", "RuntimeError", "TypeError"),
+        messages=(
+            r"only one element tensors can be converted to Python scalars",
+            r"cannot be converted to Scalar",
+            r"only integer tensors of a single element can be converted",
+        ),
+        examples=(
+            "RuntimeError: a Tensor with 3 elements cannot be converted to Scalar",
+            "TypeError: only integer tensors of a single element can be converted to an index",
+            "ValueError: only one element tensors can be converted to Python scalars",
+        ),
+        why="A tensor with several values is used as one Python number.",
+        fix="Join tensors with torch.stack instead of torch.tensor, and reduce a tensor (mean, "
+        "sum) before .item() or float().",
+    ),
+    Cause(
+        id="ambiguous-truth",
+        errors=("RuntimeError", "ValueError"),
+        messages=(
+            r"Boolean value of Tensor with more than one value is ambiguous",
+            r"truth value of an array with more than one element is ambiguous",
+        ),
+        examples=(
+            "ValueError: The truth value of an array with more than one element is ambiguous. "
+            "Use a.any() or a.all()",
+            "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
+        ),
+        why="A condition (if, and, or, ==) got a tensor with several values; a loss class that "
+        "is called with the tensors instead of created ends so too.",
+        fix="Compare tensors with torch.equal, or reduce the condition with .any() or .all(). "
+        "Create a loss before it is called: nn.CrossEntropyLoss()(output, labels).",
+    ),
+    Cause(
+        id="size-is-called",
+        errors=("TypeError",),
+        messages=(r"'torch\.Size' object is not callable",),
+        examples=("TypeError: 'torch.Size' object is not callable",),
+        why="x.shape is an attribute, x.size() a method.",
+        fix="Write x.shape without parentheses, or x.size().",
+    ),
+    Cause(
+        id="half-precision-kernel",
+        errors=("RuntimeError", "NotImplementedError"),
+        messages=(r"not implemented for '(?:BFloat16|Half)'",),
+        examples=("NotImplementedError: \"cdist_cuda\" not implemented for 'Half'",),
+        why="torch has no kernel for this operation in half precision, and autocast does not "
+        "convert its input.",
+        fix="Compute this operation in fp32: torch has no kernel for it in half precision, and "
+        "autocast does not convert its input. Call it with x.float():\n"
+        "with torch.autocast('cuda', enabled=False):",
+    ),
+)

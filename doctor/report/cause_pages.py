@@ -1,0 +1,54 @@
+"""The pages of docs/errors: one in Markdown per table of causes, with an anchor for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from doctor._util.owner import OWNERS
+from doctor.errors.cause import Cause
+from doctor.judge.sources import SOURCES
+from doctor.report.pages import cited, plain
+
+
+def page(title: str, causes: Iterable[Cause]) -> str:
+    """The causes of a table."""
+    return f"# {plain(title)}\n\n{sections(causes)}"
+
+
+def sections(causes: Iterable[Cause]) -> str:
+    """A section for each cause; those that are a check refer to its page."""
+    return "\n".join("\n".join(_section(cause)) + "\n" for cause in causes)
+
+
+def index(tables: Iterable[tuple[str, str, int]]) -> str:
+    """The tables, each with its title and the number of causes."""
+    rows = [f"| [{plain(title)}]({name}.md) | {count} |" for name, title, count in tables]
+    origin = (
+        "Generated from the table of errors; `doctor explain ID` prints the same text, and "
+        "`doctor explain TEXT` the causes that have such a message."
+    )
+    return "\n".join(("# Errors", "", origin, "", "| causes | |", "|---|---|", *rows, ""))
+
+
+def _section(cause: Cause) -> Iterator[str]:
+    yield f"## {cause.id}\n"
+    if cause.code:
+        yield f"A check reports it in logs: [{cause.code}](../checks/{cause.code}.md).\n"
+    yield plain(cause.why)
+    if cause.told_by:
+        yield f"\nIt is this one where {plain(cause.told_by)}."
+    if cause.examples:
+        yield "\n```text"
+        yield from cause.examples
+        yield "```"
+    if not cause.fix:
+        return
+    yield f"\nFix: {plain(cause.fix)}"
+    if cause.commands:
+        yield "\n```sh"
+        yield from cause.commands
+        yield "```"
+    yield f"\nFix owner: {OWNERS[cause.owner]}."
+    if cause.sources:
+        yield ""
+        yield from (cited(SOURCES[id]) for id in cause.sources)

@@ -1,0 +1,65 @@
+"""What is printed about causes of errors, by `doctor explain`, triage and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from doctor._util.owner import OWNERS
+from doctor._util.units import shown
+from doctor.errors.cause import Cause
+from doctor.report.explain import cited, wrapped
+
+
+def proposed(text: str, causes: Sequence[Cause]) -> str:
+    """The causes of a text, each with what distinguishes it."""
+    head = list(wrapped(shown(text, 400), "  | "))
+    if len(causes) > 1:
+        head.append(f"\n{len(causes)} causes have such a message, the most frequent first:")
+    return "\n".join(head) + "\n\n" + "\n\n".join("\n".join(_proposed(each)) for each in causes)
+
+
+def pages(causes: Iterable[Cause]) -> str:
+    """The full text of each cause."""
+    return "\n\n".join("\n".join(_page(each)) for each in causes)
+
+
+def brief(causes: Sequence[Cause]) -> str:
+    """The ids of causes, each with what distinguishes it, in one line."""
+    return "; ".join(f"{each.id}{f' ({each.told_by})' if each.told_by else ''}" for each in causes)
+
+
+def _proposed(cause: Cause) -> Iterator[str]:
+    yield f"{cause.code} {cause.id}".strip()
+    yield from wrapped(cause.why, "")
+    if cause.told_by:
+        yield from wrapped(f"It is this one where {cause.told_by}.", "")
+    yield from _remedy(cause)
+
+
+def _page(cause: Cause) -> Iterator[str]:
+    yield cause.id
+    yield ""
+    yield from wrapped(cause.why, "")
+    if cause.told_by:
+        yield from wrapped(f"It is this one where {cause.told_by}.", "")
+    yield ""
+    yield "Messages:"
+    for example in cause.examples:
+        yield from wrapped(shown(example, 400), "  | ")
+    yield from _remedy(cause)
+
+
+def _remedy(cause: Cause) -> Iterator[str]:
+    yield ""
+    if not cause.fix:
+        return
+    yield from wrapped(cause.fix, "Fix: ", indent=2)
+    for command in cause.commands:
+        yield f"  $ {command}"
+    yield f"Fix owner: {OWNERS[cause.owner]}"
+    if cause.next_check:
+        yield f"Found before a run by: {cause.next_check}"
+    if cause.sources:
+        yield "Sources:"
+        for id in cause.sources:
+            yield from cited(id)

@@ -1,0 +1,154 @@
+"""Passwords and tokens in argument lists and in text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from doctor._util.secrets import (
+    HIDDEN,
+    hide_in_arguments,
+    hide_secrets,
+    kind_of,
+    pattern_of_values,
+)
+from doctor._util.units import shown
+
+SECRET_NAMES = (  # noqa: SIM905
+    "--api-key --hub_token --password --wandb_key --pw token secret credential auth HF_TOKEN "
+    "PGPASSWORD WANDB_API_KEY --dbpass MYSQL_PWD AWS_SECRET_ACCESS_KEY --hfToken --apiKey2 "
+    "--tokens +wandb.api_key db.credentials --client-secret-name"
+).split()
+OTHER_NAMES = (  # noqa: SIM905
+    "--tokenizer --max-tokens --keep --author --passes --keypoints --num-key-value-heads PWD "
+    "--password-file secrets.py --pad-token --sort-key --no-auth path pattern --patience KeyError "
+    "key_dim --bypass"
+).split()
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_a_name_of_a_secret(name: str) -> None:
+    flag = name if name.startswith("-") else f"--{name}"
+    assert hide_in_arguments([flag, "hunter"]) == (flag, HIDDEN)
+    assert hide_in_arguments([f"{name}=hunter"]) == (f"{name}={HIDDEN}",)
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_a_name_like_that_of_a_secret(name: str) -> None:
+    assert kind_of(name) == ""
+    words = (name, "hunter", f"{name}=hunter")
+    assert hide_in_arguments(words) == words
+
+
+def test_arguments_of_a_training() -> None:
+    typed = (
+        "python t.py --db postgres://u:pgpw@h/x --pw 1234 --key 8 --lr 0.1 --api-keys one two "
+        "--epochs 3 --use-auth -v out -e HF_TOKEN=three --token"
+    )
+    stored = (
+        f"python t.py --db postgres://{HIDDEN}@h/x --pw {HIDDEN} --key 8 --lr 0.1 --api-keys "
+        f"{HIDDEN} {HIDDEN} --epochs 3 --use-auth -v out -e HF_TOKEN={HIDDEN} --token"
+    )
+    assert hide_in_arguments(typed.split()) == tuple(stored.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("run --password hunter2 --x 1", f"run --password {HIDDEN} --x 1"),
+        ("password=hun", f"password={HIDDEN}"),
+        ("password: hunter2", f"password: {HIDDEN}"),
+        ("'WANDB_API_KEY': 'abcd1234', 'A': 'b'", f"'WANDB_API_KEY': '{HIDDEN}', 'A': 'b'"),
+        ('{"token": "abc"}', f'{{"token": "{HIDDEN}"}}'),
+        ('os.environ["HF_TOKEN"] = "abc"', f'os.environ["HF_TOKEN"] = "{HIDDEN}"'),
+        ("passkey token=abcdefg", f"passkey token={HIDDEN}"),
+        ("['--pw', 'hunter', '--lr', '1']", f"['--pw', '{HIDDEN}', '--lr', '1']"),
+        ("PASSWORD='a b c'", f"PASSWORD='{HIDDEN}'"),
+        ("Authorization: Basic dXNlcjpwYXNz", f"Authorization: Basic {HIDDEN}"),
+        ("-H 'Authorization: Bearer abcdefghi'", f"-H 'Authorization: Bearer {HIDDEN}'"),
+        ("postgres://u:p@ss@h/x", f"postgres://{HIDDEN}@h/x"),
+        ("https://h/x?next=http://y&sig=1 z", f"https://h/x?{HIDDEN} z"),
+        ("401 for hf_abcdefghijklmnopqrstuvwxyz.", f"401 for {HIDDEN}."),
+        ("cut: hf_Ab...", f"cut: {HIDDEN}..."),
+        ("sk-ant-api03-0123456789abcdef", HIDDEN),
+        ("AKIAIOSFODNN7EXAMPLE", HIDDEN),
+        ("github_pat_11ABCDEFG0123456789ab", HIDDEN),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_", HIDDEN),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\nMII\n-----END RSA PRIVATE KEY-----.",
+            f"{HIDDEN}.",
+        ),
+    ],
+)
+def test_a_secret_in_a_text(text: str, expected: str) -> None:
+    assert hide_secrets(text) == expected
+    assert hide_secrets(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "train.py:secret",
+        "secret: returned None",
+        "mm.py:secret:12",
+        "train.py:make_token() takes no argument",
+        "token = tokenizer(x)",
+        "api_key=os.environ['X']",
+        "login(token=args.token, password=password)",
+        "sort(key=len)",
+        "token == eos",
+        "pass=21 warn=0",
+        "hf://org/model@revision",
+        "is it so? https://host/x",
+        "hf_model_config and sk-learn",
+        "KeyError: 'token'",
+        "the key is in the state dict: token_embedding.weight",
+    ],
+)
+def test_a_text_without_a_secret_stays(text: str) -> None:
+    assert hide_secrets(text) == text
+
+
+def test_a_quotation_is_redacted_before_it_is_cut() -> None:
+    line = "x" * 80 + " client = Client(password='correct horse battery staple')"
+    for limit in range(100, 120):
+        assert "correct" not in shown(line, limit)
+
+
+BEGINNINGS = (
+    *("key=", "hf_", "://", "password ", "--pw ", "://a@", "eyJ.", "'key':", "pass."),
+    *("https://x?", "-----BEGIN PRIVATE KEY-----", "'--key', '"),
+)
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_the_time_grows_with_the_length(beginning: str) -> None:
+    def seconds(length: int) -> float:
+        text = beginning * (length // len(beginning))
+        started = time.process_time()
+        hide_secrets(text)
+        return time.process_time() - started
+
+    assert seconds(400_000) < 16 * max(seconds(100_000), 0.05)
+
+
+@given(
+    st.sampled_from([name for name in SECRET_NAMES if name.startswith("--")]),
+    st.text("abcdefXYZ0123456789!$%+", min_size=9, max_size=30),
+)
+def test_no_form_of_an_argument_shows_its_value(flag: str, value: str) -> None:
+    for words in ((flag, value), (f"{flag}={value}",), ("sh", f"run {flag} {value}x1")):
+        assert value not in " ".join(hide_in_arguments(("python", *words, "--lr", "1")))
+
+
+def test_the_values_of_own_variables_are_hidden_as_words() -> None:
+    environ = {"MY_TOKEN": "correcthorse", "PWD": "/tmp/correct", "A_KEY": "1", "B_KEY": "/k/file"}
+    pattern = pattern_of_values(environ)
+    assert pattern is not None
+    assert pattern.sub(HIDDEN, "a correcthorse, 1 /k/file /tmp/correct") == (
+        f"a {HIDDEN}, 1 /k/file /tmp/correct"
+    )
+    assert pattern_of_values({"PWD": "/tmp/correct"}) is None
