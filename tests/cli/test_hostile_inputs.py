@@ -18,7 +18,9 @@ from paths import MACHINES
 FACTS = (MACHINES / "h200_torch2.11.json").read_bytes()
 CASES = list(cases(FACTS))
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
-FORGED_LINE = re.compile(r"^\s*(?:READY|::error|##vso)[^\n]*forged", re.MULTILINE)
+FORGED_LINE = re.compile(
+    r"^\s*(?:READY: forged|::error(?: file=x)?::forged|##vso\[task\.complete\]forged)", re.MULTILINE
+)
 ELEMENT = re.compile(r"<(?:script|img)\b[^>]*forged|<script>forged")
 TEXTS = ("console", "plain", "nagios", "concise")
 

@@ -168,7 +168,7 @@ def _scripts() -> Iterator[Case]:
         formats = ("console", "concise", "plain", "json", "junit", "github", "markdown", "sarif")
         for name in formats if kind in ("escape", "secret", "separator") else ("console", "github"):
             yield Case(f"script {kind} {name}", ("lint", "--format", name), {"t.py": source})
-        if kind not in ("nul", "long", "surrogate"):
+        if kind not in ("nul", "long", "surrogate", "secret"):
             path = f"t{text}.py".replace("/", ":")[:200]
             yield Case(
                 f"script named {kind}", ("lint", "--format", "concise"), {path: SCRIPT.encode()}
