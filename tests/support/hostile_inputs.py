@@ -58,7 +58,13 @@ TEXTS = {
     "nul": "forged\x00forged",
     "surrogate": "forged\ud800\udfff",
     "secret": " ".join(
-        (TOKENS[0], f"token={TOKENS[1]}", f"https://me:{TOKENS[3]}@h/x", f"--api-key {TOKENS[2]}")
+        (
+            "",
+            TOKENS[0],
+            f"token={TOKENS[1]}",
+            f"https://me:{TOKENS[3]}@h/x",
+            f"--api-key {TOKENS[2]}",
+        )
     ),
 }
 """What names, versions, messages and paths of others may hold."""
@@ -280,7 +286,7 @@ def _checkpoints() -> Iterator[Case]:
 
 def _job_files() -> Iterator[Case]:
     for kind, text in TEXTS.items():
-        if kind == "surrogate":
+        if kind in ("surrogate", "secret"):
             continue
         quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
         for key, toml in {
@@ -288,7 +294,9 @@ def _job_files() -> Iterator[Case]:
             "key": f"[job]\n{quoted} = 1\n",
             "ignore": f"[[ignore]]\ncode = {quoted}\nreason = {quoted}\n",
         }.items():
-            yield Case(f"job file {key} {kind}", ("report", "-"), {"doctor.toml": toml.encode()})
+            files = {"doctor.toml": toml.encode(), "t.log": b"step 1 loss 2.0\n"}
+            yield Case(f"job file {key} {kind}", ("lint",), files)
+            yield Case(f"job file {key} {kind} of a triage", ("triage", "t.log"), files)
     for key in (
         "python = './p'",
         "model = 'p:make'",
