@@ -54,7 +54,7 @@ TEXTS = {
     "markdown": "[forged](javascript:forged) ![](http://127.0.0.1:9/forged) @forged `x` |x|\\|",
     "shell": "$(touch MARK); `touch MARK`; touch MARK # ' \" && touch MARK",
     "format": "{0.__class__} {forged!r:>99999999} %s %n %(forged)s ${jndi:ldap://forged}",
-    "long": "forged " * 20_000,
+    "long": "forged " * 3_000,
     "nul": "forged\x00forged",
     "surrogate": "forged\ud800\udfff",
     "secret": " ".join(
