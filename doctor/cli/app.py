@@ -27,7 +27,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
 ) -> int:
     if version:
         print(f"doctor {__version__}")
@@ -44,11 +44,12 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
     "triage": (training.triage, "doctor triage train.log"),
-    "prescribe": (machine.prescribe, "doctor prescribe --format python"),
+    "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),
     "explain": (about.explain, "doctor explain NUM003"),
     "list": (about.list_checks, "doctor list GPU"),
+    "help": (about.help_command, "doctor help scan"),
 }
 """Function and example, in the order of `doctor --help`."""
 

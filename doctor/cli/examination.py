@@ -18,8 +18,10 @@ from doctor.facts.machine import Examination
 class Record:
     """The start of a run, and its activities as they are reported."""
 
-    def __init__(self) -> None:
-        self._started = datetime.datetime.now(datetime.UTC)
+    def __init__(self, started: float | None = None) -> None:
+        """`started`: seconds since the epoch; None: now."""
+        seconds = time.time() if started is None else started
+        self._started = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
         self._activity = "starting"
         self._since = time.monotonic()
         self._stages: dict[str, float] = {}

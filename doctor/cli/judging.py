@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from doctor import catalog
 from doctor.catalog import overrides
 from doctor.cli.inputs import check_injected, policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
+from doctor.job.file.tables import Ignore, Severity
 from doctor.judge.check import Check, Finding
 from doctor.report.report import FailOn, Report
+
+
+class Overrides(Protocol):
+    """The part of a job file that changes findings."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def ignores(self) -> tuple[Ignore, ...]: ...
+
+    @property
+    def severity(self) -> Mapping[str, Severity]: ...
+
+
+def overridden(
+    findings: Sequence[Finding], file: Overrides, inject: Sequence[str], no_ignores: bool
+) -> tuple[Finding, ...]:
+    """The findings of a lint with the job file's [[ignore]] and [severity], and --inject."""
+    ignores = () if no_ignores else file.ignores
+    policy = overrides.resolve(ignores, file.severity, inject, file.path)
+    check_injected(policy, [finding.check for finding in findings])
+    return overrides.apply(findings, policy, "", datetime.date.today())
 
 
 def judged(

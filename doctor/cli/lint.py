@@ -131,20 +131,26 @@ class Lint:
     """What stdin held."""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    started: float = 0.0
+    """Seconds since the epoch."""
 
     @property
     def exit_code(self) -> int:
-        """1 if something is at or above --fail-on."""
+        """1 if something is at or above --fail-on, 3 if no selected rule could be decided."""
         gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
         gate = gates[self.options.fail_on]
-        return int(any(f.status in gate and not f.ignored for f in self.findings))
+        counted = [finding.status for finding in self.findings if not finding.ignored]
+        if any(status in gate for status in counted):
+            return 1
+        decided = any(status is not Status.UNKNOWN for status in counted)
+        return 0 if decided or self.options.fail_on == "never" else 3
 
 
 def run_lint(
     options: LintOptions, machine: ScriptMachine | None = None, notes: tuple[str, ...] = ()
 ) -> Lint:
     """Lint everything that the options name. Raises UserError."""
-    began = time.monotonic()
+    started, began = time.time(), time.monotonic()
     checks = select(options.only, options.skip)
     files, data = _files(options)
     linter = Linter(
@@ -161,7 +167,8 @@ def run_lint(
     )
     findings = tuple(_findings(hits, checks))
     seconds = time.monotonic() - began
-    return Lint(findings, options, linter, files.scripts, data, (*notes, *files.notes), seconds)
+    notes = (*notes, *files.notes)
+    return Lint(findings, options, linter, files.scripts, data, notes, seconds, started)
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from doctor.cli.lint_command import LintRequest
-from doctor.report.formats.table import LINT_FORMATS
+from doctor.report.formats.table import FORMATS, OLDER
 
 SWITCHES = {
     "--fix": "fix",
@@ -23,7 +23,7 @@ SWITCHES = {
     "--no-config": "no_config",
 }
 VALUES = {
-    "--format": ("format", LINT_FORMATS),
+    "--format": ("format", (*FORMATS, *OLDER)),
     "--fail-on": ("fail_on", ("fail", "warn", "never")),
     "--stdin-filename": ("stdin_filename", ()),
 }
@@ -44,7 +44,7 @@ def parse(words: Sequence[str]) -> LintRequest | None:
             value = rest.pop(0)
             if choices and value not in choices:
                 return None
-            fields[name] = value
+            fields[name] = OLDER.get(value, value) if name == "format" else value
         elif word in LISTS and rest:
             fields[LISTS[word]] = (*fields.get(LISTS[word], ()), rest.pop(0))
         elif word == "-" or not word.startswith("-"):

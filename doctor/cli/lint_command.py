@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,17 @@ from doctor.cli.lint import Lint, LintOptions, run_lint
 from doctor.job.file.lint import LintTable
 from doctor.report import lint as page
 from doctor.report import terminal
-from doctor.report.formats.table import FORMATS, LINT_FORMATS
 from doctor.report.line import Detail
 
 if TYPE_CHECKING:
     from doctor.cli.lint_fix import Fixed
     from doctor.facts.facts import Facts
+    from doctor.job.file.tables import Ignore, Severity
+    from doctor.report.delivery import OutputOptions
 
-TEXTS = ("console", "concise", "plain")
+TEXTS = ("console", "plain")
+EDITED = {"json", "jsonl", "sarif"}
+"""Formats that hold the edits of fixes, which take time to compute."""
 STDOUT = "-"
 
 
@@ -39,19 +43,77 @@ class LintRequest:
     fail_on: Any = "fail"
     format: str = "console"
     output: tuple[str, ...] = ()
+    annotate: bool = False
+    redact: bool | None = None
     color: Any = "auto"
     verbose: bool = False
     quiet: bool = False
     config: Path | None = None
     no_config: bool = False
+    no_ignores: bool = False
+    inject: tuple[str, ...] = ()
     facts: Path | None = None
+
+    @property
+    def detail(self) -> Detail:
+        return "quiet" if self.quiet else "verbose" if self.verbose else "normal"
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the report is text without colour or wrapping, which needs few modules."""
+        styled = self.color == "always" or sys.stdout.isatty() or os.environ.get("FORCE_COLOR")
+        texts = self.format == "plain" or (self.format == "console" and not styled)
+        return texts and not self.output and self.redact is None
 
 
 def lint(request: LintRequest) -> int:
     """Lint, fix where asked, report; return the exit code. Raises UserError."""
     _check(request)
-    outputs = _outputs(request)
+    output = None if request.is_light else _output_options(request)
     job = _job_file(request)
+    saved: Facts | None = None
+    if request.facts is not None:
+        from doctor.cli.facts_file import read_facts
+
+        saved = read_facts(request.facts)
+    result = _result(request, job, saved)
+    if request.diff:
+        return _show_diff(result, request)
+    fixed: Fixed | None = None
+    if request.fix:
+        from doctor.cli.lint_fix import fix_files
+
+        fixed = fix_files(result, unsafe=request.unsafe_fixes, backup=not request.no_backup)
+        result = _result(request, job, saved)
+    if output is None:
+        text = page.text(result, len(result.paths), request.detail, request.format)
+        terminal.write(text, sys.stdout)
+        code = result.exit_code
+    else:
+        code = _deliver(result, output, saved, job)
+    if fixed is not None:
+        stream = sys.stdout if request.format in TEXTS else sys.stderr
+        for line in (fixed.summary, *fixed.refused):
+            terminal.write(line, stream)
+    return code
+
+
+def _output_options(request: LintRequest) -> OutputOptions:
+    """Raises UserError."""
+    from doctor.report.delivery import output_options
+
+    return output_options(
+        request.format,
+        request.output,
+        request.color,
+        annotate=request.annotate,
+        keep_names=not request.redact,  # the paths of scripts are what editors and CI open
+        verbose=request.verbose,
+        quiet=request.quiet,
+    )
+
+
+def _result(request: LintRequest, job: _JobFile, saved: Facts | None) -> Lint:
     options = LintOptions(
         paths=request.paths,
         only=request.only,
@@ -60,27 +122,24 @@ def lint(request: LintRequest) -> int:
         stdin_filename=request.stdin_filename,
         table=job.table,
     )
-    saved: Facts | None = None
-    if request.facts is not None:
-        from doctor.cli.facts_file import read_facts
+    result = run_lint(options, saved.script_machine if saved else None, job.notes)
+    if not (request.inject or job.ignores or job.severity):
+        return result
+    from doctor.cli.judging import overridden
 
-        saved = read_facts(request.facts)
-    machine = saved.script_machine if saved is not None else None
-    result = run_lint(options, machine, job.notes)
-    if request.diff:
-        return _show_diff(result, request)
-    fixed: Fixed | None = None
-    if request.fix:
-        from doctor.cli.lint_fix import fix_files
+    findings = overridden(result.findings, job, request.inject, request.no_ignores)
+    return replace(result, findings=findings)
 
-        fixed = fix_files(result, unsafe=request.unsafe_fixes, backup=not request.no_backup)
-        result = run_lint(options, machine, job.notes)
-    _print(_Output(result, request, job, saved), outputs)
-    if fixed is not None:
-        stream = sys.stdout if request.format in TEXTS else sys.stderr
-        for line in (fixed.summary, *fixed.refused):
-            terminal.write(line, stream)
-    return result.exit_code
+
+def _deliver(result: Lint, output: OutputOptions, saved: Facts | None, job: _JobFile) -> int:
+    """The report in the formats that all commands share."""
+    from doctor.cli.lint_fix import with_edits
+    from doctor.cli.lint_report import lint_report
+    from doctor.report.delivery import deliver
+
+    if EDITED & {output.format, *dict(output.outputs)}:
+        result = replace(result, findings=with_edits(result))
+    return deliver(lint_report(result, saved, job.path), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +149,8 @@ class _JobFile:
     path: str = ""
     table: LintTable = field(default_factory=LintTable)
     notes: tuple[str, ...] = ()
+    ignores: tuple[Ignore, ...] = ()
+    severity: Mapping[str, Severity] = field(default_factory=dict)
 
 
 def _check(request: LintRequest) -> None:
@@ -107,15 +168,6 @@ def _check(request: LintRequest) -> None:
         raise UserError("--config cannot be combined with --no-config")
 
 
-def _outputs(request: LintRequest) -> tuple[tuple[str, Path], ...]:
-    """Format and file of each --output. Raises UserError."""
-    if not request.output:
-        return ()
-    from doctor.report.delivery import parse_outputs
-
-    return parse_outputs(request.output, None, LINT_FORMATS)
-
-
 def _job_file(request: LintRequest) -> _JobFile:
     """The job file; where there is none, nothing that reads it is imported."""
     here = Path(os.getcwd())  # noqa: PTH109 - as inputs.py
@@ -125,7 +177,7 @@ def _job_file(request: LintRequest) -> _JobFile:
     from doctor.job.file.config import load
 
     file = load(request.config, os.environ, str(here))
-    return _JobFile(file.path, file.lint, file.notes)
+    return _JobFile(file.path, file.lint, file.notes, file.ignores, file.severity or {})
 
 
 def _may_exist(here: Path) -> bool:
@@ -148,54 +200,3 @@ def _show_diff(result: Lint, request: LintRequest) -> int:
     for line in (fixed.summary, *fixed.refused):
         terminal.write(line, sys.stderr)
     return 1 if fixed.diffs else 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """Everything that a format may need."""
-
-    result: Lint
-    request: LintRequest
-    job: _JobFile
-    saved: Facts | None
-
-    @property
-    def detail(self) -> Detail:
-        return "quiet" if self.request.quiet else "verbose" if self.request.verbose else "normal"
-
-    def text(self, format: str) -> str:
-        """The report in a format; the light ones need no other module of the reports."""
-        if format in TEXTS:
-            return page.text(self.result, len(self.result.paths), self.detail, format)
-        from doctor.cli.lint_fix import with_edits
-        from doctor.cli.lint_report import lint_report
-        from doctor.report.redaction import redact
-
-        report = redact(lint_report(self.result, self.saved, self.job.path), keep_names=True)
-        if format == "sarif":
-            report = replace(report, findings=with_edits(self.result))
-        return FORMATS[format](report)
-
-
-def _print(output: _Output, outputs: tuple[tuple[str, Path], ...]) -> None:
-    request = output.request
-    stdout = next((name for name, path in outputs if str(path) == STDOUT), request.format)
-    for name, path in outputs:
-        if str(path) != STDOUT:
-            _write(path, output.text(name))
-    if stdout == "console" and _is_terminal(request):
-        console = terminal.stdout_console(request.color)
-        page.show(output.result, len(output.result.paths), output.detail, console)
-    else:
-        terminal.write(output.text(stdout), sys.stdout)
-
-
-def _is_terminal(request: LintRequest) -> bool:
-    """Whether colour or wrapping may be needed; otherwise the same text comes without rich."""
-    return bool(request.color == "always" or sys.stdout.isatty() or os.environ.get("FORCE_COLOR"))
-
-
-def _write(path: Path, text: str) -> None:
-    from doctor._util.atomic_write import atomic_write
-
-    atomic_write(path, (text + "\n").encode("utf-8", "replace"), "--output")

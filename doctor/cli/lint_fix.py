@@ -215,7 +215,8 @@ def _place_with_edits(place: Place, fix: Fix, result: Lint) -> Place:
         Module(apply(data, edits))
     except (Unparsable, ValueError, OSError):
         return place
-    return replace(place, edits=tuple(_change(module, edit) for edit in sorted(edits)))
+    changes = tuple(_change(module, edit) for edit in sorted(edits))
+    return replace(place, edits=changes, edits_are_safe=fix.safe)
 
 
 def _change(module: Module, edit: Edit) -> Change:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-from doctor._util.records import Unknown
-from doctor._util.units import printable
+from doctor.cli.examination import Record, working_directory
 from doctor.cli.lint import Lint
-from doctor.facts.facts import LINTED, Facts
+from doctor.facts.facts import LINTED, Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.report.report import Report
@@ -15,24 +12,17 @@ from doctor.report.report import Report
 
 def lint_report(result: Lint, saved: Facts | None, config: str) -> Report:
     """The findings over facts that know the machine of --facts only."""
-    facts = _facts() if saved is None else saved
+    facts = saved or without_machine(
+        "doctor lint reads scripts only",
+        job=Job(device="cpu", working_dir=working_directory()),
+        options=RunOptions(smoke=False),
+    )
+    examination = Record(result.started).close()
     return Report(
-        facts.with_(seconds=result.seconds),
+        facts.with_(origin=LINTED, examination=examination, seconds=result.seconds),
         result.findings,
         result.options.fail_on,
         config=config,
         notes=result.notes,
-    )
-
-
-def _facts() -> Facts:
-    unread = Unknown(reason="doctor lint reads scripts only")
-    return Facts(
-        origin=LINTED,
-        job=Job(device="cpu", working_dir=printable(os.getcwd())),  # noqa: PTH109
-        options=RunOptions(smoke=False),
-        host=unread,
-        interpreter=unread,
-        torch=unread,
-        places=unread,
+        files=len(result.paths),
     )

@@ -15,6 +15,7 @@ from doctor import __version__
 from doctor._util.errors import UserError
 from doctor._util.limits import limit_reached
 from doctor._util.streams import flush, open_standard_streams
+from doctor.cli.meant import no_such_option
 from doctor.report import prolog
 
 ERROR, USAGE = 3, 2
@@ -79,7 +80,7 @@ def _run_fast(arguments: list[str]) -> int | None:
     """Frequent commands without the command-line parser, which takes half of their time."""
     words = arguments[1:]
     match arguments:
-        case ["--version"]:
+        case ["--version" | "-V"]:
             print(f"doctor {__version__}")
         case ["explain", _, *_] if not any(map(_is_option, words)):
             from doctor.cli.explain import explain
@@ -116,7 +117,7 @@ def _exit_code(error: BaseException) -> int:
         return 128 + (_received or [signal.SIGINT])[0]
     if message := getattr(error, "format_message", None):
         text = message().replace("Value error, ", "")
-        return _usage_error(_with_example(_with_nearest(text), error))
+        return _usage_error(_with_example(_with_nearest(no_such_option(error) or text), error))
     if isinstance(error, UserError):
         return _usage_error(str(error))
     if isinstance(error, OSError) and error.errno in NO_ROOM:

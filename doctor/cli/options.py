@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from doctor.cli import panels
-from doctor.report.formats.table import Format, LintFormat
+from doctor.report.formats.table import FORMATS, Format, parse_format
 
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
@@ -19,6 +19,16 @@ def complete_code(incomplete: str) -> list[tuple[str, str]]:
 
     names = [(name, check.title) for check in entries() for name in (check.code, check.slug)]
     return [pair for pair in names if pair[0].startswith(incomplete)]
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Formats with this prefix, for the shell."""
+    return [name for name in FORMATS if name.startswith(incomplete)]
+
+
+def complete_output(incomplete: str) -> list[str]:
+    """The same, to be followed by a file."""
+    return [f"{name}=" for name in complete_format(incomplete)]
 
 
 def parser(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -49,10 +59,21 @@ Color = Annotated[
     Literal["auto", "always", "never"],
     panels.output("Color in the console report (default: auto)."),
 ]
+FormatName = Annotated[
+    Format,
+    panels.output(
+        "Report format on stdout (default: console).",
+        parser=parser(parse_format),
+        metavar="|".join(FORMATS),
+        autocompletion=complete_format,
+    ),
+]
 AlsoTo = Annotated[
     list[str] | None,
     panels.output(
-        "Also write a report to a file; - is stdout (repeatable).", metavar="FORMAT=FILE"
+        "Also write a report to a file; - is stdout (repeatable).",
+        metavar="FORMAT=FILE",
+        autocompletion=complete_output,
     ),
 ]
 Quiet = Annotated[bool, panels.output("Omit what passed or was skipped.", "-q", "--quiet")]
@@ -88,7 +109,9 @@ class SelectionFlags:
     skip: Annotated[
         list[str] | None,
         panels.scope(
-            "All but these comma-separated codes, slugs or families (repeatable).", **CODES
+            "All but these comma-separated codes, slugs or families (repeatable).",
+            *("--skip", "--ignore"),
+            **CODES,
         ),
     ] = None
 
@@ -114,19 +137,19 @@ class OutputFlags:
     """What is reported, in which format, and where."""
 
     fail_on: FailOn = "fail"
-    format: Annotated[Format, panels.output("Report format on stdout (default: console).")] = (
-        "console"
-    )
+    format: FormatName = "console"
     output: AlsoTo = None
     annotate: Annotated[
         bool, panels.output("Print what each pass does not show.", "--annotate")
     ] = False
-    no_redact: Annotated[
-        bool,
+    redact: Annotated[
+        bool | None,
         panels.output(
-            "Show values of variables, the host's name and home directories.", "--no-redact"
+            "Hide or show values of variables, the host's name and home directories (default: "
+            "hide; lint shows paths as they are).",
+            "--redact/--no-redact",
         ),
-    ] = False
+    ] = None
     color: Color = "auto"
     verbose: Annotated[
         bool,
@@ -152,17 +175,3 @@ class LintFlags:
     stdin_filename: Annotated[
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)
     ] = ""
-    fail_on: FailOn = "fail"
-    format: Annotated[LintFormat, panels.output("Report format on stdout (default: console).")] = (
-        "console"
-    )
-    output: AlsoTo = None
-    color: Color = "auto"
-    verbose: Annotated[
-        bool, panels.output("Also show what is undecided or suppressed.", "-v", "--verbose")
-    ] = False
-    quiet: Annotated[bool, panels.output("Show warnings and failures only.", "-q", "--quiet")] = (
-        False
-    )
-    config: ConfigFile = None
-    no_config: NoConfig = False

@@ -25,8 +25,6 @@ PANELS = ("Job", "Model and script", "Paths", "Scope", "Fixes", "Settings", "Job
 
 job, model, paths, scope, fixes, settings, job_file, gate, facts, output, _ = map(_below, PANELS)
 
-FEW = 14
-"""Options of a command that are listed below one heading."""
 NAMES = 27
 """Columns of the longest name beside its help; the help of a longer one begins below it."""
 
@@ -44,8 +42,8 @@ class Command(TyperCommand):
         panels: dict[str, list[Any]] = {panel: [] for panel in PANELS}
         for option in options:
             panel = getattr(option, "rich_help_panel", None)
-            below = panel if panel and len(options) > FEW else PANELS[-1]
-            panels[below].append(_without_old_names(option, *option.get_help_record(ctx)))
+            record = _without_old_names(option, *option.get_help_record(ctx))
+            panels[panel or PANELS[-1]].append(record)
         for panel, records in panels.items():
             _write(formatter, panel, records)
 

@@ -6,14 +6,21 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.wheel_table import WHEELS
+from doctor.cli.examination import Record
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
+from doctor.cli.inputs import read_job_file
+from doctor.cli.judging import judged
+from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
 from doctor.pasted.reading import ReportError
@@ -23,10 +30,14 @@ from doctor.report.report import FailOn, Report
 MAX_BYTES = 64 * 2**20
 
 
-def read_report(path: Path, fail_on: FailOn = "fail") -> Report:
+def read_report(
+    path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn = "fail"
+) -> Report:
     """The report in a file, or "-" for stdin, judged. Raises UserError."""
+    record = Record()
     name = "stdin" if path == STDIN else str(path)
-    return judge(facts_of_text(_read(path, name), name), fail_on, name)
+    facts = facts_of_text(_read(path, name), name)
+    return judge(facts.with_(examination=record.close()), flags, config, fail_on, name)
 
 
 def facts_of_text(text: str, name: str) -> Facts:
@@ -84,9 +95,24 @@ def to_facts(reading: Reading) -> Facts:
     return facts_of(reading, Tables(wheels.capability_of, _archs, _driver_cuda))
 
 
-def judge(facts: Facts, fail_on: FailOn = "fail", name: str = "") -> Report:
-    """The report of all machine checks; those that the facts cannot answer are unknown."""
-    return Report(facts, findings_of(facts), fail_on, replayed=name)
+def judge(
+    facts: Facts,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    fail_on: FailOn = "fail",
+    name: str = "",
+) -> Report:
+    """The report of all machine checks; those that the facts cannot answer are unknown.
+
+    Only a job file that is named is read: the one of this directory is for another machine. Raises
+    UserError for flags and the job file.
+    """
+    expect = read_job_file(config, search=False).expect
+    facts = facts if expect is None else facts.with_(expect=expect)
+    observed = findings_of(facts)
+    checks = catalog.MACHINE_CHECKS
+    report = judged(facts, observed, checks, flags, config, fail_on, search=False)
+    return replace(report, replayed=name)
 
 
 def _archs(version: str, cuda: str, arch: str) -> tuple[str, ...]:

@@ -17,8 +17,12 @@ def requested_output(
     *,
     shared: bool = False,
     one_line: bool = False,
+    stdout_taken: bool = False,
 ) -> OutputOptions:
-    """The flags as the delivery of reports takes them. Raises UserError."""
+    """The flags as the delivery of reports takes them. Raises UserError.
+
+    `stdout_taken`: stdout belongs to the training.
+    """
     from doctor.report import delivery
 
     return delivery.output_options(
@@ -27,8 +31,9 @@ def requested_output(
         output.color,
         save_facts=save_facts,
         one_line=one_line,
+        stdout_taken=stdout_taken,
         annotate=output.annotate,
-        keep_names=output.no_redact,
+        keep_names=output.redact is False,
         verbose=output.verbose,
         quiet=output.quiet,
         shared=shared,

@@ -36,6 +36,8 @@ class Place:
     message: str = ""
     edits: tuple[Change, ...] = ()
     """A fix of this place, for formats that offer it."""
+    edits_are_safe: bool = True
+    """Whether the fix leaves what the script does as it is."""
 
     def __str__(self) -> str:
         """ "train.py:12:5", "notes.ipynb:cell 3:12:5", "rank3.log:12"."""

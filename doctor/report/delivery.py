@@ -17,7 +17,7 @@ from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
-from doctor.report.formats.table import FORMATS, Format
+from doctor.report.formats.table import FORMATS, OLDER, Format
 from doctor.report.line import Detail
 from doctor.report.redaction import redact
 from doctor.report.report import Report
@@ -50,6 +50,7 @@ def output_options(
     *,
     save_facts: Path | None = None,
     one_line: bool = False,
+    stdout_taken: bool = False,
     annotate: bool,
     keep_names: bool,
     verbose: bool,
@@ -58,12 +59,18 @@ def output_options(
 ) -> OutputOptions:
     """From flags. Raises UserError for a file that cannot be written or is named twice.
 
-    `one_line`: stdout is for the line of --context prolog.
+    `one_line`: stdout is for the line of --context prolog. `stdout_taken`: it belongs to another
+    program, and the report goes to stderr.
     """
     if verbose and quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
     files = parse_outputs(outputs, save_facts)
     printed = [name for name, path in files if path == STDOUT]
+    if printed and stdout_taken:
+        raise UserError(
+            f"--output {printed[0]}=-: stdout belongs to the training; --format {printed[0]} "
+            "prints it on stderr"
+        )
     if printed:
         _only_on_stdout(f"--output {printed[0]}=-", format, one_line, save_facts)
         format = printed[0]
@@ -101,6 +108,7 @@ def parse_outputs(
         format, equals, file = value.partition("=")
         if not equals or not file:
             raise UserError(f"--output {value}: expected FORMAT=FILE, for example html=report.html")
+        format = OLDER.get(format, format)
         if format not in formats:
             nearest = difflib.get_close_matches(format, formats, 1, 0.5)
             hint = f"did you mean {nearest[0]}?" if nearest else f"formats: {', '.join(formats)}"
@@ -139,12 +147,14 @@ def deliver_on_stderr(report: Report, options: OutputOptions) -> None:
     """Write the files and print on stderr: stdout belongs to another program. Raises UserError."""
     final = finished(report, options)
     errors = _write_files(report, final, options)
-    if sys.stderr.isatty():
+    if options.format == "console":
         terminal.show(final, terminal.stderr_console(options.color), options.detail)
     else:
-        terminal.write(render_plain(final, options.detail), sys.stderr)
+        terminal.write(_text(final, options), sys.stderr)
     if errors:
         raise UserError("; ".join(map(str, errors)))
+    if _uses(options, "github"):
+        github.publish(final, dict(options.outputs), os.environ)
 
 
 def deliver_in_prolog(report: Report, options: OutputOptions) -> int:
@@ -197,7 +207,11 @@ def _print(report: Report, options: OutputOptions) -> None:
         terminal.write(report.verdict_line, sys.stderr)
     elif options.format == "console":
         terminal.show(report, terminal.stdout_console(options.color), options.detail)
-    elif options.format == "plain":
-        terminal.write(render_plain(report, options.detail), sys.stdout)
     else:
-        terminal.write(FORMATS[options.format](report), sys.stdout)
+        terminal.write(_text(report, options), sys.stdout)
+
+
+def _text(report: Report, options: OutputOptions) -> str:
+    if options.format == "plain":
+        return render_plain(report, options.detail)
+    return FORMATS[options.format](report)

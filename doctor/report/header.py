@@ -59,19 +59,27 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
     if origin.command:
         yield "command", shown(origin.command, 1000)
+    yield from _subject_parts(report)
+    if report.config:
+        yield "job file", shown(report.config, 500)
+    for note in report.notes:
+        yield "note", shown(note, 500)
+
+
+def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
+    """What was examined."""
+    facts = report.facts
     match facts.subject:
         case "log" if isinstance(facts.log, Log):
             yield from _log_parts(facts.log, facts)
         case "training" if facts.guard is not None:
             yield "training", training(facts.guard)
+        case "scripts":
+            yield "scripts", f"{report.files:,} file{'s' * (report.files != 1)}"
         case "checkpoint":
             yield from checkpoint_parts(facts)
         case _:
             yield from _machine_parts(report)
-    if report.config:
-        yield "job file", shown(report.config, 500)
-    for note in report.notes:
-        yield "note", shown(note, 500)
 
 
 def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:

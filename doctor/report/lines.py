@@ -8,6 +8,7 @@ from itertools import groupby
 from doctor._util.units import shown
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
+from doctor.report import lint
 from doctor.report.conditions import limitations
 from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines, note_lines, time_lines
@@ -23,6 +24,9 @@ PLACES = 5
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
     """The whole report; quiet omits what passed, verbose adds the sources of every check."""
+    if report.facts.subject == "scripts":
+        yield from lint.lines(report, report.files, detail)
+        return
     if report.facts.log is not None:
         yield from triage_lines(report, detail)
         return

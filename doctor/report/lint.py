@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from doctor._util.secrets import HIDDEN, hide_secrets
 from doctor._util.units import shown, visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
 from doctor.report.line import STYLES, Detail, Line
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 class Findings(Protocol):
@@ -61,7 +58,21 @@ def lines(report: Findings, files: int, detail: Detail) -> Iterator[Line]:
     explained: set[str] = set()
     for place, finding in entries(report, detail):
         yield from _entry(place, finding, explained)
+    for finding in _without_place(report):
+        yield Line("", _line_without_place(finding), body_style=STYLES[finding.status])
     yield from summary_lines(report, files)
+
+
+def _without_place(report: Findings) -> Iterator[Finding]:
+    """Problems that are at no line: those of --inject."""
+    for finding in report.findings:
+        if finding.is_problem and not finding.places and not finding.ignored:
+            yield finding
+
+
+def _line_without_place(finding: Finding) -> str:
+    check = finding.check
+    return f"{check.code} [{NAMES[finding.status]}] {check.slug}: {shown(finding.verdict.summary)}"
 
 
 def _entry(place: Place, finding: Finding, explained: set[str]) -> Iterator[Line]:
@@ -122,7 +133,7 @@ def place_counts(report: Findings) -> Counter[Status]:
     counts: Counter[Status] = Counter()
     for finding in report.findings:
         if not finding.ignored:
-            counts[finding.status] += len(finding.places)
+            counts[finding.status] += len(finding.places) or finding.is_problem
     return counts
 
 
@@ -132,18 +143,13 @@ def concise(report: Findings, files: int, detail: Detail) -> str:
         shown(f"{place} {finding.check.code} {finding.check.slug}: {place.message}", 1000)
         for place, finding in entries(report, detail)
     ]
+    rows += map(_line_without_place, _without_place(report))
     return "\n".join([*rows, *(line.prefix + line.body for line in summary_lines(report, files))])
 
 
 def text(report: Findings, files: int, detail: Detail, format: str) -> str:
     """The report as text without colour."""
-    if format == "concise":
+    if format == "plain":
         return concise(report, files, detail)
     rows = (visible((line.prefix + line.body).rstrip()) for line in lines(report, files, detail))
     return "\n".join(rows)
-
-
-def show(report: Findings, files: int, detail: Detail, console: Console) -> None:
-    from doctor.report import terminal
-
-    terminal.show_lines(lines(report, files, detail), console)

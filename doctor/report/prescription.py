@@ -7,18 +7,17 @@ a statement into a script.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from doctor import __version__
 from doctor._util.units import visible
 from doctor.judge.sources import SOURCES, cite, short_section
 from doctor.prescribe.context import Mode, Setting
+from doctor.prescribe.forms import Form
 from doctor.prescribe.loop import CLIP, WARM_UP
 from doctor.prescribe.rules import subject
 from doctor.report.phrases import one_line
 from doctor.report.report import Outcome, Report
-
-Form = Literal["text", "python", "loop", "env", "trainer", "accelerate"]
 
 
 def render(report: Report, settings: Iterable[Setting], mode: Mode, form: Form) -> str:
@@ -105,7 +104,7 @@ def _env(settings: tuple[Setting, ...]) -> Iterator[str]:
             yield f"# {_reason(setting)}"
             yield from (f"export {line}" for line in setting.env)
     others = [setting.name for setting in settings if not setting.env]
-    yield f"# set in the script, not by a variable: {', '.join(others)}; see --format python"
+    yield f"# set in the script, not by a variable: {', '.join(others)}; see --for python"
 
 
 def _trainer(settings: tuple[Setting, ...]) -> Iterator[str]:

@@ -52,6 +52,8 @@ class Report:
     """The prescription, in formats that have a place for it."""
     tensors: tuple[Tensor, ...] | None = None
     """Every tensor of the checkpoint; None where they were not asked for."""
+    files: int = 0
+    """Scripts that a lint read."""
 
     def with_status(self, status: Status) -> tuple[Finding, ...]:
         """The findings of that status, without those that the user ignores."""

@@ -141,11 +141,14 @@ def test_json_holds_what_it_promises() -> None:
         "driver",
         "torch",
         "stages",
+        "schema",
+        "headline",
     }
     assert report["exit_code"] == done.returncode
     assert sum(report["counts"].values()) == len(report["findings"])
     for finding in report["findings"]:
         assert set(finding) == {
+            "actions",
             "code",
             "slug",
             "family",

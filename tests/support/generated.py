@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import flag_table
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
@@ -28,7 +29,7 @@ from doctor.job.file import tables
 from doctor.judge import index as check_index
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
-from doctor.report import cause_pages, pages
+from doctor.report import cause_pages, pages, prescription_json
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import render
 from doctor.report.formats.table import FORMATS as RENDERERS
@@ -57,6 +58,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         INDEX: index(),
         **_causes(),
         check_index.FILE: check_index.text(checks),
+        DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
@@ -81,7 +83,11 @@ def _causes() -> dict[Path, str]:
 
 
 def _schemas() -> Iterator[tuple[Path, str]]:
-    for name, schema in (("report", report_json.schema()), ("doctor-toml", tables.schema())):
+    schemas = report_json.schemas() | {
+        "doctor-toml": tables.schema(),
+        "prescription": prescription_json.schema(),
+    }
+    for name, schema in schemas.items():
         yield SCHEMAS / f"{name}.schema.json", json.dumps(schema, indent=2) + "\n"
 
 

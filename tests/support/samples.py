@@ -106,6 +106,7 @@ def _without_token(text: str) -> str:
 REDUCED: dict[str, tuple[str, Callable[[str], str]]] = {
     "plain": ("txt", str),
     "json": ("json", str),
+    "jsonl": ("jsonl", str),
     "junit": ("junit.xml", str),
     "github": ("github.txt", _without_token),
     "markdown": ("md", str),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from doctor._util.errors import UserError
 from doctor.cli import options, panels
 
 PlainFormat = Annotated[
@@ -56,6 +57,27 @@ def list_checks(
     from doctor.report import terminal
 
     terminal.write(listed(names or (), format), sys.stdout)
+    return 0
+
+
+def help_command(
+    context: typer.Context,
+    command: Annotated[
+        str, typer.Argument(metavar="[COMMAND]", help="A command (default: all of them).")
+    ] = "",
+) -> int:
+    """Print the help of a command."""
+    parent = context.parent
+    assert parent is not None
+    if not command:
+        print(parent.get_help())
+        return 0
+    commands: Any = parent.command
+    found = commands.get_command(parent, command)
+    if found is None:
+        names = ", ".join(commands.list_commands(parent))
+        raise UserError(f"No such command {command!r}; commands: {names}")
+    print(found.get_help(type(context)(found, info_name=command, parent=parent)))
     return 0
 
 

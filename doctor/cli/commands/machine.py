@@ -11,6 +11,7 @@ import typer
 from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
+from doctor.prescribe import forms
 
 
 def run(
@@ -88,6 +89,8 @@ def read(
             "- for stdin.",
         ),
     ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
     output: options.OutputFlags,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
@@ -100,7 +103,8 @@ def read(
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts, shared=shared)
-    return delivery.deliver(read_report(pasted, output.fail_on), output_options)
+    report = read_report(pasted, set_flags(selection), config, output.fail_on)
+    return delivery.deliver(report, output_options)
 
 
 def prescribe(
@@ -113,15 +117,24 @@ def prescribe(
             "(default: stable)."
         ),
     ] = "stable",
-    format: Annotated[
-        Literal["text", "python", "loop", "env", "trainer", "accelerate"],
-        panels.output("Format to paste (default: text)."),
+    purpose: Annotated[
+        forms.Form,
+        panels.settings("What to paste; text is for reading (default: text).", "--for"),
     ] = "text",
+    format: Annotated[
+        str,
+        panels.output(
+            "Output format (default: plain).",
+            parser=options.parser(forms.parse_format),
+            metavar="plain|json",
+        ),
+    ] = "plain",
     deterministic: Annotated[
         bool, panels.settings("Also fix seeds and use repeatable kernels.", "--deterministic")
     ] = False,
     config: options.ConfigFile = None,
     no_config: options.NoConfig = False,
+    fail_on: options.FailOn = "fail",
 ) -> int:
     """Print settings to train with on this machine.
 
@@ -129,13 +142,15 @@ def prescribe(
     """
     from doctor.cli.run import run
     from doctor.prescribe import rules
-    from doctor.report import prescription, terminal
+    from doctor.report import prescription, prescription_json, terminal
     from doctor.report.redaction import redact
 
     file = options.ConfigFlags(config=config, no_config=no_config)
-    report = run(set_flags(training), file, facts_file=facts, progress=True)
+    report = run(set_flags(training), file, facts_file=facts, fail_on=fail_on, progress=True)
     settings = rules.prescribe(report.facts, report.findings, mode, deterministic=deterministic)
-    terminal.write(prescription.render(redact(report), settings, mode, format), sys.stdout)
+    form = forms.form_of(format) or purpose
+    draw = prescription_json.render if format == "json" else prescription.render
+    terminal.write(draw(redact(report), settings, mode, form), sys.stdout)
     return report.exit_code
 
 

@@ -16,38 +16,40 @@ def guard(
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND...", help="The training, after --.")
     ],
+    selection: options.SelectionFlags,
     config: options.ConfigFlags,
-    out: Annotated[
+    output: options.OutputFlags,
+    output_dir: Annotated[
         Path | None,
-        panels.output("Directory for the records (default: doctor-guard).", metavar="DIRECTORY"),
+        panels.output(
+            "Directory for the records (default: doctor-guard).",
+            *("--output-dir", "--out"),
+            metavar="DIRECTORY",
+        ),
     ] = None,
     shared: options.Shared = False,
     stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
-    ignore: Annotated[
-        list[str] | None,
-        panels.scope("Raise no alarm for these codes (repeatable).", **options.CODES),
-    ] = None,
     every: Annotated[
         bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
     ] = False,
-    fail_on: options.FailOn = "fail",
-    output: options.AlsoTo = None,
-    quiet: options.Quiet = False,
 ) -> int:
-    """Watch a training while it runs.
+    """Watch a training while it runs; the report is on stderr.
 
     Exit code: the training's own if not 0, else 1 for a failure, 3 if no step was observed.
     """
     from doctor.cli import guard
     from doctor.report import delivery
 
-    output_options = delivery.output_options(
-        "console", output or (), "never", annotate=False, keep_names=False, verbose=False,
-        quiet=quiet,
-    )  # fmt: skip
-    flags = {"skip": tuple(ignore)} if ignore else {}
+    output_options = requested_output(output, stdout_taken=True)
     report, code = guard.guard(
-        command, flags, config, out=out, shared=shared, stop=stop, all=every, fail_on=fail_on
+        command,
+        set_flags(selection),
+        config,
+        out=output_dir,
+        shared=shared,
+        stop=stop,
+        all=every,
+        fail_on=output.fail_on,
     )
     delivery.deliver_on_stderr(report, output_options)
     return code
@@ -56,6 +58,8 @@ def guard(
 def lint(
     flags: options.LintFlags,
     selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
     paths: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PATH...]", help="Files and directories; - is stdin (default: .)."),
@@ -69,7 +73,7 @@ def lint(
     from doctor.cli import lint_command
 
     request = lint_command.LintRequest(
-        **set_flags(flags, selection), paths=tuple(paths or ()), facts=facts
+        **set_flags(flags, selection, config, output), paths=tuple(paths or ()), facts=facts
     )
     return lint_command.lint(request)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, Literal
 
 import msgspec
@@ -20,8 +21,11 @@ from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.described import Described
-from doctor.judge.place import Place
+from doctor.judge.place import Change, Place
 from doctor.judge.sources import SOURCES
+from doctor.report.actions import Action, actions_of
+from doctor.report.formats import json_forms
+from doctor.report.formats.json_forms import CHECKS, FINDING, REPORT
 from doctor.report.origin import origin_of
 from doctor.report.report import Outcome, Report, Tensor
 
@@ -40,6 +44,16 @@ class SourceRecord(msgspec.Struct, frozen=True):
     checked: str
 
 
+class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A replacement of text; the end is exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
 class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lines and columns count from 1 and are absent where unknown; `end_column` is exclusive."""
 
@@ -55,6 +69,10 @@ class PlaceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The line."""
     message: str = ""
     """What is observed here, absent where that is the finding's summary."""
+    edits: tuple[ChangeRecord, ...] = ()
+    """The fix of a lint; --fix verifies it further before it writes."""
+    edits_are_safe: bool = True
+    """false: the fix may change what the script does, and needs --unsafe-fixes."""
 
 
 class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +94,25 @@ class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """With --annotate: what this pass does not show, "" for any other status."""
     places: tuple[PlaceRecord, ...] = ()
     """Lines of a script or a log."""
+    actions: tuple[Action, ...] = ()
+    """What a program may do about it: those of `commands` that have a safe form, and edits."""
+
+
+class FindingLine(FindingRecord, frozen=True, kw_only=True):
+    """A line of --format jsonl: a finding, and the report that it is of."""
+
+    schema: Literal["urn:preflight-doctor:json-v1:finding"]
+    doctor: str
+    verdict: Outcome
+    """Of the report."""
+    started: str | None
+    command: str | None
+    host: str | None
+    gpus: tuple[str, ...]
+    driver: str | None
+    torch: str | None
+    path: str | None
+    """Of a scan: the checkpoint."""
 
 
 class Counts(msgspec.Struct, frozen=True, rename={"passed": "pass"}):
@@ -141,6 +178,9 @@ class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     torch: str | None
     stages: dict[str, float]
     """Activity -> seconds."""
+    schema: Literal["urn:preflight-doctor:json-v1:report"]
+    headline: str
+    """The verdict and what to do first, as `console` prints them."""
     path: str | msgspec.UnsetType = msgspec.UNSET
     """Of a scan: the checkpoint."""
     checkpoint: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
@@ -157,9 +197,11 @@ def render(report: Report) -> str:
     job = _job(report.facts)
     origin, examination = origin_of(report.facts), report.facts.examination
     record = ReportRecord(
+        schema=REPORT,
         schema_version=SCHEMA_VERSION,
         doctor=__version__,
         verdict=report.outcome,
+        headline=report.verdict_line,
         exit_code=report.exit_code,
         python=None if isinstance(interpreter, Unknown) else interpreter.path,
         job=job,
@@ -231,6 +273,36 @@ def _job(facts: Facts) -> dict[str, Any]:
     return flat
 
 
+def render_lines(report: Report) -> str:
+    """One finding per line, as JSON in ASCII."""
+    origin = origin_of(report.facts)
+    lines = []
+    for finding in report.findings:
+        record = _record(finding, report.annotate)
+        fields = {name: getattr(record, name) for name in FindingRecord.__struct_fields__}
+        line = FindingLine(
+            **fields,
+            schema=FINDING,
+            doctor=__version__,
+            verdict=report.outcome,
+            **asdict(origin),
+            path=_path(report.facts),
+        )
+        lines.append(json.dumps(msgspec.to_builtins(line)))
+    return "\n".join(lines)
+
+
+def _path(facts: Facts) -> str | None:
+    return facts.job.checkpoint if facts.subject == "checkpoint" else None
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schema of each form that this module writes, by the last word of its `$id`."""
+    checks = json_forms.schema_of_list((CheckRecord, CauseRecord), CHECKS, "doctor explain, list")
+    finding = json_forms.schema_of(FindingLine, FINDING, "A line of --format jsonl")
+    return {"report": schema(), "finding": finding, "checks": checks}
+
+
 def schema() -> dict[str, Any]:
     """JSON Schema of what `render` returns."""
     types = (ReportRecord, FlatJob)
@@ -243,7 +315,8 @@ def schema() -> dict[str, Any]:
     flags["required"] = [name for name in flags["required"] if name != "type"]
     flags.pop("additionalProperties", None)
     document = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": json_forms.DRAFT,
+        "$id": REPORT,
         **record,
         "title": "The report of doctor run --format json",
         "$defs": dict(sorted(parts.items())),
@@ -268,21 +341,65 @@ def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
         fix=finding.fix,
         commands=finding.commands,
         owner=finding.owner,
-        sources=_sources(finding.sources),
+        sources=sources(finding.sources),
         seconds=round(finding.verdict.seconds, 3),
         ignored=finding.ignored,
         limits=finding.limits if annotate else msgspec.UNSET,
         places=tuple(map(_place, finding.places)),
+        actions=actions_of(finding),
     )
 
 
 def _place(place: Place) -> PlaceRecord:
-    return PlaceRecord(**{name: getattr(place, name) for name in PlaceRecord.__struct_fields__})
+    fields = {name: getattr(place, name) for name in PlaceRecord.__struct_fields__}
+    return PlaceRecord(**fields | {"edits": tuple(map(_change, place.edits))})
+
+
+def _change(change: Change) -> ChangeRecord:
+    return ChangeRecord(**{n: getattr(change, n) for n in ChangeRecord.__struct_fields__})
 
 
 def render_checks(checks: Iterable[Described]) -> str:
     """The content of `doctor explain` as a list of objects."""
     return _dump([_check(check) for check in checks])
+
+
+class CheckRecord(msgspec.Struct, frozen=True, kw_only=True, rename={"passed": "pass"}):
+    """A check of the catalogue; conditions are joined by semicolons."""
+
+    code: str
+    slug: str
+    title: str
+    why: str
+    passed: str
+    warn: str
+    fail: str
+    limits: str
+    fix: str
+    commands: tuple[str, ...]
+    owner: Owner
+    targets: tuple[str, ...]
+    after: tuple[str, ...]
+    sources: tuple[SourceRecord, ...]
+    note: str = ""
+    schema: Literal["urn:preflight-doctor:json-v1:checks"] = CHECKS
+
+
+class CauseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause of errors, as `doctor explain TEXT` names it, with the keys of a check."""
+
+    code: str
+    slug: str
+    cause: str
+    title: str
+    why: str
+    told_by: str
+    """Where several causes have the same message: what distinguishes this one."""
+    fix: str
+    commands: tuple[str, ...]
+    owner: Owner
+    sources: tuple[SourceRecord, ...]
+    schema: Literal["urn:preflight-doctor:json-v1:checks"] = CHECKS
 
 
 def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> str:
@@ -291,41 +408,46 @@ def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> st
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
-    """The keys of a check, and `cause` and `told_by`."""
-    return {
-        "code": cause.code,
-        "slug": cause.id,
-        "cause": cause.id,
-        "title": cause.title,
-        "why": cause.why,
-        "told_by": cause.told_by,
-        "fix": cause.fix,
-        "commands": list(cause.commands),
-        "owner": str(cause.owner),
-        "sources": msgspec.to_builtins(_sources(cause.sources)),
-    }
+    record = CauseRecord(
+        code=cause.code,
+        slug=cause.id,
+        cause=cause.id,
+        title=cause.title,
+        why=cause.why,
+        told_by=cause.told_by,
+        fix=cause.fix,
+        commands=cause.commands,
+        owner=Owner(cause.owner),
+        sources=sources(cause.sources),
+    )
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    return fields
 
 
 def _check(check: Described) -> dict[str, Any]:
-    return {
-        "code": check.code,
-        "slug": check.slug,
-        "title": check.title,
-        "why": check.why,
-        "pass": "; ".join(check.passes),
-        "warn": "; ".join(check.warns),
-        "fail": "; ".join(check.fails),
-        "limits": check.limits,
-        "fix": check.fix,
-        "commands": list(check.commands),
-        "owner": str(check.owner),
-        "targets": list(check.targets),
-        "after": list(check.after),
-        "sources": msgspec.to_builtins(_sources(check.sources)),
-    }
+    record = CheckRecord(
+        code=check.code,
+        slug=check.slug,
+        title=check.title,
+        why=check.why,
+        passed="; ".join(check.passes),
+        note="; ".join(check.notes),
+        warn="; ".join(check.warns),
+        fail="; ".join(check.fails),
+        limits=check.limits,
+        fix=check.fix,
+        commands=check.commands,
+        owner=check.owner,
+        targets=check.targets,
+        after=check.after,
+        sources=sources(check.sources),
+    )
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    return fields
 
 
-def _sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
+def sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
+    """The entries of the bibliography."""
     return tuple(
         SourceRecord(
             id=source.id,

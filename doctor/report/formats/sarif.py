@@ -26,6 +26,8 @@ from doctor.report.report import Report
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
+HOME = "urn:preflight-doctor"
+"""The tool; it has no public address yet."""
 TEXT = (".py", ".json", ".toml")
 LEVELS = {
     Status.FAIL: "error",
@@ -37,13 +39,17 @@ LEVELS = {
 
 def render(report: Report) -> str:
     """One run, as indented JSON in ASCII."""
-    rules = {check.code: number for number, check in enumerate(catalog.CHECKS)}
+    families = {finding.family for finding in report.findings}
+    checks = [check for check in catalog.CHECKS if check.family in families]
+    rules = {check.code: number for number, check in enumerate(checks)}
     run: dict[str, Any] = {
         "tool": {
             "driver": {
                 "name": "doctor",
+                "fullName": f"preflight-doctor {__version__}",
+                "informationUri": HOME,
                 "semanticVersion": __version__,
-                "rules": [_rule(check) for check in catalog.CHECKS],
+                "rules": [_rule(check) for check in checks],
             }
         },
         "invocations": [_invocation(report)],

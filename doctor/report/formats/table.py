@@ -6,10 +6,16 @@ A format is imported when it is used: every command knows the names, few need a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from doctor.report.report import Report
+
+
+def _console(report: Report) -> str:
+    from doctor.report.formats import plain
+
+    return plain.console(report)
 
 
 def _plain(report: Report) -> str:
@@ -22,6 +28,12 @@ def _json(report: Report) -> str:
     from doctor.report.formats import json
 
     return json.render(report)
+
+
+def _json_lines(report: Report) -> str:
+    from doctor.report.formats import json
+
+    return json.render_lines(report)
 
 
 def _junit(report: Report) -> str:
@@ -61,9 +73,10 @@ def _html(report: Report) -> str:
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {
-    "console": _plain,  # in a file; `terminal` prints it in colour
+    "console": _console,  # in a file; `terminal` prints it in colour
     "plain": _plain,
     "json": _json,
+    "jsonl": _json_lines,
     "junit": _junit,
     "github": _github,
     "markdown": _markdown,
@@ -72,13 +85,16 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "html": _html,
 }
 
-_NOT_OF_LINT = ("console", "nagios", "html")
-LINT_FORMATS = ("console", "concise", *(name for name in FORMATS if name not in _NOT_OF_LINT))
-"""Those of `doctor lint`: it examines no machine to monitor, and has no page of its own."""
+OLDER = {"concise": "plain", "text": "plain"}
+"""Older names of formats, still accepted."""
 
-if TYPE_CHECKING:
-    Format = str
-    LintFormat = str
-else:  # typer reads the choices from them
-    Format = Literal[tuple(FORMATS)]
-    LintFormat = Literal[LINT_FORMATS]
+Format = str
+"""A name of `FORMATS`."""
+
+
+def parse_format(name: str) -> Format:
+    """The format's name. Raises ValueError for what is none."""
+    format = OLDER.get(name, name)
+    if format not in FORMATS:
+        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, FORMATS))}")
+    return format

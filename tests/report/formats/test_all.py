@@ -18,7 +18,7 @@ def test_every_format_has_samples() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_format_renders_hostile_text_and_an_empty_report(format: str) -> None:
     assert FORMATS[format](hostile())
-    assert FORMATS[format](report())
+    assert FORMATS[format](report()) or format == "jsonl"  # no finding, no line
 
 
 def test_the_facts_of_a_machine_are_not_changed_by_rendering() -> None:

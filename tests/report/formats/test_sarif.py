@@ -21,19 +21,19 @@ OASIS = json.loads((TESTS / "schemas" / "sarif-2.1.0-rtm.5.schema.json").read_te
 @pytest.mark.slow
 def test_sarif_is_valid_and_contains_the_findings_about_files() -> None:
     validator = jsonschema.Draft4Validator(OASIS)
-    driver = None
+    validated: set[str] = set()
     for name, judged in every_report().items():
         with about(name):
             log = json.loads(sarif.render(judged))
             (run,) = log["runs"]
             rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-            assert rules == [check.code for check in catalog.CHECKS]
-            if driver is None:
-                driver = run["tool"]["driver"]
-            else:  # the rules are the same in every report, and were validated in the first
-                assert run["tool"]["driver"] == driver
+            families = {found.family for found in judged.findings}
+            assert rules == [check.code for check in catalog.CHECKS if check.family in families]
+            driver = run["tool"]["driver"]
+            if families <= validated:  # the rules of a family are the same in every report
                 run["tool"] = {"driver": {"name": driver["name"]}}
             validator.validate(log)
+            validated |= families
             assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
             assert [result["ruleId"] for result in run["results"]] == about_files(judged)
 

@@ -1,0 +1,78 @@
+"""The flags of every command, as the parser has them, and the table in docs/commands.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+from doctor.cli.app import COMMANDS, app
+from doctor.cli.panels import PANELS
+
+REPORTS = ("run", "report", "read", "triage", "guard", "lint", "scan")
+"""Commands that print a report."""
+OTHERS = ("prescribe", "explain", "list")
+HEADER = """# Commands and their flags
+
+`doctor help COMMAND` describes each flag. A flag means the same wherever it is; generated from the
+command line itself.
+
+"""
+
+
+def options() -> dict[str, dict[str, Any]]:
+    """Command -> first long name -> the parser's option."""
+    parsed: Any = typer.main.get_command(app)
+    return {
+        name: {_name(option): option for option in _options(parsed.commands[name])}
+        for name in COMMANDS
+    }
+
+
+def _options(command: Any) -> list[Any]:
+    return [each for each in command.params if each.param_type_name == "option"]
+
+
+def _name(option: Any) -> str:
+    """ "--output", "--smoke/--no-smoke", "-v, --verbose"."""
+    short = [name for name in option.opts if not name.startswith("--")]
+    names = [*short, next(name for name in option.opts if name.startswith("--"))]
+    return "/".join([", ".join(names), *option.secondary_opts])
+
+
+def page() -> str:
+    """docs/commands.md."""
+    return HEADER + "\n".join(_table()) + "\n"
+
+
+def _table() -> Iterator[str]:
+    have = options()
+    columns = (*REPORTS, *OTHERS)
+    yield f"| flag | {' | '.join(columns)} |"
+    yield f"|---|{'---|' * len(columns)}"
+    for name in sorted({name for each in columns for name in have[each]}, key=_order(have)):
+        if sum(name in have[each] for each in columns) > 1:
+            cells = ["x" if name in have[each] else "" for each in columns]
+            yield f"| `{name}` | {' | '.join(cells)} |"
+    yield ""
+    for command in COMMANDS:
+        alone = [name for name in have[command] if _only_in(name, command, have)]
+        if alone:
+            names = ", ".join(f"`{name}`" for name in sorted(alone))
+            yield f"Only in `{command}`: {names}."
+            yield ""
+
+
+def _only_in(name: str, command: str, have: dict[str, dict[str, Any]]) -> bool:
+    return [each for each in have if name in have[each]] == [command]
+
+
+def _order(have: dict[str, dict[str, Any]]) -> Any:
+    """By heading of the help, then by name."""
+
+    def order(name: str) -> tuple[int, str]:
+        option = next(each[name] for each in have.values() if name in each)
+        return PANELS.index(option.rich_help_panel), name.lstrip("-")
+
+    return order
