@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from doctor.checks import expected_judges as judges
+from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner
 
-GPUS = ("nvidia", "rocm")
 _expected = partial(Check, returns=True, required="always", also=("read",))
 
 CHECKS: tuple[Check, ...] = (
@@ -25,7 +25,7 @@ CHECKS: tuple[Check, ...] = (
         limits="that the GPU is genuine: its name comes from the driver.",
         owner=Owner.MACHINE,
         judge=judges.gpu_model,
-        targets=GPUS,
+        targets=ON_CUDA,
         sources=("vast-contract",),
     ),
     _expected(
@@ -42,7 +42,7 @@ CHECKS: tuple[Check, ...] = (
         limits="that the GPUs can communicate: GPU007 and GPU008 test that.",
         owner=Owner.MACHINE,
         judge=judges.gpu_count,
-        targets=GPUS,
+        targets=ON_CUDA,
         sources=("vast-contract",),
     ),
     _expected(
@@ -60,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
         "the whole GPU. If another size is intended, change memory in [expect].",
         owner=Owner.MACHINE,
         judge=judges.gpu_memory,
-        targets=GPUS,
+        targets=ON_CUDA,
         sources=("t4-ecc",),
     ),
     _expected(

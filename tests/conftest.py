@@ -51,8 +51,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 LONGEST = (
-    *("test_budget.py", "test_collect.py", "test_docs.py", "test_lora.py", "test_watch.py"),
-    *("test_compiled.py", "test_peers.py", "test_pretend_cuda.py"),
+    "test_budget.py",
+    "test_collect.py",
+    "test_docs.py",
+    "test_lora.py",
+    "test_watch.py",
+    "test_compiled.py",
+    "test_peers.py",
+    "test_pretend_cuda.py",
 )
 """Files that take 20 s and more: they begin first, so that no worker is left with one alone."""
 

@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md: its diffs apply, and the tests pass with them."""
+"""The worked examples of CONTRIBUTING.md: their diffs apply, and the tests pass with them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,32 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-MOST_FILES = 13
 COPIED = ("checks", "doctor", "docs", "schemas", "tests", "README.md", "pyproject.toml", ".ci")
-TESTS = (
-    "tests/test_generated.py",
-    "tests/test_machines.py",
-    "tests/judge/test_catalog.py",
-    "tests/checks/test_gpu.py::test_power_limit",
-    "tests/probes/test_nvml.py::test_healthy_gpus_are_read_in_full",
-    "tests/probes/test_nvml.py::test_trouble_is_read_and_judged",
-    "tests/probes/test_nvml.py::test_every_query_may_be_refused",
-)
+EVERYWHERE = ("tests/test_generated.py", "tests/judge/test_catalog.py")
+EXAMPLES = {
+    "Add a check": (
+        13,
+        (
+            "tests/test_machines.py",
+            "tests/checks/test_gpu.py::test_power_limit",
+            "tests/probes/test_nvml.py::test_healthy_gpus_are_read_in_full",
+            "tests/probes/test_nvml.py::test_trouble_is_read_and_judged",
+            "tests/probes/test_nvml.py::test_every_query_may_be_refused",
+        ),
+    ),
+    "Add a lint rule with a fix": (
+        10,
+        (
+            "tests/checks/test_script_rules.py",
+            "tests/checks/test_script_relevance.py",
+            "tests/cli/test_lint_fix.py::test_gradients_are_freed",
+            "tests/cli/test_lint_fix.py::"
+            "test_the_documentation_lists_every_fix_and_whether_it_is_safe",
+        ),
+    ),
+    "Add a report format": (8, ("tests/report/formats", "tests/report/test_redaction.py")),
+}
+"""Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"
 
 pytestmark = [
@@ -45,9 +60,13 @@ def copy(tmp_path: Path) -> Path:
 
 
 def apply(diff: str, folder: Path) -> None:
-    """Replace the lines of each hunk, which must occur exactly once."""
+    """Replace the lines of each hunk, which must occur exactly once; a new file is one hunk."""
     name, *hunks = re.split(r"(?m)^@@\n", diff)
     path = folder / name.removeprefix("+++ ").strip()
+    if not path.exists():
+        (hunk,) = hunks
+        path.write_text("".join(line[1:] for line in hunk.splitlines(keepends=True)), "utf-8")
+        return
     text = path.read_text("utf-8")
     for hunk in hunks:
         lines = hunk.splitlines(keepends=True)
@@ -80,13 +99,26 @@ def run(folder: Path, *command: str) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-def test_the_example_of_the_guide_works(copy: Path) -> None:
+def section(heading: str) -> str:
+    """The part of the guide below a heading."""
+    (text,) = re.findall(rf"(?ms)^## {heading}$(.*?)(?=^## |\Z)", GUIDE.read_text("utf-8"))
+    return str(text)
+
+
+def test_every_diff_of_the_guide_belongs_to_an_example() -> None:
+    everywhere = GUIDE.read_text("utf-8").count("```diff\n")
+    assert everywhere == sum(section(heading).count("```diff\n") for heading in EXAMPLES)
+
+
+@pytest.mark.parametrize("heading", EXAMPLES)
+def test_the_example_of_the_guide_works(heading: str, copy: Path) -> None:
+    most, tests = EXAMPLES[heading]
     before = contents(copy)
-    for diff in re.findall(r"(?ms)^```diff\n(.*?)^```$", GUIDE.read_text("utf-8")):
+    for diff in re.findall(r"(?ms)^```diff\n(.*?)^```$", section(heading)):
         apply(diff, copy)
     python = [sys.executable, "-P"]
     run(copy, *python, "tests/support/generated.py")
-    run(copy, *python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS)
+    run(copy, *python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *EVERYWHERE, *tests)
     after = contents(copy)
     changed = [path for path in after if after[path] != before.get(path)]
-    assert len(changed) <= MOST_FILES, changed
+    assert len(changed) <= most, changed

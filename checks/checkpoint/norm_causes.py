@@ -24,6 +24,10 @@ scaling skips some sixteen at the start."""
 HALF_STEP = {"BF16": 2.0**-9, "F16": 2.0**-12, "F32": 2.0**-25, "F64": 2.0**-54}
 """The largest decrease at 1.0 that rounds back to it; an increase may be twice as large."""
 
+FAR_ABOVE = 8
+"""Times that half step: a learning rate above it moves weights at 1.0 whatever the rounding, since
+Adam's steps are as large as the rate where gradients agree. Our own number."""
+
 DTYPE_NAMES = {"BF16": "bf16", "F16": "fp16", "F32": "fp32", "F64": "fp64"}
 
 
@@ -193,7 +197,7 @@ def _lost_to_rounding(observed: str, dtype: str, optimizer: Optimizer, rate: flo
     adam = optimizer.kind.startswith(("Adam", "Lion", "8-bit"))
     if rate == 0.0:
         return Cause(Status.WARN, f"{observed}; the learning rate is 0", OTHER_COPY_FIX)
-    if adam and rate is not None and rate > 8 * half:
+    if adam and rate is not None and rate > FAR_ABOVE * half:
         summary = (
             f"{observed}; {name} rounds back only steps of up to {half:.3g} at 1.0 and the "
             f"learning rate was up to {rate:.2g}: rounding alone is not the cause"

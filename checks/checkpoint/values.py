@@ -72,11 +72,11 @@ def _finite(values: Values) -> Verdict:
         summary += f", {files} with the SHA-256 of the Hub"
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
-    alike = _alike(values)
-    summary += alike
+    summary += _alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
-        passed = note if alike else ok
+        unusual = values.copies or any(not each.zero for each in values.constant)
+        passed = note if unusual else ok
         return passed(summary, seconds=values.seconds)
     count = sum(tensor.large for tensor in large)
     return warn(
@@ -151,7 +151,7 @@ FINITE = Check(
         "no stored value is NaN or infinite, apart from -inf in tensors named as masks: of the "
         "weights, of other state_dicts in the same files, and of the optimizer's state",
     ),
-    notes=("matrices hold one value each, or are copies of another, as tied weights are",),
+    notes=("matrices hold one value that is not 0, or are copies of others, as tied weights are",),
     warns=(
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",

@@ -12,6 +12,7 @@ from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 from doctor.judge.error_patterns import GPU_TAKEN, fail_by, find_pattern
@@ -196,7 +197,7 @@ SPEED = Check(
     ),
     sources=("gpu-fryer", "mamf", "dcgm", "vast-self-test", "pcie-link", "gearshifft-82"),
     after=("DRV001",),
-    targets=("nvidia", "rocm"),
+    targets=ON_CUDA,
 )
 
 
@@ -270,7 +271,7 @@ REPEATABLE = Check(
     returns=True,
     sources=("cublas-reproducibility", "gpu-burn", "cuda-errors"),
     after=("DRV001", "TOR003"),
-    targets=("nvidia", "rocm"),
+    targets=ON_CUDA,
 )
 
 CHECKS = (SPEED, REPEATABLE)

@@ -9,6 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checks.driver.errors import RETURN
 from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
+from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 from doctor.judge.error_patterns import (
@@ -256,6 +257,6 @@ VISIBLE = Check(
     commands=("nvidia-smi -L",),
     sources=("pytorch-130181", "nccl-1716", "pytorch-100691"),
     after=("DRV001",),
-    targets=("nvidia", "rocm"),
+    targets=ON_CUDA,
     also=("read",),
 )

@@ -5,6 +5,11 @@ from __future__ import annotations
 from doctor.checks.guard import ending, gpus, gradients, loss, parameters, resources, steps
 
 CHECKS = (
-    *(*loss.CHECKS, *gradients.CHECKS, *parameters.CHECKS, *steps.CHECKS),
-    *(*resources.CHECKS, *gpus.CHECKS, *ending.CHECKS),
+    *loss.CHECKS,
+    *gradients.CHECKS,
+    *parameters.CHECKS,
+    *steps.CHECKS,
+    *resources.CHECKS,
+    *gpus.CHECKS,
+    *ending.CHECKS,
 )

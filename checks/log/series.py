@@ -12,13 +12,21 @@ from doctor._util.median import median
 FEWEST = 20
 """Points below which only NaN, zero and constant values are judged."""
 WINDOW, SMALLEST_WINDOW = 128, 16
+"""Points before a value that it is compared with: a quarter of the series within these limits, so
+that a loss that falls is compared with its neighbours. Our own numbers."""
 SIGMAS = 6.0
+"""Deviations above the median from which a value is a spike. Our own number."""
 TO_SIGMA = 1.4826
 """Median absolute deviation -> standard deviation of a normal distribution."""
 RISE, STEEP = 1.3, 2.0
+"""Times the median: what a spike exceeds beside the deviations, six of which are next to nothing on
+a smooth curve, and from where it is severe however short. Our own numbers."""
 IN_A_ROW = 5
+"""Values from which a spike is long. Our own number."""
 DIVERGED = 1.5
+"""Times the lowest level of the run, at its end. Our own number."""
 FLAT_SPAN, FLAT_TOTAL = 0.01, 0.05
+"""Shares of the level: the drift of the last 30 %, and the improvement in all. Our own numbers."""
 
 
 @dataclass(frozen=True, slots=True)

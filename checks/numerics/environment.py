@@ -82,7 +82,7 @@ def environment_clean(host: Host, target: Target) -> Verdict:
 
 def _applies(leftover: Leftover, target: Target) -> bool:
     """Variables of CUDA and NCCL have no effect on a job on the CPU or on MPS."""
-    return target.kind in ("nvidia", "rocm") or leftover.name.startswith("TORCH")
+    return target.on_cuda or leftover.name.startswith("TORCH")
 
 
 def _short(value: str) -> str:

@@ -56,7 +56,11 @@ ROWS = (
         "The loop tests the loss for NaN",
         _absent(
             "nothing tests the loss for NaN",
-            *("isfinite", "isnan", "isinf", "scaler", "nan"),
+            "isfinite",
+            "isnan",
+            "isinf",
+            "scaler",
+            "nan",
             own_loop=True,
         ),
         "One step with NaN gradients ruins the weights for good.",

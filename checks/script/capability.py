@@ -26,8 +26,13 @@ NOT_TRAINED = (
     "text_enc",
 )
 TESTS = (
-    *("get_device_capability", "is_bf16_supported", "is_bf16_available", "is_bfloat16_supported"),
-    *("is_torch_bf16_available", "is_torch_bf16_gpu_available", "is_ampere"),
+    "get_device_capability",
+    "is_bf16_supported",
+    "is_bf16_available",
+    "is_bfloat16_supported",
+    "is_torch_bf16_available",
+    "is_torch_bf16_gpu_available",
+    "is_ampere",
 )
 
 

@@ -11,13 +11,19 @@ from doctor.facts.script import Call, Value
 
 PARAMETERS = {"parameters", "named_parameters", "trainable_parameters"}
 WRAPPERS = {
-    *("get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"),
-    *("DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP"),
-    *("compile", "prepare", "to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval"),
-    *("prepare_model", "initialize", "setup", "requires_grad_", "xpu", "double", "wrap", "script"),
-    *("setup_module", "convert_sync_batchnorm", "merge_and_unload", "to_bettertransformer"),
-    *("add_adapter", "type", "deepcopy", "prepare_model_for_training"),
-}
+    "get_peft_model", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
+    "DistributedDataParallel", "DDP", "DataParallel", "FullyShardedDataParallel", "FSDP", "compile",
+    "prepare", "to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval", "prepare_model",
+    "initialize", "setup", "requires_grad_", "xpu", "double", "wrap", "script", "setup_module",
+    "convert_sync_batchnorm", "merge_and_unload", "to_bettertransformer", "add_adapter", "type",
+    "deepcopy", "prepare_model_for_training",
+}  # fmt: skip
+"""What returns the model that it gets, wrapped or changed."""
+OF_THE_MODEL = {
+    "to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval", "type", "double",
+    "requires_grad_", "add_adapter", "merge_and_unload", "xpu", "to_bettertransformer",
+}  # fmt: skip
+"""Those of them that are methods of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +154,7 @@ def _follow_wrapped(
     reading: Reading, call: Call, number: int, value: Value, trail: _Trail, depth: int
 ) -> None:
     """The object inside: a method's receiver, or the argument."""
-    if call.receiver and call.method in (
-        *("to", "cuda", "cpu", "half", "bfloat16", "float", "train", "eval", "type", "double"),
-        *("requires_grad_", "add_adapter", "merge_and_unload", "xpu", "to_bettertransformer"),
-    ):
+    if call.receiver and call.method in OF_THE_MODEL:
         _follow(reading, Value("name", name=call.receiver), call.scope, number, trail, depth - 1)
         return
     if call.receiver_call >= 0 and not call.args:

@@ -13,6 +13,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+MOST_FUNCTIONS = 20
+"""Functions of the file that a loop is followed into. Our own number."""
+
 
 def _is_scheduler(reading: Training, call: Call) -> bool:
     """A scheduler of torch or transformers, by how it was made."""
@@ -209,7 +212,7 @@ def _reached(reading: Training, inside: list[int]) -> list[int]:
     visited: set[int] = set()
     for number in reached:
         function = reading.target_function(reading.calls[number])
-        if function is not None and function not in visited and len(visited) < 20:
+        if function is not None and function not in visited and len(visited) < MOST_FUNCTIONS:
             visited.add(function)
             reached.extend(reading.scope_calls(function))
     return reached

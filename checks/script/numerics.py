@@ -15,10 +15,10 @@ from doctor.script.fixes.makers import Fix
 SOFTMAX = {"softmax", "Softmax", "gumbel_softmax"}
 SIGMOID = {"sigmoid", "Sigmoid"}
 THROUGH = {
-    *("gather", "squeeze", "unsqueeze", "view", "reshape", "transpose", "permute", "contiguous"),
-    *("to", "float", "index_select", "flatten", "t", "cpu", "cuda", "mean", "detach", "max"),
-    *("chunk", "split", "expand", "repeat", "select", "sum", "clone", "type"),
-}
+    "gather", "squeeze", "unsqueeze", "view", "reshape", "transpose", "permute", "contiguous", "to",
+    "float", "index_select", "flatten", "t", "cpu", "cuda", "mean", "detach", "max", "chunk",
+    "split", "expand", "repeat", "select", "sum", "clone", "type",
+}  # fmt: skip
 DAMPED = {"clamp", "clamp_min", "clip", "max", "maximum", "clamp_"}
 LOGS = {"log", "log2", "log10"}
 FP16_TINY = 2.98e-8

@@ -11,6 +11,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+TINY_NORM = 0.001
+"""Norms of gradients to clip to are 0.1 to 10; so small a number is a slip. Our own number."""
+
 
 def anomaly_detection(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     name = reading.script.path.rpartition("/")[2]
@@ -85,7 +88,7 @@ def _absurd(reading: Training, call: Call, value: Value | None) -> Iterator[Matc
     numbers = evaluate.literals(reading, value, call)
     if len(numbers) == 1:
         number = numbers.pop()
-        if isinstance(number, int | float) and not isinstance(number, bool) and number < 0.001:
+        if isinstance(number, int | float) and not isinstance(number, bool) and number < TINY_NORM:
             yield Match(call.span, f"max_norm is {number:g}: every step shrinks to almost nothing")
 
 

@@ -19,9 +19,9 @@ ZERO_IS_REAL = ("gpt2", "gpt-2", "qwen", "phi", "falcon", "starcoder", "codegen"
 """Families whose token 0 is an ordinary token, mostly "!"."""
 LLAMA_3 = ("llama-3", "llama3", "llama_3")
 ZERO_IS_FREE = (
-    *("llama", "alpaca", "vicuna", "mistral", "bert", "t5", "bloom", "gemma", "baichuan"),
-    *("xlm", "bart", "opt", "neox", "pythia", "chatglm", "zephyr", "internlm"),
-)
+    "llama", "alpaca", "vicuna", "mistral", "bert", "t5", "bloom", "gemma", "baichuan", "xlm",
+    "bart", "opt", "neox", "pythia", "chatglm", "zephyr", "internlm",
+)  # fmt: skip
 
 
 def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -12,12 +12,12 @@ from doctor.checks.script.reading import Reading, exclusive, within
 from doctor.facts.script import Assignment, Call, Script, Value
 
 OPTIMIZERS = {
-    *("AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax"),
-    *("LBFGS", "SparseAdam", "ASGD", "Adafactor", "Lion", "LAMB", "Lamb", "AdamW8bit", "Muon"),
-    *("Adam8bit", "PagedAdamW8bit", "PagedAdamW", "PagedAdamW32bit", "Lion8bit", "AdaBelief"),
-    *("FusedAdam", "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP"),
-    *("AdamWScheduleFree", "Sophia", "SophiaG"),
-}
+    "AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax", "LBFGS",
+    "SparseAdam", "ASGD", "Adafactor", "Lion", "LAMB", "Lamb", "AdamW8bit", "Muon", "Adam8bit",
+    "PagedAdamW8bit", "PagedAdamW", "PagedAdamW32bit", "Lion8bit", "AdaBelief", "FusedAdam",
+    "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP", "AdamWScheduleFree",
+    "Sophia", "SophiaG",
+}  # fmt: skip
 WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", "[Oo]ptim")
 """One of them occurs in every file that trains. The names of optimizers are not among them: looking
 for 35 names costs a tenth of a lint, and a file with such a name and no "optim" calls backward."""
@@ -202,9 +202,21 @@ class Training(Reading):
     def has_master_weights(self) -> bool:
         """Something that keeps fp32 copies of the weights is at hand."""
         return self.mentions(
-            *("deepspeed", "fp16_optimizer", "master_", "apex", "mixedprecisiontrainer", "kahan"),
-            *("stochastic_round", "fairscale", "megatron", "bf16_optimizer", "fp32_param"),
-            *("anyprecision", "colossalai", "bf16optimizer", "fp32param"),
+            "deepspeed",
+            "fp16_optimizer",
+            "master_",
+            "apex",
+            "mixedprecisiontrainer",
+            "kahan",
+            "stochastic_round",
+            "fairscale",
+            "megatron",
+            "bf16_optimizer",
+            "fp32_param",
+            "anyprecision",
+            "colossalai",
+            "bf16optimizer",
+            "fp32param",
         )
 
     @cached_property

@@ -17,8 +17,10 @@ from doctor.script.fixes.makers import Fix
 
 DEPRECATED = ("torch.cuda.amp", "torch.cpu.amp")
 MODULES = (
-    *("torch.cuda.amp.autocast_mode", "torch.cuda.amp.grad_scaler", "torch.cpu.amp.autocast_mode"),
-    *("torch.cpu.amp.grad_scaler",),
+    "torch.cuda.amp.autocast_mode",
+    "torch.cuda.amp.grad_scaler",
+    "torch.cpu.amp.autocast_mode",
+    "torch.cpu.amp.grad_scaler",
 )
 
 

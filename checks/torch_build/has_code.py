@@ -10,6 +10,7 @@ from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.judge.error_patterns import BROKEN_GPU, NO_GPU_CODE, fail_by, find_pattern
 
@@ -205,7 +206,7 @@ HAS_GPU_CODE = Check(
         "cuda-minor-compatibility",
     ),
     after=("TOR002",),
-    targets=("nvidia", "rocm"),
+    targets=ON_CUDA,
     also=("read",),
 )
 

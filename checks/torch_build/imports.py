@@ -40,8 +40,11 @@ IMPORT_ERRORS = (
     ),
     ErrorPattern(
         (
-            *("MemoryError", "bad_alloc", "Memory allocation still failed"),
-            *("failed to map segment", "Cannot allocate memory"),
+            "MemoryError",
+            "bad_alloc",
+            "Memory allocation still failed",
+            "failed to map segment",
+            "Cannot allocate memory",
         ),
         "The process may not use enough memory to load torch's libraries: raise its limit of "
         "address space (ulimit -v unlimited) or the memory of the container.",

@@ -6,6 +6,7 @@ from doctor._util.records import Unknown
 from doctor.checks.torch_build.replacement import replace_torch
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
+from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 
@@ -69,7 +70,7 @@ BUILT_FOR_THIS_GPU = Check(
     required="always",
     sources=("ps-U28", "pytorch-install", "cuda-minor-compatibility"),
     after=("TOR001",),
-    targets=("nvidia", "rocm"),
+    targets=ON_CUDA,
     also=("read",),
 )
 

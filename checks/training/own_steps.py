@@ -11,6 +11,8 @@ from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
 from doctor.judge.check import Verdict, warn
 
+ENOUGH_STEPS = 7
+"""Steps that show a trend: allocators grow in the first ones of every run. Our own number."""
 GROWTH = 256 * 1024
 """Bytes per step; a training that keeps the graph of each step holds far more."""
 
@@ -24,7 +26,7 @@ def memory_growth(own: OwnModel) -> int:
     """Bytes by which memory grows in each of the last steps; 0 if it does not, or is unknown."""
     used = own.trend.resident if own.trend else ()
     steps = len(used) - 1
-    if steps < 7 or any(after < before for before, after in pairwise(used)):
+    if steps < ENOUGH_STEPS or any(after < before for before, after in pairwise(used)):
         return 0
     grown = sum(after > before for before, after in pairwise(used))
     each = (used[-1] - used[0]) // steps

@@ -76,7 +76,7 @@ _OLDER = {
 }
 
 
-def from_flat(data: Any) -> Any:
+def from_flat(data: object) -> Any:
     """The nested form of a decoded `Checkpoint`; anything else stays as it is."""
     if not isinstance(data, dict) or data.get("type") != "Checkpoint":
         return data
@@ -102,7 +102,7 @@ def to_flat(data: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _rename(data: Any, table: dict[str, tuple[str, dict[str, str]]]) -> Any:
+def _rename(data: object, table: dict[str, tuple[str, dict[str, str]]]) -> Any:
     """A copy with the tags and fields of every record renamed by the table."""
     if isinstance(data, list | tuple):
         return [_rename(value, table) for value in data]

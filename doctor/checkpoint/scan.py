@@ -114,8 +114,8 @@ class _JsonReader:
         self.directory, self.stage, self.notes = directory, stage, notes
 
     def __call__(
-        self, name: str, limit: int, parse: Callable[[bytes], dict[str, Any]] = json_object
-    ) -> dict[str, Any]:
+        self, name: str, limit: int, parse: Callable[[bytes], dict[str, object]] = json_object
+    ) -> dict[str, object]:
         """The object in the file; {} where it is missing or cannot be read."""
         with self.stage(f"read {name}"):
             try:

@@ -27,7 +27,7 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
             parameters.append(parameter.replace(annotation=annotation, kind=Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
-    def flat(**values: Any) -> int:
+    def flat(**values: object) -> int:
         built = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
@@ -52,7 +52,7 @@ def _parameters(group: Any) -> list[Parameter]:
     ]
 
 
-def _with_choices(hint: Any) -> Any:
+def _with_choices(hint: object) -> Any:
     """The annotation of a parameter, with the choices of a Literal as what it expects."""
     kind, option = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
     literals = [each for each in (kind, *get_args(kind)) if get_origin(each) is Literal]

@@ -214,7 +214,7 @@ def _rest() -> Iterator[str]:
     yield '# MEM003 = "warn"  # or "fail"'
 
 
-def _line(key: str, value: Any, example: Any, comment: str) -> Iterator[str]:
+def _line(key: str, value: object, example: object, comment: str) -> Iterator[str]:
     """The key with its value, or an example in a comment."""
     text = json.dumps(value or example, ensure_ascii=False)
     end = f"  # {comment}" if comment else ""

@@ -86,7 +86,7 @@ def policy_of(file: JobFile, config: ConfigFlags) -> Policy:
 
 
 def _request_of_saved(
-    flags: Mapping[str, Any], variables: Mapping[str, Any], file: JobFile, saved: Facts
+    flags: Mapping[str, Any], variables: Mapping[str, object], file: JobFile, saved: Facts
 ) -> Request:
     """The request that the facts were recorded for, overridden by this command line."""
     check_arguments(Job(arguments=flags.get("arguments", ())))
@@ -145,7 +145,7 @@ def _limit_to_budget(request: Request) -> tuple[Request, tuple[str, ...]]:
     return Request(job, options, expect), (note,) if parts else ()
 
 
-def _note_on_variables(variables: Mapping[str, Any]) -> tuple[str, ...]:
+def _note_on_variables(variables: Mapping[str, object]) -> tuple[str, ...]:
     names = ", ".join(f"DOCTOR_{name.upper()}" for name in variables)
     return (f"set by variables, unless overridden by a flag: {names}",) if names else ()
 

@@ -154,7 +154,7 @@ class OutputFlags:
     verbose: Annotated[
         bool,
         panels.output(
-            "Hide and fold nothing; add sources, all places and timings.", *("-v", "--verbose")
+            "Hide and fold nothing; add sources, all places and timings.", "-v", "--verbose"
         ),
     ] = False
     quiet: Quiet = False

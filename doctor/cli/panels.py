@@ -32,10 +32,10 @@ NAMES = 27
 class Command(TyperCommand):
     """A command whose options are listed below headings. A metavar is printed as it is written."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+    def collect_usage_pieces(self, ctx: object) -> list[str]:
         return ["[OPTIONS]", *(argument.metavar for argument in self._params(ctx, "argument"))]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
+    def format_options(self, ctx: object, formatter: Any) -> None:
         arguments = self._params(ctx, "argument")
         _write(formatter, "Arguments", [(each.metavar, each.help or "") for each in arguments])
         options = self._params(ctx, "option")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from doctor.cli.facts_file import STDIN, read_facts
 from doctor.cli.options import ConfigFlags
@@ -13,14 +12,16 @@ from doctor.facts.facts import Facts
 from doctor.report.report import FailOn, Report
 
 
-def replayed(path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn) -> Report:
+def replayed(
+    path: Path, flags: Mapping[str, object], config: ConfigFlags, fail_on: FailOn
+) -> Report:
     """The report on a facts file. Raises UserError."""
     report = judge_facts(read_facts(path), flags, config, fail_on)
     return replace(report, replayed="stdin" if path == STDIN else str(path))
 
 
 def judge_facts(
-    facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn
+    facts: Facts, flags: Mapping[str, object], config: ConfigFlags, fail_on: FailOn
 ) -> Report:
     """The report on facts: on their logs, their checkpoint or their machine. Raises UserError."""
     if facts.subject == "checkpoint":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from doctor import catalog
 from doctor.catalog import overrides
@@ -23,7 +22,7 @@ from doctor.report.report import FailOn, Report
 
 
 def run(
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     *,
     facts_file: Path | None = None,

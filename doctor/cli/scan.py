@@ -38,7 +38,7 @@ DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 
 def scan(
     path: str,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     *,
     baseline: str | None = None,
@@ -67,7 +67,7 @@ def scan(
 
 def judge(
     facts: Facts,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn,
     *,

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from doctor import catalog
 from doctor._util.errors import UserError
@@ -43,7 +42,7 @@ ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.NOTE, Status.PASS, Sta
 
 def triage(
     paths: Sequence[str],
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     *,
     facts_file: Path | None = None,
@@ -69,7 +68,7 @@ def triage(
 
 def judge(
     facts: Facts,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn,
     *,

@@ -105,7 +105,7 @@ class Child:
         """The last part of its stdout and stderr."""
         return self._tail.decode("utf-8", "replace")
 
-    def send(self, request: Mapping[str, Any]) -> None:
+    def send(self, request: Mapping[str, object]) -> None:
         """Write a request to its stdin; if it is dead, `wait` returns how it ended."""
         assert self._process.stdin
         if self._process.stdin.closed:

@@ -173,7 +173,7 @@ def read_checkpoint(answer: Answer) -> Checkpoint | Unknown:
     return Unknown(reason=redact_urls(section.reason)) if isinstance(section, Unknown) else section
 
 
-def fit(data: Any, kind: type[T]) -> T | Unknown:
+def fit(data: object, kind: type[T]) -> T | Unknown:
     """`data` of a probe as a `kind`, or Unknown: probes are untrusted, so types must match."""
     try:
         return msgspec.convert(data, kind)

@@ -1,33 +1,23 @@
-"""Runs the probes, concurrently where possible, and fills the sections of the facts."""
+"""Fills the sections of the facts, one stage after the other, over what a session has at work."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
-from doctor.collect.ahead import Ahead, start_ahead
 from doctor.collect.attention import collect_attention
-from doctor.collect.before_torch import BeforeTorch, run_before_torch
-from doctor.collect.children import (
-    Children,
-    background,
-    unless_cut_off,
-)
+from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.diagnosis import diagnose
-from doctor.collect.driver import driver_seconds, hung_driver, read_driver, wait_for
+from doctor.collect.driver import driver_seconds, hung_driver, wait_for
 from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
-from doctor.collect.host import read_host
-from doctor.collect.interpreter import choose
 from doctor.collect.left_out import after_smoke, without_kernel
 from doctor.collect.own_training import collect_own
 from doctor.collect.peers import without_reductions
-from doctor.collect.places import read_job_checkpoint, read_shape, roles, start_place
+from doctor.collect.session import Session, begin
 from doctor.collect.torch_child import (
     ReportProgress,
     TorchChild,
@@ -37,26 +27,17 @@ from doctor.collect.torch_child import (
     run_kernels,
     run_smoke,
 )
-from doctor.collect.workers import (
-    Siblings,
-    Worker,
-    count_siblings,
-    end,
-    start_workers,
-)
+from doctor.collect.workers import Worker, end, start_workers
 from doctor.facts.facts import Facts
-from doctor.facts.machine import (
-    Cuda,
-    Interpreter,
-    Torch,
-)
+from doctor.facts.load import Attention
+from doctor.facts.machine import Cuda, Interpreter, Torch
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
-from doctor.facts.views import find_target
 from doctor.job.expect import Expect
 from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions
 
+NOT_YET = Unknown(reason="not read yet")
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
 
@@ -74,65 +55,23 @@ def collect(
     """
     budget = options.budget
     children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
+    started = time.monotonic()
     try:
-        return _collect(job, options, expect, children, report_progress, held or {})
+        session = begin(job, options, expect, children, report_progress, held or {})
+        facts = Facts(
+            job=without_secrets(job),
+            options=options,
+            expect=expect,
+            host=session.host,
+            interpreter=NOT_YET,
+            torch=NOT_YET,
+            places=(),
+        )
+        for examine in STAGES:
+            facts = examine(session, facts)
+        return facts.with_(seconds=time.monotonic() - started)
     finally:
         children.interrupt()
-
-
-def _collect(
-    job: Job,
-    options: RunOptions,
-    expect: Expect,
-    children: Children,
-    report_progress: ReportProgress,
-    held: Mapping[str, int],
-) -> Facts:
-    started = time.monotonic()
-    path, why = choose(job.python, os.environ)
-    child = TorchChild(children, path)
-    host = read_host()
-    nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
-    seconds = driver_seconds(host)
-    driver = background(lambda: read_driver(children, seconds, held) if nvidia else (None, None))
-    siblings = background(
-        lambda: Siblings(children, path, count_siblings(job, options, host, driver.result()[1]))
-    )
-    ahead = background(lambda: start_ahead(children, path, job, options, driver=driver.result()[0]))
-    early = background(lambda: run_before_torch(children, job, options, host, *driver.result()))
-    places = [start_place(children, *role) for role in roles(job, expect, os.environ)]
-    checkpoint = background(lambda: read_job_checkpoint(children, job.checkpoint))
-    shape = background(lambda: read_shape(children, job.hf or job.checkpoint))
-
-    report_progress("importing torch")
-    interpreter, torch = read_import(path, why, child)
-    driver_section, gpus = wait_for(driver, seconds, started, report_progress)
-    if not early.done():
-        report_progress("copying between the GPUs")
-    before = early.result()
-    facts = Facts(
-        job=without_secrets(job),
-        options=options,
-        expect=expect,
-        host=host,
-        driver=driver_section,
-        gpus=gpus,
-        interpreter=interpreter,
-        torch=torch,
-        places=(),
-    )
-    facts = _with_torch(facts, child, siblings, ahead, before, children, report_progress)
-    siblings.result().end()
-    child.end()
-    facts = facts.with_(own=_own(facts, children, ahead.result(), report_progress))
-    ahead.result().end()
-    report_progress("waiting for disks")
-    return facts.with_(
-        places=tuple(place.result() for place in places),
-        checkpoint=checkpoint.result(),
-        shape=shape.result(),
-        seconds=time.monotonic() - started,
-    )
 
 
 def without_secrets(job: Job) -> Job:
@@ -142,46 +81,49 @@ def without_secrets(job: Job) -> Job:
     return msgspec.structs.replace(job, checkpoint=redact_url(job.checkpoint))
 
 
-def _with_torch(
-    facts: Facts,
-    child: TorchChild,
-    siblings: Future[Siblings],
-    ahead: Future[Ahead],
-    before: BeforeTorch,
-    children: Children,
-    report_progress: ReportProgress,
-) -> Facts:
+def _import_torch(session: Session, facts: Facts) -> Facts:
+    session.report_progress("importing torch")
+    interpreter, torch = read_import(session.child.python, session.why, session.child)
+    return facts.with_(interpreter=interpreter, torch=torch)
+
+
+def _wait_for_driver(session: Session, facts: Facts) -> Facts:
+    """The driver, and the copies between the GPUs, which wait for it."""
+    seconds = driver_seconds(session.host)
+    driver, gpus = wait_for(session.driver, seconds, session.started, session.report_progress)
+    if not session.before.done():
+        session.report_progress("copying between the GPUs")
+    session.before.result()
+    return facts.with_(driver=driver, gpus=gpus)
+
+
+def _examine_torch(session: Session, facts: Facts) -> Facts:
     """The torch stages if torch was imported, and copies between GPUs without them."""
-    torch = facts.torch
+    torch, before = facts.torch, session.before.result()
     if isinstance(torch, Torch):
-        begun = siblings.result(), ahead.result()
-        facts = _examine_torch(facts, torch, child, *begun, before, children, report_progress)
+        facts = _examine_imported(session, facts, torch)
     else:
+        assert isinstance(torch, Unknown)
         facts = without_load(facts.with_(smoke=torch) if facts.options.smoke else facts, torch)
     before.watch.cancel()
     if facts.peers is None and isinstance(facts.load, Unknown) and before.copies:
         facts = facts.with_(peers=without_reductions(before.copies, facts.load))
+    session.siblings.result().end()
+    session.child.end()
     return facts
 
 
-def _examine_torch(
-    facts: Facts,
-    torch: Torch,
-    child: TorchChild,
-    siblings: Siblings,
-    ahead: Ahead,
-    before: BeforeTorch,
-    children: Children,
-    report_progress: ReportProgress,
-) -> Facts:
+def _examine_imported(session: Session, facts: Facts, torch: Torch) -> Facts:
     """The torch stages. CUDA's are omitted if the driver hangs."""
-    if facts.target.kind in ("nvidia", "rocm"):
+    child, report_progress = session.child, session.report_progress
+    if facts.target.on_cuda:
         facts = facts.with_(cuda=hung_driver(facts.driver) or read_devices(child, report_progress))
     device = _device(facts)
     if isinstance(device, Unknown):
         facts = without_load(_examine_libraries(facts, torch, child), device)
         return facts.with_(smoke=device, attention=device) if facts.options.smoke else facts
-    workers = start_workers(children, child, facts, siblings)
+    siblings, before = session.siblings.result(), session.before.result()
+    workers = start_workers(session.children, child, facts, siblings)
     siblings.end()
     try:
         facts = _run_kernels(facts, workers, report_progress)
@@ -189,14 +131,20 @@ def _examine_torch(
         on_others = _start_training(facts, device, workers)
         facts = _examine_libraries(facts, torch, child)
         facts = _train(facts, device, child, on_others, report_progress)
-        attention = collect_attention(
-            child, children, facts, device, report_progress, workers[1:], ahead.implementations
-        )
-        facts = facts.with_(attention=attention)
-        facts = run_load_tests(children, workers, facts, report_progress, before.copies)
+        facts = facts.with_(attention=_try_attention(session, facts, device, workers[1:]))
+        facts = run_load_tests(session.children, workers, facts, report_progress, before.copies)
     finally:
         end(workers[1:])
     return facts.with_(watched=before.watch.stop(facts.job_gpus))
+
+
+def _try_attention(
+    session: Session, facts: Facts, device: str, others: tuple[Worker, ...]
+) -> Attention | Unknown | None:
+    """Every attention kernel on the first GPU, the most important cases on the others."""
+    own = session.ahead.result().implementations
+    child, children = session.child, session.children
+    return collect_attention(child, children, facts, device, session.report_progress, others, own)
 
 
 def _start_training(
@@ -236,10 +184,15 @@ def _train(
     return facts.with_(smoke=smoke, siblings=siblings)
 
 
-def _own(
-    facts: Facts, children: Children, ahead: Ahead, report_progress: ReportProgress
-) -> OwnModel | Unknown | None:
+def _examine_own(session: Session, facts: Facts) -> Facts:
     """The user's own training, in a process of its own: its code may change any setting."""
+    ahead = session.ahead.result()
+    facts = facts.with_(own=_own(session, facts, ahead.own))
+    ahead.end()
+    return facts
+
+
+def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | Unknown | None:
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
     device, chosen, interpreter = _device(facts), facts.chosen, facts.interpreter
@@ -251,7 +204,17 @@ def _own(
     assert isinstance(device, str)
     assert isinstance(chosen, Chosen)
     path, job = interpreter.path, facts.job
-    return collect_own(children, path, job, device, chosen, report_progress, ahead.own)
+    children, report_progress = session.children, session.report_progress
+    return collect_own(children, path, job, device, chosen, report_progress, own)
+
+
+def _wait_for_disks(session: Session, facts: Facts) -> Facts:
+    session.report_progress("waiting for disks")
+    return facts.with_(
+        places=tuple(place.result() for place in session.places),
+        checkpoint=session.checkpoint.result(),
+        shape=session.shape.result(),
+    )
 
 
 def _run_kernels(
@@ -289,3 +252,13 @@ def _device(facts: Facts) -> str | Unknown:
         return facts.cuda
     detail = facts.cuda.started.detail if facts.cuda else ""
     return Unknown(reason=f"torch sees no GPU to train on: {detail}".rstrip(": "))
+
+
+STAGES: tuple[Callable[[Session, Facts], Facts], ...] = (
+    _import_torch,
+    _wait_for_driver,
+    _examine_torch,
+    _examine_own,
+    _wait_for_disks,
+)
+"""In this order; what needs neither torch nor the driver has been at work since `begin`."""

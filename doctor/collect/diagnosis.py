@@ -30,7 +30,7 @@ REPEATS = 3
 
 def diagnose(
     child: TorchChild,
-    subject: Mapping[str, Any],
+    subject: Mapping[str, object],
     smoke: Smoke,
     report_progress: ReportProgress = lambda stage: None,
     *,
@@ -58,7 +58,11 @@ def diagnose(
 
 
 def locate_small_gradients(
-    child: TorchChild, subject: Mapping[str, Any], smoke: Smoke, *, seconds: float = ATTEMPT_SECONDS
+    child: TorchChild,
+    subject: Mapping[str, object],
+    smoke: Smoke,
+    *,
+    seconds: float = ATTEMPT_SECONDS,
 ) -> Diagnosis | None:
     """Where the gradients of parameters that did not change become tiny; None if none do."""
     names = [
@@ -82,7 +86,7 @@ class _Bisection:
     def __init__(
         self,
         child: TorchChild,
-        subject: Mapping[str, Any],
+        subject: Mapping[str, object],
         smoke: Smoke,
         report_progress: ReportProgress,
         fault: Fault,
@@ -205,10 +209,10 @@ class _Bisection:
             return self._decode(noted)
         return self._decode(noted | self._look()[0])
 
-    def _look(self, **request: Any) -> tuple[dict[str, Any], str]:
+    def _look(self, **request: Any) -> tuple[dict[str, object], str]:
         """What the probe noted, and the error of the forward pass with its line, "" for none."""
         answer = self._request("look", **request)
-        noted: dict[str, Any] = {}
+        noted: dict[str, object] = {}
         for note in answer.notes:
             part = note.get("look")
             noted |= part if isinstance(part, dict) else {}
@@ -242,7 +246,7 @@ class _Bisection:
         partial: Any = next((note["trace"] for note in answer.notes if "trace" in note), {})
         return _content(answer, "trace") or partial
 
-    def _decode(self, fields: Any) -> Diagnosis:
+    def _decode(self, fields: object) -> Diagnosis:
         """The fields of a probe's answer as a diagnosis; an empty one if they are malformed."""
         empty = {"type": "Diagnosis", "fault": self._fault}
         decoded = fit(empty | fields, Diagnosis) if isinstance(fields, dict) else None

@@ -88,7 +88,7 @@ def run_load_tests(
 
 def without_load(facts: Facts, reason: Unknown) -> Facts:
     """The facts if the tests under load were requested but no GPU can run them."""
-    requested = facts.target.kind in ("nvidia", "rocm") and not facts.options.quick
+    requested = facts.target.on_cuda and not facts.options.quick
     return facts.with_(load=reason) if requested else facts
 
 

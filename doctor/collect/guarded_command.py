@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import msgspec
 
@@ -59,13 +58,13 @@ def bootstrap() -> Path:
     return path
 
 
-def environment(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+def environment(settings: Mapping[str, object], environ: Mapping[str, str]) -> dict[str, str]:
     """The command's environment."""
     paths = [str(bootstrap()), *filter(None, [environ.get("PYTHONPATH")])]
     return {**environ, "PYTHONPATH": os.pathsep.join(paths), VARIABLE: json.dumps(settings)}
 
 
-def run_command(command: Sequence[str], settings: Mapping[str, Any], out: Path) -> CommandEnd:
+def run_command(command: Sequence[str], settings: Mapping[str, object], out: Path) -> CommandEnd:
     """Run the command to its end, with the stdin, stdout and stderr of this process.
 
     Raises UserError where it cannot be started.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 from doctor._util.units import printable
 from doctor.collect.cgroups import read_limits, read_text
 from doctor.facts.machine import Host
+from doctor.hardware import vendors
 
-RECORDED = frozenset(
+RECORDED = vendors.variables() | frozenset(
     {
         "CUDA_AUTO_BOOST",
         "CUDA_COREDUMP_FILE",
-        "CUDA_DEVICE_ORDER",
         "CUDA_DEVICE_WAITS_ON_EXCEPTION",
         "CUDA_DISABLE_JIT",
         "CUDA_DISABLE_PTX_JIT",
@@ -28,26 +29,18 @@ RECORDED = frozenset(
         "CUDA_INJECTION64_PATH",
         "CUDA_LAUNCH_BLOCKING",
         "CUDA_PROFILE",
-        "CUDA_VISIBLE_DEVICES",
         "COMPUTE_PROFILE",
-        "GPU_DEVICE_ORDINAL",
-        "HIP_VISIBLE_DEVICES",
-        "HSA_OVERRIDE_GFX_VERSION",
         "LD_LIBRARY_PATH",
         "LD_PRELOAD",
         "NCCL_DEBUG",
         "NCCL_P2P_DISABLE",
         "NCCL_P2P_LEVEL",
         "NSIGHT_CUDA_DEBUGGER",
-        "NVIDIA_TF32_OVERRIDE",
-        "NVIDIA_VISIBLE_DEVICES",
         "OPENCL_PROFILE",
         "PYTORCH_ALLOC_CONF",
         "PYTORCH_CUDA_ALLOC_CONF",
-        "PYTORCH_HIP_ALLOC_CONF",
         "PYTORCH_NO_CUDA_MEMORY_CACHING",
         "PYTORCH_SKIP_CUDNN_COMPATIBILITY_CHECK",
-        "ROCR_VISIBLE_DEVICES",
         "TORCHDYNAMO_DISABLE",
         "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
         "TORCH_COMPILE_DEBUG",
@@ -69,10 +62,6 @@ RECORDED = frozenset(
 """The only variables that are recorded: none of them is meant to hold a secret."""
 
 NAMES_IN_CGROUPS = {"kubepods": "kubernetes", "libpod": "podman"}
-NVIDIA, AMD = 0x10DE, 0x1002
-DISPLAY, ACCELERATOR = 0x03, 0x12
-"""PCI base classes: display controllers, and processing accelerators (AMD's Instinct)."""
-GPU_CLASSES = {NVIDIA: (DISPLAY,), AMD: (DISPLAY, ACCELERATOR)}
 
 
 def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> Host:
@@ -111,24 +100,21 @@ def _names(directory: Path) -> list[str] | None:
 
 def _device_nodes(dev: Path) -> tuple[str, ...]:
     names = _names(dev) or []
-    return tuple(
-        f"/dev/{name}" for name in names if name.startswith("nvidia") or name in ("dxg", "kfd")
-    )
+    return tuple(f"/dev/{name}" for name in names if vendors.is_gpu_node(name))
 
 
 def _pci(devices: Path) -> dict[str, Any]:
     """GPUs on the bus, and whether it could be listed at all."""
-    counts = {NVIDIA: 0, AMD: 0}
+    counts: Counter[str] = Counter()
     names = _names(devices)
     for name in names or ():
-        vendor, kind = (_hex(devices / name / part) for part in ("vendor", "class"))
-        base = None if kind is None else kind >> 16
-        if vendor is not None and base in GPU_CLASSES.get(vendor, ()):
-            counts[vendor] += 1
+        vendor = vendors.vendor_of(*(_hex(devices / name / part) for part in ("vendor", "class")))
+        counts.update([vendor.name] if vendor else [])
     return {
         "pci_listed": names is not None,
-        "nvidia_devices": counts[NVIDIA],
-        "amd_devices": counts[AMD],
+        "gpus_on_bus": dict(counts),
+        "nvidia_devices": counts[vendors.NVIDIA.name],
+        "amd_devices": counts[vendors.AMD.name],
     }
 
 

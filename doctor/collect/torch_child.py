@@ -66,7 +66,7 @@ class TorchChild:
         report_progress: ReportProgress = lambda stage: None,
         on_note: Callable[[dict[str, Any]], None] | None = None,
         extra_seconds: float = 0.0,
-        **fields: Any,
+        **fields: object,
     ) -> Answer:
         """Run one stage. With `on_note`, each note restarts the deadline of `seconds`; a process
         that computes has `extra_seconds` more."""
@@ -86,7 +86,7 @@ class TorchChild:
             self.end()  # a CUDA error persists in its process
         return answer
 
-    def announce(self, **fields: Any) -> None:
+    def announce(self, **fields: object) -> None:
         """Send a request that has no answer, to be served before the next one.
 
         It is lost if the process dies: a new one does not get it.

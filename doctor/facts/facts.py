@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Literal, get_type_hints
 
 import msgspec
 
@@ -117,7 +117,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
     seconds: float = 0.0
 
-    def with_(self, **sections: Any) -> Facts:
+    def with_(self, **sections: object) -> Facts:
         """A copy with these sections replaced."""
         return msgspec.structs.replace(self, **sections)
 
@@ -170,7 +170,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return script_machine(self.torch, self.job_gpus, self.own, self.attention)
 
 
-def without_machine(reason: str, **sections: Any) -> Facts:
+def without_machine(reason: str, **sections: object) -> Facts:
     """Facts of something else than a machine; `reason`: why the machine was not examined."""
     not_examined = Unknown(reason=reason)
     machine = dict.fromkeys(("host", "interpreter", "torch", "places"), not_examined)

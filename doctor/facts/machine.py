@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Section
 from doctor._util.text_fields import Arguments
+from doctor.hardware.vendors import NVIDIA
 
 
 class Examination(Section, frozen=True, kw_only=True):
@@ -39,6 +40,8 @@ class Host(Section, frozen=True, kw_only=True):
     nvidia_devices: int = 0
     """NVIDIA display or 3D controllers on the PCI bus."""
     amd_devices: int = 0
+    gpus_on_bus: dict[str, int] = {}
+    """GPUs by the name of their vendor in `doctor.hardware.vendors`, these two included."""
     pci_listed: bool = True
     """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
@@ -71,7 +74,7 @@ class Host(Section, frozen=True, kw_only=True):
     @property
     def surely_nvidia(self) -> bool:
         """NVIDIA hardware or its device nodes are present."""
-        nodes = any("nvidia" in node for node in self.device_nodes)
+        nodes = any(map(NVIDIA.owns, self.device_nodes))
         return self.nvidia_devices > 0 or nodes or self.jetson
 
     @property
@@ -82,7 +85,7 @@ class Host(Section, frozen=True, kw_only=True):
     @property
     def visible_devices(self) -> str | None:
         """CUDA_VISIBLE_DEVICES; None: not set."""
-        return self.env.get("CUDA_VISIBLE_DEVICES")
+        return self.env.get(NVIDIA.visible[0])
 
 
 class Driver(Section, frozen=True, kw_only=True):

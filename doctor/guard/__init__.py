@@ -8,12 +8,19 @@ or, for a loop whose optimizer is not one of torch.optim,
     with doctor.guard.Guard() as guard:
         for batch in batches:
             guard.step(loss)
+
+`hooks` notices what torch does, `watch` gets it, `optimizer_watch` measures a step, `judging`
+counts and judges it by `rules` and `look_rules`, `alarms` and `writer` put it out: one file of
+JSON lines for each process, which `doctor.collect.guard_records` reads.
+It runs in the user's process: syntax of Python 3.9, no import of the doctor and none of torch, no
+wait for a device but at the first alarm, and an error of its own switches it off.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from .foreign import Foreign
 from .session import Stopped, start
 from .settings import Settings
 
@@ -36,7 +43,7 @@ class Guard:
         """The codes of the alarms so far."""
         return self._session.watch.alarms.codes
 
-    def step(self, loss: Any, *, learning_rate: float | None = None) -> None:
+    def step(self, loss: Foreign, *, learning_rate: float | None = None) -> None:
         """Report a step that no torch.optim optimizer takes; `loss` is a scalar or a number."""
         session = self._session
         session.hooks.switch.safely(session.watch.step_reported, loss, learning_rate)
@@ -96,7 +103,7 @@ def watch(
     )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Foreign:
     if name == "GuardCallback":
         from .transformers import GuardCallback  # imports transformers
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Callable
+from typing import Callable
 
 from .batches import Batches
+from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
 
@@ -20,22 +21,26 @@ def install(switch: Switch, patches: Patches, batches: Batches) -> None:
         patches.replace(iterator, "_next_index", lambda original: _index(switch, drawn, original))
 
 
-def install_clock(switch: Switch, patches: Patches, waited: Callable[[Any, float], None]) -> None:
+def install_clock(
+    switch: Switch, patches: Patches, waited: Callable[[Foreign, float], None]
+) -> None:
     """Time how long the iterators take; `waited` gets the iterator and the seconds."""
     iterator = _iterator()
     if iterator is not None:
         patches.replace(iterator, "__next__", lambda original: _timed(switch, waited, original))
 
 
-def _iterator() -> Any:
+def _iterator() -> Foreign:
     """The class of all iterators of a DataLoader; None where torch has another."""
     module = sys.modules.get("torch.utils.data.dataloader")
     return getattr(module, "_BaseDataLoaderIter", None)
 
 
-def _next(switch: Switch, fetched: Callable[[Any, Any], None], original: Any) -> Any:
+def _next(
+    switch: Switch, fetched: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+) -> Foreign:
 
-    def __next__(iterator: Any) -> Any:
+    def __next__(iterator: Foreign) -> Foreign:
         data = original(iterator)
         if switch.active:
             try:
@@ -47,8 +52,10 @@ def _next(switch: Switch, fetched: Callable[[Any, Any], None], original: Any) ->
     return __next__
 
 
-def _timed(switch: Switch, waited: Callable[[Any, float], None], original: Any) -> Any:
-    def __next__(iterator: Any) -> Any:
+def _timed(
+    switch: Switch, waited: Callable[[Foreign, float], None], original: Callable[..., Foreign]
+) -> Foreign:
+    def __next__(iterator: Foreign) -> Foreign:
         began = time.perf_counter()
         data = original(iterator)
         if switch.active:
@@ -58,8 +65,10 @@ def _timed(switch: Switch, waited: Callable[[Any, float], None], original: Any) 
     return __next__
 
 
-def _index(switch: Switch, drawn: Callable[[Any, Any], None], original: Any) -> Any:
-    def _next_index(iterator: Any) -> Any:
+def _index(
+    switch: Switch, drawn: Callable[[Foreign, Foreign], None], original: Callable[..., Foreign]
+) -> Foreign:
+    def _next_index(iterator: Foreign) -> Foreign:
         indices = original(iterator)
         if switch.active:
             try:

@@ -10,9 +10,14 @@ import hashlib
 import math
 import weakref
 from collections import deque
-from typing import Any, Iterator, Tuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Iterator, Tuple
 
+from .foreign import Foreign
 from .thresholds import READ_EVERY
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_BATCHES = 2 + READ_EVERY[-1]
 """Batches: of the steps that were not read before one that is, and one that is fetched ahead."""
@@ -21,30 +26,32 @@ MOST_HASHED = 2**26
 MOST_INDICES = 1024
 
 
-Leaf = Tuple[Any, Any, Any, Any]
+Leaf = Tuple[Foreign, Foreign, Foreign, Foreign]
 """Name or position of a tensor, a weak reference to it, its shape and dtype."""
 
 
 class Batches:
     """What `__next__` of a DataLoader's iterator returned."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.fetched = 0
-        self._last: deque[tuple[int, Any, list[Leaf], Any]] = deque(maxlen=MOST_BATCHES)
-        self._indices: weakref.WeakKeyDictionary[Any, deque[Any]] = weakref.WeakKeyDictionary()
-        self._iterator: Any = lambda: None
-        self._queue: deque[Any] = deque()
+        self._last: deque[tuple[int, Foreign, list[Leaf], Foreign]] = deque(maxlen=MOST_BATCHES)
+        self._indices: weakref.WeakKeyDictionary[Foreign, deque[Foreign]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._iterator: Foreign = lambda: None
+        self._queue: deque[Foreign] = deque()
         self._random_state = torch.default_generator.get_state
 
-    def index_drawn(self, iterator: Any, indices: Any) -> None:
+    def index_drawn(self, iterator: Foreign, indices: Foreign) -> None:
         """The sampler gave the indices of a batch, which is fetched later, in this order."""
         if self._iterator() is not iterator:
             self._iterator = weakref.ref(iterator)
             self._queue = self._indices.setdefault(iterator, deque(maxlen=1024))
         self._queue.append(indices)
 
-    def batch_fetched(self, iterator: Any, data: Any) -> None:
+    def batch_fetched(self, iterator: Foreign, data: Foreign) -> None:
         """The iterator returned a batch."""
         queue = self._queue if self._iterator() is iterator else self._indices.get(iterator)
         kind, tensor = type(data), self.torch.Tensor
@@ -62,7 +69,7 @@ class Batches:
         self._last.append((self.fetched, indices, leaves, self._random_state()))
         self.fetched += 1
 
-    def tensors(self, data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    def tensors(self, data: Foreign, name: str = "") -> Iterator[tuple[str, Foreign]]:
         """Names and tensors of a tensor, a mapping or a sequence, two levels deep."""
         if isinstance(data, self.torch.Tensor):
             yield name or "batch", data
@@ -78,16 +85,16 @@ class Batches:
         leaves = self._last[-1][2] if self._last else ()
         return math.prod(leaves[0][2]) if leaves else 0
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[dict[str, object]]:
         """The last batches, oldest first, as JSON."""
         return [self._describe(batch) for batch in self._last]
 
-    def _describe(self, batch: tuple[int, Any, list[Leaf], Any]) -> dict[str, Any]:
+    def _describe(self, batch: tuple[int, Foreign, list[Leaf], Foreign]) -> dict[str, object]:
         number, indices, leaves, random_state = batch
         tensors = {}
         for name, reference, shape, dtype in leaves:
             tensor = reference()
-            about = {"shape": list(shape), "dtype": str(dtype)}
+            about: dict[str, object] = {"shape": list(shape), "dtype": str(dtype)}
             if tensor is not None:
                 about.update(self._content(tensor))
             tensors[str(name)] = about
@@ -98,8 +105,8 @@ class Batches:
             "torch_rng": base64.b64encode(bytes(random_state.tolist())).decode(),
         }
 
-    def _content(self, tensor: Any) -> dict[str, Any]:
-        about: dict[str, Any] = {}
+    def _content(self, tensor: Tensor) -> dict[str, object]:
+        about: dict[str, object] = {}
         if tensor.is_floating_point() and tensor.numel():
             about["finite"] = math.isfinite(float(tensor.detach().float().abs().max()))
         if tensor.device.type == "cpu" and 0 < tensor.nbytes <= MOST_HASHED:
@@ -116,7 +123,7 @@ class Batches:
         return ""
 
 
-def _indices(indices: Any) -> Any:
+def _indices(indices: Foreign) -> Foreign:
     """Sampler indices as JSON, shortened."""
     if isinstance(indices, (list, tuple)):
         return [
@@ -125,13 +132,13 @@ def _indices(indices: Any) -> Any:
     return None if indices is None else str(indices)[:200]
 
 
-def content_hash(torch: Any, tensor: Any) -> str:
+def content_hash(torch: ModuleType, tensor: Tensor) -> str:
     """Of the bytes of a tensor on the CPU, 16 digits."""
     raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     return hashlib.sha256(_raw(raw)).hexdigest()[:16]
 
 
-def _raw(tensor: Any) -> bytes:
+def _raw(tensor: Tensor) -> bytes:
     """The bytes of a tensor of uint8, with numpy or without."""
     try:
         return bytes(tensor.numpy().tobytes())

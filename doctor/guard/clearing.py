@@ -7,7 +7,12 @@ the same memory with the same version as at the end of the backward pass or step
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING
+
+from .foreign import Foreign
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Clearing:
@@ -23,12 +28,12 @@ class Clearing:
     def __init__(self) -> None:
         self.cleared = True
         self.position: int | None = None
-        self.sample: Any = None
-        self._version: Any = None
+        self.sample: Foreign = None
+        self._version: Foreign = None
         self._added = False
         self.set_to_none = False
 
-    def choose(self, parameters: list[Any], gradients: list[Any]) -> None:
+    def choose(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Choose the parameter, once one has a gradient."""
         if self.sample is not None and self.sample() is not None:
             return
@@ -65,12 +70,12 @@ class Clearing:
         """Remember what the step left, unless that is nothing."""
         self._version, self._added = self._now(), False
 
-    def _now(self) -> Any:
+    def _now(self) -> Foreign:
         parameter = self.sample() if self.sample is not None else None
         return None if parameter is None else _version(parameter.grad)
 
 
-def _version(gradient: Any) -> Any:
+def _version(gradient: Tensor) -> Foreign:
     """Memory and version; None for a sparse gradient, which has no memory of its own."""
     if gradient is None or gradient.is_sparse:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from typing import Any, Iterable
+from types import ModuleType
+from typing import Iterable
 
 from .optimizer_watch import OptimizerWatch
 from .readings import Readings
@@ -31,7 +32,7 @@ class Tally:
 
 def counts(
     tally: Tally, readings: Readings[OptimizerWatch], optimizers: Iterable[OptimizerWatch]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
     watches, steady = list(optimizers), readings.steady
     tracked = [each for w in watches for each in w.parameters.tracked]
@@ -67,7 +68,7 @@ def counts(
     }
 
 
-def rank_and_world(torch: Any) -> tuple[int, int]:
+def rank_and_world(torch: ModuleType) -> tuple[int, int]:
     """Rank and world size, from torch.distributed or the launcher's variables."""
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

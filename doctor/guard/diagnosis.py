@@ -6,10 +6,12 @@ This may wait for the device; it happens once per code.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable
 
 from . import codes
 from .batches import Batches
+from .foreign import Foreign
 from .parameters import local
 from .records import FAIL, Alarm, Step
 from .writer import Writer, plain
@@ -28,7 +30,7 @@ class Diagnosis:
     """
 
     def __init__(
-        self, torch: Any, writer: Writer, batches: Batches, recent: Callable[[], list[Step]]
+        self, torch: ModuleType, writer: Writer, batches: Batches, recent: Callable[[], list[Step]]
     ) -> None:
         self.torch = torch
         self.writer = writer
@@ -85,7 +87,7 @@ class Diagnosis:
         if optimizer is not None:
             self.writer.write("shares", shares=self._shares(optimizer))
 
-    def _shares(self, optimizer: OptimizerWatch) -> list[list[Any]]:
+    def _shares(self, optimizer: OptimizerWatch) -> list[list[Foreign]]:
         """The parameters with the largest gradients and their share of the squared norm."""
         with_gradient = [(i, p) for i, p in enumerate(optimizer.flat) if p.grad is not None]
         squares = {
@@ -141,7 +143,7 @@ def _first_bad(history: list[Step]) -> Step | None:
     return None
 
 
-def _parameters(torch: Any, optimizer: OptimizerWatch | None) -> list[tuple[str, Any]]:
+def _parameters(torch: ModuleType, optimizer: OptimizerWatch | None) -> list[tuple[str, Foreign]]:
     """Names and parameters in the order of the modules."""
     if optimizer is None:
         return []
@@ -153,7 +155,7 @@ def _parameters(torch: Any, optimizer: OptimizerWatch | None) -> list[tuple[str,
     return [(names.get(i, f"parameter {i}"), flat[i]) for i in order]
 
 
-def _bad(torch: Any, tensors: list[tuple[str, Any]]) -> list[str]:
+def _bad(torch: ModuleType, tensors: list[tuple[str, Foreign]]) -> list[str]:
     """The names of the tensors that are not finite."""
     bad = []
     for name, tensor in tensors:

@@ -7,22 +7,25 @@ A frame of the guard that torch.compile examined would be one more to compile, a
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable
+from types import ModuleType
+from typing import Callable
+
+from .foreign import Foreign
 
 
-def without_frames(torch: Any, function: Any) -> Any:
+def without_frames(torch: ModuleType, function: Callable[..., Foreign]) -> Callable[..., Foreign]:
     """The function, with everything it calls untraced. Imports torch._dynamo when it is called."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Foreign, **kwargs: Foreign) -> Foreign:
         return function(*args, **kwargs)
 
     disable = getattr(torch, "_disable_dynamo", None)
     return call if disable is None else disable(call)
 
 
-def without_frame(torch: Any, function: Any) -> Any:
+def without_frame(torch: ModuleType, function: Foreign) -> Callable[..., Foreign]:
     """The function, whose own frame torch.compile leaves alone, but none that it calls."""
-    module: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
+    module: Foreign = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     try:
         if hasattr(module, "skip_code"):  # until torch 2.6
             module.skip_code(function.__code__)
@@ -33,10 +36,11 @@ def without_frame(torch: Any, function: Any) -> Any:
     except (AttributeError, TypeError):
         return _wrapped(torch, function)
     function._torchdynamo_disable = True  # where it would be inlined
-    return function
+    skipped: Callable[..., Foreign] = function
+    return skipped
 
 
-def _wrapped(torch: Any, function: Any) -> Any:
+def _wrapped(torch: ModuleType, function: Callable[..., Foreign]) -> Callable[..., Foreign]:
     """The same by the decorator, a call more."""
     disable = getattr(torch, "_disable_dynamo", None)
     if disable is None:
@@ -46,7 +50,7 @@ def _wrapped(torch: Any, function: Any) -> Any:
     except TypeError:
         return function
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Foreign, **kwargs: Foreign) -> Foreign:
         # Without torch._dynamo nothing traces, and it is not imported for this.
         if "torch._dynamo" not in sys.modules:
             return function(*args, **kwargs)
@@ -55,7 +59,7 @@ def _wrapped(torch: Any, function: Any) -> Any:
     return call
 
 
-def tracing(torch: Any) -> Callable[[], Any]:
+def tracing(torch: ModuleType) -> Callable[[], Foreign]:
     """What torch.compile does with the frames of this thread; None where it is not at work.
 
     torch 2.7.1 returns the callback without a reference of its own: each call takes one away from
@@ -64,12 +68,12 @@ def tracing(torch: Any) -> Callable[[], Any]:
     module = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
     version = [int(part) for part in torch.__version__.split(".")[:2] if part.isdigit()]
     counted = version >= [2, 13]
-    read: Callable[[], Any] | None = getattr(module, "get_eval_frame_callback", None)
+    read: Callable[[], Foreign] | None = getattr(module, "get_eval_frame_callback", None)
     read = read if counted else None
     return read or (lambda: "unknown" if "torch._dynamo" in sys.modules else None)
 
 
-def inlining(torch: Any) -> Callable[[], bool]:
+def inlining(torch: ModuleType) -> Callable[[], bool]:
     """Whether torch.compile is tracing the call; it replaces the answer by True."""
     compiler = getattr(torch, "compiler", None)
     for name in ("is_dynamo_compiling", "is_compiling"):

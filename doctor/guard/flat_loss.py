@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import math
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from . import thresholds as limit
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class FlatLoss:
@@ -26,7 +30,7 @@ class FlatLoss:
         self._reported = False
 
     @classmethod
-    def of(cls, torch: Any, parameters: list[Any]) -> FlatLoss:
+    def of(cls, torch: ModuleType, parameters: list[Tensor]) -> FlatLoss:
         """For the model in memory that holds the parameters."""
         return cls(vocabulary_of(torch, parameters))
 
@@ -58,7 +62,7 @@ class FlatLoss:
         return first
 
 
-def vocabulary_of(torch: Any, parameters: list[Any]) -> int:
+def vocabulary_of(torch: ModuleType, parameters: list[Tensor]) -> int:
     """The vocabulary of the model that holds a parameter: its config's, else of its embedding.
 
     0 where there is none.

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .foreign import Foreign
 from .parameters import local
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TENSORS, ELEMENTS = 16, 2**20
 """The gradients whose norm is taken at every step where the loop does not clip."""
@@ -13,7 +18,7 @@ COPIED = 2**16
 """Elements up to which they are copied into one tensor on a CPU: three operations for all."""
 
 
-def flatten(torch: Any) -> Any:
+def flatten(torch: ModuleType) -> Foreign:
     """torch's function that copies a list of tensors into one; None where there is none."""
     return getattr(getattr(torch._C, "_nn", None), "flatten_dense_tensors", None)
 
@@ -21,7 +26,7 @@ def flatten(torch: Any) -> Any:
 class GradientNorms:
     """Norms of the gradients of a list of parameters."""
 
-    def __init__(self, torch: Any, groups: list[list[Any]]) -> None:
+    def __init__(self, torch: ModuleType, groups: list[list[Tensor]]) -> None:
         self.torch = torch
         parameters = [p for group in groups for p in group]
         self._local = any(hasattr(p, "_local_tensor") for p in parameters)
@@ -43,7 +48,7 @@ class GradientNorms:
                 self.copied = [places[position] for position in chosen]
         self.few_are_all = len(chosen) == sum(size > 0 for size, _ in sizes)
 
-    def take(self, gradients: list[Any], whole: bool) -> tuple[list[Any], bool]:
+    def take(self, gradients: list[Tensor], whole: bool) -> tuple[list[Foreign], bool]:
         """Scalars whose squares add up to that of the norm, and whether all gradients are in it.
 
         `gradients` are those of the parameters, None where there is none.
@@ -54,7 +59,7 @@ class GradientNorms:
             return self._of(gradients, self._all), True
         return scalars, whole
 
-    def _of(self, gradients: list[Any], groups: dict[Any, list[int]]) -> list[Any]:
+    def _of(self, gradients: list[Tensor], groups: dict[Foreign, list[int]]) -> list[Foreign]:
         scalars = []
         for positions in groups.values():
             chosen = [gradients[i] for i in positions if gradients[i] is not None]
@@ -66,7 +71,7 @@ class GradientNorms:
                 scalars.append(self._norm(chosen))
         return scalars
 
-    def _norm(self, gradients: list[Any]) -> Any:
+    def _norm(self, gradients: list[Tensor]) -> Foreign:
         """The norm of gradients of one dtype; of 16 bits in fp32, or else the maximum."""
         torch = self.torch
         if gradients[0].dtype not in (torch.float16, torch.bfloat16):
@@ -79,8 +84,8 @@ class GradientNorms:
         return torch.stack(norms).norm() if len(norms) > 1 else norms[0]
 
 
-def _by_kind(parameters: list[Any], positions: Any) -> dict[Any, list[int]]:
-    groups: dict[Any, list[int]] = {}
+def _by_kind(parameters: list[Tensor], positions: Foreign) -> dict[Foreign, list[int]]:
+    groups: dict[Foreign, list[int]] = {}
     for i in positions:
         groups.setdefault((parameters[i].device, parameters[i].dtype), []).append(i)
     return groups

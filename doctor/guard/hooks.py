@@ -5,7 +5,7 @@ What a version of torch does not have is left out; the checks that need it are u
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from . import batch_hooks, loss_hooks, scaler_hooks, step_hooks
 from .patches import Patches
@@ -17,7 +17,7 @@ from .watch import Watch
 class Hooks:
     """The hooks of one watch."""
 
-    def __init__(self, torch: Any, watch: Watch) -> None:
+    def __init__(self, torch: ModuleType, watch: Watch) -> None:
         self.watch = watch
         self.switch = Switch(torch, self._failed)
         self.patches = Patches()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
 from . import logged
 from .alarms import Alarms
@@ -31,7 +31,7 @@ class Further(Protocol):
     def judged(self, step: Step, watch: OptimizerWatch | None) -> None:
         """A step was judged."""
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, object]:
         """What they observed."""
 
 
@@ -207,7 +207,7 @@ class Judging:
         self.judge_log()
         observed = counts(self.tally, self.readings, self.watches.values())
         further = {} if self.further is None else self.further.counts()
-        self.writer.write("state", **observed, **further)
+        self.writer.write("state", flush=True, **observed, **further)
 
     def _write_state_again(self, now: float) -> None:
         """Write the counts, from time to time."""

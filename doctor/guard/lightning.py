@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from . import Guard
+from .foreign import Foreign
 
 PACKAGE = "lightning.pytorch" if "lightning" in sys.modules else "pytorch_lightning"
-Callback: Any = importlib.import_module(PACKAGE + ".callbacks").Callback
+Callback: Foreign = importlib.import_module(PACKAGE + ".callbacks").Callback
 
 
 class GuardCallback(Callback):  # type: ignore[misc]
@@ -28,11 +29,11 @@ class GuardCallback(Callback):  # type: ignore[misc]
         """The codes of the alarms so far."""
         return self._guard.alarms
 
-    def on_train_batch_end(self, trainer: Any, *arguments: Any) -> None:
+    def on_train_batch_end(self, trainer: Foreign, *arguments: Foreign) -> None:
         """Stop where an alarm asks for it."""
         if self._guard.stop_wanted:
             trainer.should_stop = True
 
-    def on_train_end(self, trainer: Any, *arguments: Any) -> None:
+    def on_train_end(self, trainer: Foreign, *arguments: Foreign) -> None:
         """Write the counts; the hooks stay for another fit()."""
         self._guard.write()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Callable
 
 from . import dynamo
+from .foreign import Foreign
 from .patches import Patches
 from .rules import LEAST_BACKWARDS
 from .steady import Steady
@@ -28,7 +29,7 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
         patches.replace(owner, "clip_grad_norm_", lambda original: _clip(switch, steady, original))
 
 
-def _backward(switch: Switch, watch: Watch, original: Any) -> Any:  # noqa: C901 - one function
+def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:  # noqa: C901 - one function
     torch, steady = switch.torch, watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(switch, watch), dynamo.tracing(torch)
@@ -40,7 +41,7 @@ def _backward(switch: Switch, watch: Watch, original: Any) -> Any:  # noqa: C901
     untraced_begin = dynamo.without_frames(torch, begin)
     untraced_end = dynamo.without_frames(torch, end)
 
-    def backward(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - one frame: a call costs 1 us
+    def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:  # noqa: C901 - one frame: a call costs 1 us
         if steady.depth:
             return original(*args, **kwargs)
         if (
@@ -54,7 +55,7 @@ def _backward(switch: Switch, watch: Watch, original: Any) -> Any:  # noqa: C901
                 return original(*args, **kwargs)
             finally:
                 steady.depth = 0
-        root: Any = args[0] if args else kwargs.get("tensors")
+        root: Foreign = args[0] if args else kwargs.get("tensors")
         logged = outermost = False
         try:
             if (
@@ -99,10 +100,10 @@ def _backward(switch: Switch, watch: Watch, original: Any) -> Any:  # noqa: C901
     return dynamo.without_frame(torch, backward)
 
 
-def _begin(switch: Switch, watch: Watch) -> Any:
+def _begin(switch: Switch, watch: Watch) -> Foreign:
     steady, cuda = watch.steady, switch.torch.cuda
 
-    def begin(root: Any) -> bool:
+    def begin(root: Foreign) -> bool:
         """Whether this is a backward pass that counts: the outermost, not being captured."""
         if not switch.active:
             return False
@@ -119,17 +120,19 @@ def _begin(switch: Switch, watch: Watch) -> Any:
     return begin
 
 
-def _total_norm(switch: Switch, steady: Steady[Any], original: Any) -> Any:
+def _total_norm(
+    switch: Switch, steady: Steady[Foreign], original: Callable[..., Foreign]
+) -> Foreign:
     torch, tensor = switch.torch, switch.torch.Tensor
     inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
 
-    def note(tensors: Any, norm: Any) -> None:
+    def note(tensors: Foreign, norm: Foreign) -> None:
         if switch.may_look() and isinstance(tensors, (list, tuple)):
             steady.norm, steady.norm_count = norm, len(tensors)
 
     untraced_note = dynamo.without_frames(torch, note)
 
-    def _get_total_norm(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def _get_total_norm(tensors: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
         if inlining():
             return original(tensors, *args, **kwargs)
         norm = original(tensors, *args, **kwargs)
@@ -144,10 +147,10 @@ def _total_norm(switch: Switch, steady: Steady[Any], original: Any) -> Any:
     return _get_total_norm
 
 
-def _clip(switch: Switch, steady: Steady[Any], original: Any) -> Any:
+def _clip(switch: Switch, steady: Steady[Foreign], original: Callable[..., Foreign]) -> Foreign:
     """For torch before 2.7."""
 
-    def clip_grad_norm_(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+    def clip_grad_norm_(parameters: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
         single = isinstance(parameters, switch.torch.Tensor)
         parameters = parameters if single else list(parameters)
         norm = original(parameters, *args, **kwargs)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Callable
 
 from . import codes
 from . import thresholds as limit
+from .foreign import Foreign
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
 from .readings import Readings
 from .records import WARN, Alarm
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 
 class LostUpdates:
@@ -21,7 +25,7 @@ class LostUpdates:
         self.readings = readings
         self.add = add
         self.updates = self.lost = 0
-        self._before: list[tuple[int, Any, Any]] = []
+        self._before: list[tuple[int, Foreign, Foreign]] = []
 
     def before(self, watch: OptimizerWatch) -> None:
         """The step begins: copy samples of 16-bit weights, and where their gradient is not 0."""
@@ -37,7 +41,7 @@ class LostUpdates:
                 if weights.numel() == gradients.numel():
                     self._before.append((tracked.index, weights, gradients))
 
-    def after(self, watch: OptimizerWatch, optimizer: Any) -> None:
+    def after(self, watch: OptimizerWatch, optimizer: Optimizer) -> None:
         """The step was applied: how many of those weights are unchanged."""
         before, self._before = self._before, []
         if not before or watch.rising or watch.compensated(optimizer):
@@ -51,7 +55,7 @@ class LostUpdates:
         )
         step = watch.steps
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             if None not in values:
                 self._judge(int(values[0]), int(values[1]), watch, step)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Iterator, List, Optional
+from types import ModuleType
+from typing import Callable, Iterator, List, Optional
 
 from . import codes
 from . import thresholds as limit
@@ -56,7 +57,7 @@ class Growth:
 class Memory:
     """The memory of this process and of its GPU."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.host = Growth("the memory of this process", "host", free_host_bytes)
         self.device = Growth("the memory of the GPU", "gpu", self._free_device_bytes)

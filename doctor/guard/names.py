@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 """What FSDP, torch.compile and activation checkpointing put into names."""
 
 
-def names_of(torch: Any, flat: list[Any]) -> dict[int, str]:
+def names_of(torch: ModuleType, flat: list[Tensor]) -> dict[int, str]:
     """Position in `flat` -> name in the model, in the order of the modules.
 
     The model is the largest one in memory that holds the parameters.

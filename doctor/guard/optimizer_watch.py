@@ -6,12 +6,13 @@ import math
 import re
 import time
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from . import look_rules
 from . import thresholds as limit
 from .clearing import Clearing
 from .compensation import compensates
+from .foreign import Foreign
 from .gradient_norms import GradientNorms, root
 from .names import names_of
 from .parameters import Parameters, local
@@ -21,6 +22,10 @@ from .records import Alarm, Look, Step
 from .rules import StepRules
 from .settings import Settings
 from .steady import Armed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 ADAPTIVE = re.compile(
     r"adam|adafactor|lion|lamb|adopt|soap|shampoo|muon|rmsprop|rprop|adagrad|prodigy|sophia|came",
@@ -55,7 +60,7 @@ class OptimizerWatch:
 
     def __init__(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         rules: StepRules,
         settings: Settings,
         readings: Readings[OptimizerWatch],
@@ -81,7 +86,7 @@ class OptimizerWatch:
         self.rates_now: list[float | None] = []
         self._start(optimizer)
 
-    def _start(self, optimizer: Any) -> None:
+    def _start(self, optimizer: Optimizer) -> None:
         """Compare with the parameters as they are now."""
         groups = [list(group["params"]) for group in optimizer.param_groups]
         flat = [p for group in groups for p in group]
@@ -124,7 +129,7 @@ class OptimizerWatch:
         return 1 < self.rates.risen_at > self.applied_steps - 3
 
     @property
-    def flat(self) -> list[Any]:
+    def flat(self) -> list[Foreign]:
         """The parameters, in the order of the groups; [] when the optimizer is gone."""
         optimizer = self.optimizer()
         groups = optimizer.param_groups if optimizer is not None else ()
@@ -137,7 +142,7 @@ class OptimizerWatch:
             self._names = names_of(self.torch, self.flat)
         return self._names
 
-    def measure(self, optimizer: Any) -> None:
+    def measure(self, optimizer: Optimizer) -> None:
         """Read what belongs to this step, and judge it when the values are there."""
         self.judge.judge_log()
         self.armed.steps += 1
@@ -146,7 +151,7 @@ class OptimizerWatch:
         with self.torch.no_grad():
             self._measure(optimizer)
 
-    def _measure(self, optimizer: Any) -> None:
+    def _measure(self, optimizer: Optimizer) -> None:
         flat = self.flat
         if len(flat) != self.parameters.count:
             self._start(optimizer)
@@ -157,7 +162,7 @@ class OptimizerWatch:
         step = self._step(optimizer, without, len(flat))
         norms = self._norms(gradients, len(flat) - without, step)
         extra = []
-        if "found_inf" in optimizer.__dict__ and optimizer.found_inf is not None:
+        if optimizer.__dict__.get("found_inf") is not None:
             names = ("found_inf", "grad_scale")
             extra = [
                 local(t) for t in (getattr(optimizer, n, None) for n in names) if t is not None
@@ -167,12 +172,12 @@ class OptimizerWatch:
             self._compare_between(flat)
         self.armed.present = len(flat) - without
 
-        def judge(values: list[Any]) -> None:
+        def judge(values: list[Foreign]) -> None:
             self._judge(step, values[: len(norms)], values[len(norms) :])
 
         self.readings.submit_step(step, norms + extra, judge)
 
-    def _arm(self, optimizer: Any) -> None:
+    def _arm(self, optimizer: Optimizer) -> None:
         """Let the hooks log the next steps, if they look like this one."""
         armed, clearing = self.armed, self.clearing
         if (
@@ -189,7 +194,7 @@ class OptimizerWatch:
         armed.few = [] if self.whole_norm else self.norms.copied
         self.steady.arm(armed)
 
-    def _step(self, optimizer: Any, without: int, parameters: int) -> Step:
+    def _step(self, optimizer: Optimizer, without: int, parameters: int) -> Step:
         armed, steady = self.armed, self.steady
         step = Step(self.index, armed.steps, without=without, parameters=parameters)
         step.rates = [number(group.get("lr")) for group in optimizer.param_groups]
@@ -209,7 +214,7 @@ class OptimizerWatch:
                 steady.uncleared.append(self.clearing)
         return step
 
-    def _norms(self, gradients: list[Any], present: int, step: Step) -> list[Any]:
+    def _norms(self, gradients: list[Tensor], present: int, step: Step) -> list[Foreign]:
         """Scalars whose squares add up to that of the norm."""
         clipped = self.steady.take_norm(present)
         self.clips = clipped is not None
@@ -221,7 +226,7 @@ class OptimizerWatch:
         step.apart = step.whole and not self.norms.few_are_all
         return norms
 
-    def _judge(self, step: Step, norms: list[Any], extra: list[Any]) -> None:
+    def _judge(self, step: Step, norms: list[Foreign], extra: list[Foreign]) -> None:
         """The values have arrived."""
         if extra and extra[0] is not None:
             step.scaled, step.skipped = True, extra[0] != 0.0
@@ -246,7 +251,7 @@ class OptimizerWatch:
         self.steady.take_norm(-1)
         self.readings.submit_step(step, [], lambda values: self.judge.judge_step(self, step))
 
-    def applied(self, optimizer: Any) -> None:
+    def applied(self, optimizer: Optimizer) -> None:
         """After the step: compare the parameters, at some steps."""
         self.steady.disarm(id(optimizer))
         self.rates.change(self.rates_now, self.applied_steps + 1)
@@ -258,7 +263,7 @@ class OptimizerWatch:
                 self._compare(optimizer, self.effective)
         self._arm(optimizer)
 
-    def _compare(self, optimizer: Any, effective: int) -> None:
+    def _compare(self, optimizer: Optimizer, effective: int) -> None:
         self.next_look = look_rules.next_look(effective)
         unreached = self.unreached
         if self.parameters.blocks:
@@ -270,17 +275,17 @@ class OptimizerWatch:
                 self.judge.add(alarm, self)
             self.unreached = set()
 
-    def _compare_between(self, flat: list[Any]) -> None:
+    def _compare_between(self, flat: list[Tensor]) -> None:
         """Whether what the last step changed is still changed before the next one."""
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             self.between += 1
             self.stays |= any(distance is None or distance != 0.0 for distance in values)
 
         distances = [block.distance(flat) for block in self.parameters.blocks.values()]
         self.readings.values.submit(distances, deliver)
 
-    def _look(self, optimizer: Any, effective: int, step: int) -> None:
+    def _look(self, optimizer: Optimizer, effective: int, step: int) -> None:
         flat = self.flat
         if not self.parameters.fit(flat):
             self._start(optimizer)
@@ -310,6 +315,6 @@ class OptimizerWatch:
 
         self.parameters.look(flat, self.readings.values.submit, done)
 
-    def compensated(self, optimizer: Any) -> bool:
+    def compensated(self, optimizer: Optimizer) -> bool:
         """Whether 16-bit weights keep what rounding takes away."""
         return self.parameters.half and compensates(optimizer, self.flat)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Deque, Iterable, Iterator, List, Optional, Tuple
+from types import ModuleType
+from typing import Deque, Iterable, Iterator, List, Optional, Tuple
 
 from . import codes
 from . import thresholds as limit
+from .foreign import Foreign
 from .records import WARN, Alarm
 
 Work = Tuple[int, int, int]
@@ -96,9 +98,9 @@ class Pace:
 class Idle:
     """Whether the GPU has finished what was launched before the end of the last step."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
-        self._event: Any = None
+        self._event: Foreign = None
 
     def step_ended(self) -> None:
         """Record an event behind the step."""

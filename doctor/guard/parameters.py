@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, List
 
+from .foreign import Foreign
 from .records import Tracked
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SAMPLES = 64
 """Elements that are compared of each matrix, evenly spaced."""
@@ -13,25 +18,25 @@ WHOLE = 16384
 MOST = 512
 """Parameters that are compared, vectors first."""
 
-Submit = Callable[[List[Any], Callable[[List[Any]], None]], None]
+Submit = Callable[[List[Foreign], Callable[[List[Foreign]], None]], None]
 
 
-def local(tensor: Any) -> Any:
+def local(tensor: Tensor) -> Foreign:
     """The part of a tensor that is in this process: no collectives, no graph."""
     return getattr(tensor, "_local_tensor", tensor).detach()
 
 
-def part(tensor: Any) -> Any:
+def part(tensor: Tensor) -> Foreign:
     """The same, where no graph is recorded anyway."""
     return getattr(tensor, "_local_tensor", tensor)
 
 
-def is_vector(parameter: Any) -> bool:
+def is_vector(parameter: Tensor) -> bool:
     """Whether it has one dimension, as norms and biases do; FSDP's flat parameters do not count."""
     return parameter.dim() <= 1 and type(parameter).__name__ != "FlatParameter"
 
 
-def view(torch: Any, tensor: Any, whole: bool) -> Any:
+def view(torch: ModuleType, tensor: Tensor, whole: bool) -> Foreign:
     """Elements of a tensor, without a copy."""
     if tensor.is_sparse:
         tensor = tensor._values()
@@ -45,34 +50,34 @@ def view(torch: Any, tensor: Any, whole: bool) -> Any:
 class Block:
     """Parameters of one device and dtype."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.tracked: list[Tracked] = []
         self.whole: list[bool] = []
-        self.saved: list[Any] = []
+        self.saved: list[Foreign] = []
 
-    def add(self, tracked: Tracked, tensor: Any, whole: bool) -> None:
+    def add(self, tracked: Tracked, tensor: Tensor, whole: bool) -> None:
         """Remember the start of a parameter."""
         self.tracked.append(tracked)
         self.whole.append(whole)
         self.saved.append(view(self.torch, tensor, whole).clone())
 
-    def norms(self, tensors: list[Any]) -> Any:
+    def norms(self, tensors: list[Tensor]) -> Foreign:
         """The largest absolute value of each tensor, as one vector."""
         return self.torch.stack(self.torch._foreach_norm(tensors, float("inf")))
 
-    def starts(self) -> list[Any]:
+    def starts(self) -> list[Foreign]:
         """The distances from 1.0 and from 0.0."""
         return [self.norms(self.torch._foreach_sub(self.saved, 1.0)), self.norms(self.saved)]
 
-    def classify(self, values: list[Any]) -> None:
+    def classify(self, values: list[Foreign]) -> None:
         """Fill in `start` from the values of `starts`."""
         if values[0] is None:
             return
         for tracked, ones, zeros in zip(self.tracked, *values):
             tracked.start = "ones" if ones == 0.0 else "zeros" if zeros == 0.0 else "other"
 
-    def read(self, parameters: list[Any]) -> tuple[list[Any], list[Tracked], list[Tracked]]:
+    def read(self, parameters: list[Tensor]) -> tuple[list[Foreign], list[Tracked], list[Tracked]]:
         """Distances of parameters from their start, and sizes of gradients, as vectors.
 
         Also whose they are, for `update`: those that have not moved yet, and those without a
@@ -95,12 +100,12 @@ class Block:
             vectors.append(self._gradient_norms(gradients))
         return vectors, still, reached
 
-    def _gradient_norms(self, gradients: list[Any]) -> Any:
+    def _gradient_norms(self, gradients: list[Tensor]) -> Foreign:
         if len({gradient.dtype for gradient in gradients}) == 1:
             return self.norms(gradients)
         return self.norms([gradient.float() for gradient in gradients])
 
-    def distance(self, parameters: list[Any]) -> Any:
+    def distance(self, parameters: list[Tensor]) -> Foreign:
         """The largest distance of any parameter from its start, as a scalar."""
         now = [
             view(self.torch, part(parameters[tracked.index]), whole)
@@ -109,7 +114,7 @@ class Block:
         return self.norms(self.torch._foreach_sub(now, self.saved)).max()
 
     @staticmethod
-    def update(values: list[Any], still: list[Tracked], reached: list[Tracked]) -> None:
+    def update(values: list[Foreign], still: list[Tracked], reached: list[Tracked]) -> None:
         """Fill in `moved` and `gradient`; NaN has moved."""
         if None in values:
             return
@@ -122,14 +127,14 @@ class Block:
 class Parameters:
     """All blocks of one optimizer."""
 
-    def __init__(self, torch: Any, groups: list[list[Any]]) -> None:
+    def __init__(self, torch: ModuleType, groups: list[list[Tensor]]) -> None:
         self.torch = torch
-        self.blocks: dict[tuple[Any, Any], Block] = {}
+        self.blocks: dict[tuple[Foreign, Foreign], Block] = {}
         self.count = sum(map(len, groups))
         self._add(groups)
         self.half = any(tracked.half for tracked in self.tracked)
 
-    def _add(self, groups: list[list[Any]]) -> None:
+    def _add(self, groups: list[list[Tensor]]) -> None:
         flat = [(group, p) for group, parameters in enumerate(groups) for p in parameters]
         candidates = [
             (index, group, p)
@@ -160,14 +165,14 @@ class Parameters:
         for block in self.blocks.values():
             submit(block.starts(), block.classify)
 
-    def look(self, parameters: list[Any], submit: Submit, done: Callable[[], None]) -> None:
+    def look(self, parameters: list[Tensor], submit: Submit, done: Callable[[], None]) -> None:
         """Compare with the start, then call `done`."""
         blocks = list(self.blocks.values())
         for position, block in enumerate(blocks):
             vectors, still, reached = block.read(parameters)
 
             def deliver(
-                values: list[Any],
+                values: list[Foreign],
                 still: list[Tracked] = still,
                 reached: list[Tracked] = reached,
                 last: bool = position == len(blocks) - 1,
@@ -178,7 +183,7 @@ class Parameters:
 
             submit(vectors, deliver)
 
-    def fit(self, parameters: list[Any]) -> bool:
+    def fit(self, parameters: list[Tensor]) -> bool:
         """Whether the parameters still have the devices and shapes of the start."""
         for block in self.blocks.values():
             for tracked, whole, saved in zip(block.tracked, block.whole, block.saved):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Callable
+
+from .foreign import Foreign
 
 MISSING = object()
 
@@ -14,7 +16,7 @@ class Patches:
     def __init__(self) -> None:
         self.undo: list[Callable[[], None]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(self, owner: Foreign, name: str, make: Callable[[Foreign], Foreign]) -> None:
         """Put make(original) in its place, where there is an original."""
         original = owner.__dict__.get(name, MISSING)
         if original is MISSING:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .foreign import Foreign
 from .parameters import local
+
+if TYPE_CHECKING:
+    pass
 
 
 class Protection:
     """Gives a fused optimizer what a loss scaler would, for the time of one step."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self._active = False
 
-    def begin(self, optimizer: Any) -> None:
+    def begin(self, optimizer: Foreign) -> None:
         """Before the step: the kernel reads `found_inf` on the device, nothing waits for it."""
         fused = any(group.get("fused") for group in optimizer.param_groups)
         if not fused or getattr(optimizer, "found_inf", None) is not None:
@@ -30,7 +35,7 @@ class Protection:
         optimizer.grad_scale = None
         self._active = True
 
-    def end(self, optimizer: Any) -> None:
+    def end(self, optimizer: Foreign) -> None:
         """After the step: remove it."""
         if self._active:
             self._active = False

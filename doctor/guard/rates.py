@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import List, Optional
+
+from .foreign import Foreign
 
 
 class Rates:
@@ -35,7 +37,7 @@ class Rates:
         self.previous = self.largest
 
 
-def number(value: Any) -> Optional[float]:
+def number(value: Foreign) -> Optional[float]:
     """A learning rate as a float; None where reading it would wait for a device."""
     if type(value) is float:
         return value

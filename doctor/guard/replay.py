@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional
 
 from .batches import content_hash
+from .foreign import Foreign
 from .writer import say
 
 Record = Dict[str, Any]
@@ -38,12 +40,12 @@ def records(directory: str, rank: int = 0) -> List[Record]:
 
 def batch(
     directory: str,
-    dataset: Any,
-    collate: Optional[Callable[[List[Any]], Any]] = None,
+    dataset: Foreign,
+    collate: Optional[Callable[[List[Foreign]], Foreign]] = None,
     *,
     rank: int = 0,
     which: int = -1,
-) -> Any:
+) -> Foreign:
     """The batch, from the dataset, and torch's CPU random state as it was before its step.
 
     `which` selects one of the last ten: -1 the last that was fetched; accelerate fetches one
@@ -70,7 +72,7 @@ def batch(
     return result
 
 
-def _differing(torch: Any, result: Any, recorded: Dict[str, Record]) -> List[str]:
+def _differing(torch: ModuleType, result: Foreign, recorded: Dict[str, Record]) -> List[str]:
     """Names of tensors whose bytes are not those that were recorded."""
     from .batches import Batches
 

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import gc
 import re
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
+from .foreign import Foreign
 from .optimizer_watch import OptimizerWatch
 from .parameters import local, view
 from .values import Values
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST = 64
 """Parameters of an optimizer, evenly chosen."""
@@ -44,7 +49,7 @@ class Replicas:
         sums = [checksum(watch.torch, local(flat[i])) for i in chosen]
         step = watch.steps
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             if None not in values:
                 whole = [int(value) for value in values[0]]
                 fields = {"o": watch.index, "s": step, "v": whole, "names": names}
@@ -52,7 +57,7 @@ class Replicas:
 
         self.values.submit([watch.torch.stack(sums)], deliver)
 
-    def _choose(self, watch: OptimizerWatch, flat: list[Any]) -> list[int]:
+    def _choose(self, watch: OptimizerWatch, flat: list[Tensor]) -> list[int]:
         replicated = _replicated(watch.torch)
         device = flat[0].device
         indices = [
@@ -64,7 +69,7 @@ class Replicas:
         return sorted(indices)[::every]
 
 
-def _replicated(torch: Any) -> set[int]:
+def _replicated(torch: ModuleType) -> set[int]:
     """The parameters of every DistributedDataParallel in memory, without those it ignores."""
     nn = torch.nn.parallel
     kind = getattr(nn, "DistributedDataParallel", None)
@@ -77,7 +82,7 @@ def _replicated(torch: Any) -> set[int]:
     return replicated
 
 
-def checksum(torch: Any, tensor: Any) -> Any:
+def checksum(torch: ModuleType, tensor: Tensor) -> Foreign:
     """An integer below `MODULUS` as fp32, from the bits of samples."""
     samples = view(torch, tensor, whole=False).contiguous()
     integer = {8: torch.int64, 4: torch.int32, 2: torch.int16}[samples.element_size()]

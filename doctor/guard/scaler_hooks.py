@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Callable
 
 from . import dynamo
+from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 
 def install(switch: Switch, patches: Patches, watch: Watch) -> None:
@@ -30,20 +34,20 @@ def _untraced(switch: Switch, function: Callable[..., None]) -> Callable[..., No
     """The function, untraced once torch._dynamo has been imported, which the guard does not do."""
     disabled = dynamo.without_frames(switch.torch, function)
 
-    def call(*args: Any) -> None:
+    def call(*args: Foreign) -> None:
         (disabled if "torch._dynamo" in sys.modules else function)(*args)
 
     return call
 
 
-def _scale(switch: Switch, watch: Watch, original: Any) -> Any:
-    def note(loss: Any, scaled: Any) -> None:
+def _scale(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    def note(loss: Foreign, scaled: Foreign) -> None:
         if switch.may_look() and isinstance(loss, switch.torch.Tensor) and scaled is not loss:
             switch.safely(watch.loss_scaled, loss, scaled)
 
     note = _untraced(switch, note)
 
-    def scale(scaler: Any, outputs: Any) -> Any:
+    def scale(scaler: Foreign, outputs: Foreign) -> Foreign:
         result = original(scaler, outputs)
         note(outputs, result)
         return result
@@ -51,14 +55,14 @@ def _scale(switch: Switch, watch: Watch, original: Any) -> Any:
     return scale
 
 
-def _step(switch: Switch, watch: Watch, original: Any) -> Any:
-    def note(action: Any, scaler: Any, optimizer: Any) -> None:
+def _step(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    def note(action: Foreign, scaler: Foreign, optimizer: Optimizer) -> None:
         if switch.may_look() and scaler.is_enabled():
             switch.safely_without_graph(action, optimizer)
 
     note = _untraced(switch, note)
 
-    def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(scaler: Foreign, optimizer: Optimizer, *args: Foreign, **kwargs: Foreign) -> Foreign:
         note(watch.scaled_step_begins, scaler, optimizer)
         result = original(scaler, optimizer, *args, **kwargs)
         note(watch.scaled_step_ends, scaler, optimizer)
@@ -67,8 +71,8 @@ def _step(switch: Switch, watch: Watch, original: Any) -> Any:
     return step
 
 
-def _update(switch: Switch, watch: Watch, original: Any) -> Any:
-    def note(scaler: Any) -> None:
+def _update(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    def note(scaler: Foreign) -> None:
         scale = getattr(scaler, "_scale", None)
         if switch.may_look() and scaler.is_enabled() and scale is not None:
             initial = getattr(scaler, "_init_scale", 65536.0)
@@ -76,7 +80,7 @@ def _update(switch: Switch, watch: Watch, original: Any) -> Any:
 
     note = _untraced(switch, note)
 
-    def update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+    def update(scaler: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
         result = original(scaler, *args, **kwargs)
         note(scaler)
         return result

@@ -7,7 +7,7 @@ import importlib
 import os
 import signal
 import sys
-from typing import Any
+from types import ModuleType
 
 from .hooks import Hooks
 from .settings import Settings
@@ -25,7 +25,7 @@ class Stopped(RuntimeError):
 class Session:
     """Hooks and watch, from the first call until the process ends or `close`."""
 
-    def __init__(self, torch: Any, settings: Settings) -> None:
+    def __init__(self, torch: ModuleType, settings: Settings) -> None:
         self.torch = torch
         self.settings = settings
         self._watch_anew()
@@ -77,7 +77,7 @@ class Session:
         say(f"{steps} steps, {outcome}; see: doctor report {self.settings.out}")
 
 
-def _watch(torch: Any, settings: Settings) -> Watch:
+def _watch(torch: ModuleType, settings: Settings) -> Watch:
     if not settings.all:
         return Watch(torch, settings)
     from .thorough import ThoroughWatch  # costs the default nothing

@@ -10,12 +10,17 @@ by the same rules later, in one go. Everything else takes the complete way throu
 from __future__ import annotations
 
 import time
+import weakref
 from math import isfinite
-from typing import Any, Callable, Generic, List, Optional, Tuple, TypeVar
+from typing import TYPE_CHECKING, Callable, Generic, List, Optional, Tuple, TypeVar
 
 from . import thresholds as limit
 from .clearing import Clearing
+from .foreign import Foreign
 from .values import Scalar
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 Watch = TypeVar("Watch")
 """What watches an optimizer; nothing here looks into it."""
@@ -42,18 +47,20 @@ class Armed(Generic[Watch]):
         "optimizer", "present", "rates", "read_at", "steps", "unapplied", "until", "watch",
     )  # fmt: skip
 
-    def __init__(self, watch: Watch, optimizer: Any, key: int, clearing: Clearing) -> None:
+    def __init__(
+        self, watch: Watch, optimizer: weakref.ref[Optimizer], key: int, clearing: Clearing
+    ) -> None:
         self.watch = watch
         self.optimizer = optimizer
         self.key = key
         self.clearing = clearing
         self.steps = self.unapplied = self.until = self.backwards = self.bad_losses = 0
         self.present = self.groups = self.read_at = self.next_read = self.judged = 0
-        self.rates: List[Any] = []
+        self.rates: List[Foreign] = []
         self.few: List[Tuple[int, int]] = []
 
 
-Logged = Tuple[Armed[Watch], int, List[Any], Any, List[Any], int, float]
+Logged = Tuple[Armed[Watch], int, List[Foreign], Foreign, List[Foreign], int, float]
 """Optimizer, number of its step, losses, gradient norm (None: not read), learning rates, backward
 passes since the step before, monotonic seconds. Losses and norm of a GPU are `Scalar`s."""
 
@@ -84,13 +91,13 @@ class Steady(Generic[Watch]):
         self.armed: dict[int, Armed[Watch]] = {}
         self.depth = self.running = 0
         self.closure = self.scaled = False
-        self.stepping: Any = None
+        self.stepping: Foreign = None
         self.backwards = self.stepped_at = 0
         self.uncleared: list[Clearing] = []
-        self.losses: list[Any] = []
-        self.last_losses: list[Any] = []
+        self.losses: list[Foreign] = []
+        self.last_losses: list[Foreign] = []
         self.losses_read = self.bad_losses = 0
-        self.norm: Any = None
+        self.norm: Foreign = None
         self.norm_count = -1
         self.log: list[Logged[Watch]] = []
         self.full = False
@@ -106,13 +113,13 @@ class Steady(Generic[Watch]):
         self.losses_read += 1
         self.bad_losses += not isfinite(value)
 
-    def take_losses(self) -> list[Any]:
+    def take_losses(self) -> list[Foreign]:
         """The losses since the last step; a second optimizer gets the same again."""
         if self.losses:
             self.last_losses, self.losses = self.losses, []
         return self.last_losses
 
-    def take_norm(self, count: int) -> Any:
+    def take_norm(self, count: int) -> Foreign:
         """The norm that the loop took, where it is that of this many gradients."""
         norm, self.norm = self.norm, None
         return norm if self.norm_count == count else None

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import weakref
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Callable
 
 from . import dynamo, gradient_norms
+from .foreign import Foreign
 from .patches import Patches
 from .protection import Protection
 from .steady import LOGGED_SECONDS, MOST_LOGGED
 from .switch import Switch
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 
 def install(switch: Switch, patches: Patches, watch: Watch, protection: Protection | None) -> None:
@@ -29,11 +33,11 @@ def install(switch: Switch, patches: Patches, watch: Watch, protection: Protecti
     patches.undo.extend(handle.remove for handle in handles)
 
 
-def _untraced(switch: Switch, function: Any) -> Any:
+def _untraced(switch: Switch, function: Callable[..., Foreign]) -> Foreign:
     """The function, whose frames torch.compile does not examine where it is at work."""
     tracing, disabled = dynamo.tracing(switch.torch), dynamo.without_frames(switch.torch, function)
 
-    def call(*args: Any) -> None:
+    def call(*args: Foreign) -> None:
         if tracing() is None:
             function(*args)
         else:
@@ -44,7 +48,7 @@ def _untraced(switch: Switch, function: Any) -> Any:
 
 def _before_steady(  # noqa: C901 - one function
     switch: Switch, watch: Watch, protection: Protection | None
-) -> Any:
+) -> Foreign:
     """Logs a step on which no rule can say anything, without calling a function of Python."""
     torch, steady = switch.torch, watch.steady
     before = _untraced(switch, _before(switch, watch, protection))
@@ -53,7 +57,7 @@ def _before_steady(  # noqa: C901 - one function
     values = watch.values
     pending, hold_steady = values.pending, values.hold_steady
 
-    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: C901 - a call costs 1 us
+    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:  # noqa: C901 - a call costs 1 us
         key, backwards, healthy = id(optimizer), steady.backwards, False
         one = steady.skips
         if one is not None:  # rates that are the same objects as before need no look
@@ -142,10 +146,10 @@ def _before_steady(  # noqa: C901 - one function
     return dynamo.without_frame(torch, hook)
 
 
-def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Any:
+def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:
     cuda, steady = switch.torch.cuda, watch.steady
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         running = steady.stepping
         if not switch.active or (running is not None and running() is not None):
             return  # the step of a step: a subclass that calls super(), or an optimizer inside
@@ -163,11 +167,11 @@ def _before(switch: Switch, watch: Watch, protection: Protection | None) -> Any:
     return before
 
 
-def _after_steady(switch: Switch, watch: Watch, protection: Protection | None) -> Any:
+def _after_steady(switch: Switch, watch: Watch, protection: Protection | None) -> Foreign:
     """Ends a step that was logged; the watch hears of it when the log is full."""
     steady, after = watch.steady, _untraced(switch, _after(switch, watch, protection))
 
-    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def hook(optimizer: Optimizer, args: Foreign, kwargs: Foreign) -> None:
         if steady.running != id(optimizer):
             after(optimizer, args, kwargs)
             return
@@ -180,11 +184,11 @@ def _after_steady(switch: Switch, watch: Watch, protection: Protection | None) -
 
 def _after(  # noqa: C901 - two functions
     switch: Switch, watch: Watch, protection: Protection | None
-) -> Any:
+) -> Foreign:
     cuda = switch.torch.cuda
     steady, alarms = watch.steady, watch.alarms
 
-    def end(optimizer: Any, logged: bool) -> None:
+    def end(optimizer: Optimizer, logged: bool) -> None:
         if logged:
             watch.step_logged(optimizer)
             return
@@ -193,7 +197,7 @@ def _after(  # noqa: C901 - two functions
         if switch.active and not (getattr(cuda, "_initialized", True) and switch.capturing()):
             watch.step_ends(optimizer, steady.closure)
 
-    def after(optimizer: Any, args: Any, kwargs: Any, logged: bool = False) -> None:
+    def after(optimizer: Optimizer, args: Foreign, kwargs: Foreign, logged: bool = False) -> None:
         running = steady.stepping
         if not logged and (running is None or running() is not optimizer):
             return
@@ -208,6 +212,6 @@ def _after(  # noqa: C901 - two functions
     return after
 
 
-def _has_closure(args: Any, kwargs: Any) -> bool:
+def _has_closure(args: Foreign, kwargs: Foreign) -> bool:
     """Whether step() got a closure, in which the gradients are computed."""
     return any(callable(value) for value in (*args[1:], *kwargs.values()))

@@ -5,8 +5,10 @@ The first error of the guard in a hook switches it off with one line; the traini
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from types import ModuleType
+from typing import Callable
 
+from .foreign import Foreign
 from .writer import say
 
 
@@ -16,7 +18,7 @@ class Switch:
     `failed` is called with that error.
     """
 
-    def __init__(self, torch: Any, failed: Callable[[str], None]) -> None:
+    def __init__(self, torch: ModuleType, failed: Callable[[str], None]) -> None:
         self.torch = torch
         self.active = False
         self.error = ""
@@ -32,7 +34,7 @@ class Switch:
         except Exception:
             pass
 
-    def safely(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def safely(self, action: Callable[..., object], *arguments: Foreign) -> None:
         """Call it; after an error the guard is off."""
         if not self.active:
             return
@@ -41,7 +43,7 @@ class Switch:
         except Exception as error:
             self.fail(error)
 
-    def safely_without_graph(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def safely_without_graph(self, action: Callable[..., object], *arguments: Foreign) -> None:
         """Call it without recording operations for a backward pass."""
         if self.active:
             with self.torch.no_grad():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from . import codes
 from .flat_loss import FlatLoss
+from .foreign import Foreign
 from .lost_updates import LostUpdates
 from .memory import Memory
 from .optimizer_watch import OptimizerWatch
@@ -17,6 +19,9 @@ from .settings import Settings
 from .watch import Watch
 from .writer import OPEN_RECORDS
 
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
 
 class ThoroughWatch(Watch):
     """Also times steps and batches, and follows memory, rounding, replicas and a flat loss.
@@ -24,7 +29,7 @@ class ThoroughWatch(Watch):
     Times and memory are those between the steps of the first optimizer.
     """
 
-    def __init__(self, torch: Any, settings: Settings) -> None:
+    def __init__(self, torch: ModuleType, settings: Settings) -> None:
         super().__init__(torch, settings)
         self.pace = Pace()
         self.memory = Memory(torch)
@@ -39,12 +44,12 @@ class ThoroughWatch(Watch):
         self.judging.further = self
         self.batch_waited = self._batch_waited
 
-    def _batch_waited(self, iterator: Any, seconds: float) -> None:
+    def _batch_waited(self, iterator: Foreign, seconds: float) -> None:
         """The iterator of a DataLoader returned a batch after that time."""
         if getattr(iterator, "_num_yielded", 2) > 1:  # the first batch of an epoch starts workers
             self.pace.waited(seconds, self._idle.now())
 
-    def step_begins(self, optimizer: Any, closure: bool) -> None:
+    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """Also copies the samples of 16-bit weights before a comparison."""
         super().step_begins(optimizer, closure)
         watch = self.known(optimizer)
@@ -54,7 +59,7 @@ class ThoroughWatch(Watch):
             if self._look:
                 self.lost_updates.before(watch)
 
-    def step_ends(self, optimizer: Any, closure: bool) -> None:
+    def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
         """Also compares what the step changed, and takes the time."""
         super().step_ends(optimizer, closure)
         watch = self.known(optimizer)
@@ -91,7 +96,7 @@ class ThoroughWatch(Watch):
             alarm = Alarm(codes.LOSS_FALLS, "warn", step.step, flat.text, "", watch.index)
             self.judging.add(alarm, watch)
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> dict[str, object]:
         """What these codes observed."""
         flat = max(self._flat.values(), key=lambda each: each.steps, default=None)
         return {

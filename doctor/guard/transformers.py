@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from . import Guard
+from .foreign import Foreign
 
 
 class GuardCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
@@ -28,12 +29,16 @@ class GuardCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
         """The codes of the alarms so far."""
         return self._guard.alarms
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+    def on_step_end(
+        self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign
+    ) -> Foreign:
         """Stop where an alarm asks for it."""
         if self._guard.stop_wanted:
             control.should_training_stop = True
         return control
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: Foreign, state: Foreign, control: Foreign, **kwargs: Foreign
+    ) -> None:
         """Write the counts; the hooks stay for another train()."""
         self._guard.write()

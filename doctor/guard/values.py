@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Callable, List, Optional, Union
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable, List, Optional, Union
 
-Deliver = Callable[[List[Any]], None]
+from .foreign import Foreign
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Deliver = Callable[[List[Foreign]], None]
 
 MOST_PENDING = 64
 """Calls that may be unread; when the device is further behind, values are dropped."""
@@ -35,8 +42,8 @@ class Scalar:
 
     __slots__ = ("tensor", "value", "version")
 
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor: Optional[Tensor] = tensor
         self.version = tensor._version
         self.value: Optional[float] = None
 
@@ -53,18 +60,18 @@ class Values:
     device failed, and nothing arrives any more.
     """
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self.torch = torch
         self.late = False
         self.dropped = 0
         self.lost = False
-        self.pending: deque[tuple[Any, list[Any], Deliver, Any]] = deque()
-        self._free: dict[int, list[Any]] = {size: [] for size in SIZES}
+        self.pending: deque[tuple[Foreign, list[Foreign], Deliver, Foreign]] = deque()
+        self._free: dict[int, list[Foreign]] = {size: [] for size in SIZES}
         self._polling = False
         self._copies = False
         """Scalars that are held change: they are copied at once."""
 
-    def hold(self, tensor: Any) -> Optional[Value]:
+    def hold(self, tensor: Tensor) -> Optional[Value]:
         """A scalar without a graph, to be read: at once, or by `fetch`. None if it cannot be."""
         if tensor.is_cpu and not self.late:
             value: float = tensor.item()
@@ -73,7 +80,7 @@ class Values:
             return None
         return self._held(tensor)
 
-    def hold_steady(self, tensor: Any) -> Optional[Scalar]:
+    def hold_steady(self, tensor: Tensor) -> Optional[Scalar]:
         """The same for any tensor: None if it is no scalar of a GPU, or a graph is captured."""
         if tensor.dim() or not (tensor.is_cuda or self.late):
             return None
@@ -81,7 +88,7 @@ class Values:
             return None
         return self._held(tensor.detach())
 
-    def _held(self, tensor: Any) -> Scalar:
+    def _held(self, tensor: Tensor) -> Scalar:
         try:  # a part of a larger tensor would hold all of its memory
             part = tensor.untyped_storage().nbytes() > MOST_HELD
         except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
@@ -95,7 +102,7 @@ class Values:
             self._fetch(held[begin : begin + SIZES[-1]])
 
     def _fetch(self, held: list[Scalar]) -> None:
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             numbers = values[0] or [None] * len(held)
             for scalar, number in zip(held, numbers):
                 scalar.value, scalar.tensor = number, None
@@ -113,7 +120,7 @@ class Values:
         """What `hold` returned, once it has arrived; None if it is lost."""
         return value.value if isinstance(value, Scalar) else value
 
-    def submit(self, tensors: list[Any], deliver: Deliver) -> None:
+    def submit(self, tensors: list[Tensor], deliver: Deliver) -> None:
         """Call `deliver` with a float or a list of floats for each tensor, now or later."""
         late = bool(self.pending) or (self.late and bool(tensors))
         if not late and all([tensor.is_cpu for tensor in tensors]):
@@ -134,7 +141,7 @@ class Values:
         self.dropped += 1
         deliver([None] * count)
 
-    def _copy(self, tensors: list[Any], deliver: Deliver) -> None:
+    def _copy(self, tensors: list[Tensor], deliver: Deliver) -> None:
         self.poll()
         elements = sum(tensor.numel() for tensor in tensors)
         device = next((t.device for t in tensors if t.is_cuda), None)
@@ -151,7 +158,7 @@ class Values:
                 begin += tensor.numel()
         self.pending.append((self._event(device), slots, deliver, buffer))
 
-    def _event(self, device: Any) -> Any:
+    def _event(self, device: torch.device | None) -> Foreign:
         """What is done once the copies so far are."""
         if device is None:
             return Later() if self.late else None
@@ -159,7 +166,7 @@ class Values:
         event.record(self.torch.cuda.current_stream(device))
         return event
 
-    def _buffer(self, elements: int) -> Any:
+    def _buffer(self, elements: int) -> Foreign:
         size = next(size for size in SIZES if elements <= size)
         if self._free[size]:
             return self._free[size].pop()
@@ -192,7 +199,7 @@ class Values:
                 self._free[buffer.numel()].append(buffer)
             deliver(values)
 
-    def _done(self, event: Any) -> bool:
+    def _done(self, event: Foreign) -> bool:
         """Whether it is; after an error of the device nothing arrives any more."""
         try:
             return bool(event.query())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable
 
 from . import rules
 from .batches import Batches
 from .counts import rank_and_world
+from .foreign import Foreign
 from .judging import Judging
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
@@ -18,6 +20,9 @@ from .scaling import Scaling
 from .settings import Settings
 from .writer import Writer
 
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
 
@@ -25,7 +30,7 @@ MOST_OPTIMIZERS = 64
 class Watch:
     """Everything that is known about the training in this process."""
 
-    def __init__(self, torch: Any, settings: Settings) -> None:
+    def __init__(self, torch: ModuleType, settings: Settings) -> None:
         self.torch = torch
         self.settings = settings
         self.readings: Readings[OptimizerWatch] = Readings(torch)
@@ -40,12 +45,12 @@ class Watch:
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
         self.end_if_wanted: Callable[[], None] = lambda: None
-        self.batch_waited: Callable[[Any, float], None] | None = None
+        self.batch_waited: Callable[[Foreign, float], None] | None = None
         """Gets the iterator of a DataLoader, and the seconds that a batch took."""
 
     # What the hooks report
 
-    def backward_begins(self, root: Any) -> None:
+    def backward_begins(self, root: Foreign) -> None:
         """An outermost backward() from `root`."""
         if not self.started:
             self.start()
@@ -74,7 +79,7 @@ class Watch:
         for clearing in self.steady.uncleared:
             clearing.note()
 
-    def step_begins(self, optimizer: Any, closure: bool) -> None:
+    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
         watch = self.watches.get(id(optimizer))
         if watch is None or watch.optimizer() is not optimizer:
@@ -83,7 +88,7 @@ class Watch:
         if watch is not None and not closure:
             watch.measure(optimizer)
 
-    def step_ends(self, optimizer: Any, closure: bool) -> None:
+    def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
         """The step was applied, unless a fused kernel left it out."""
         watch = self.watches.get(id(optimizer))
         if watch is not None and watch.optimizer() is optimizer:
@@ -94,18 +99,18 @@ class Watch:
                 watch.clearing.step_ended()
         self.steady.stepped_at = self.steady.backwards
 
-    def step_logged(self, optimizer: Any) -> None:
+    def step_logged(self, optimizer: Optimizer) -> None:
         """A step was logged, and somebody waits for it."""
         self.judging.end_logged(self.watches[id(optimizer)])
 
-    def step_reported(self, loss: Any, rate: float | None) -> None:
+    def step_reported(self, loss: Foreign, rate: float | None) -> None:
         """A step of a loop without an optimizer of torch.optim."""
         self.start()
         reported = self.rules.setdefault(-1, rules.StepRules(-1, self.rules))
         step = Step(-1, reported.applied + 1, rates=[] if rate is None else [float(rate)])
         tensor = isinstance(loss, self.torch.Tensor)
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             step.losses = [float(value) for value in values if value is not None]
             for value in step.losses:
                 self.steady.count_loss(value)
@@ -118,12 +123,12 @@ class Watch:
 
     # What the hooks of a GradScaler report
 
-    def loss_scaled(self, loss: Any, scaled: Any) -> None:
+    def loss_scaled(self, loss: Foreign, scaled: Foreign) -> None:
         """GradScaler.scale(loss) returned `scaled`."""
         self.steady.disarm()
         self.scaling.loss_scaled(loss, scaled)
 
-    def scaled_step_begins(self, optimizer: Any) -> None:
+    def scaled_step_begins(self, optimizer: Optimizer) -> None:
         """GradScaler.step() begins."""
         self.start()
         self.steady.disarm()
@@ -132,17 +137,17 @@ class Watch:
         if watch is not None:
             watch.stepped = False
 
-    def scaled_step_ends(self, optimizer: Any) -> None:
+    def scaled_step_ends(self, optimizer: Optimizer) -> None:
         """GradScaler.step() returned: without a call of step() it was skipped."""
         watch = self.known(optimizer)
         if watch is not None and not watch.stepped:
             watch.skip()
 
-    def scale_updated(self, scale: Any, initial: float) -> None:
+    def scale_updated(self, scale: Foreign, initial: float) -> None:
         """GradScaler.update() returned."""
         judging = self.judging
 
-        def deliver(values: list[Any]) -> None:
+        def deliver(values: list[Foreign]) -> None:
             if values[0] is not None:
                 judging.scale = values[0]
                 for alarm in rules.scale_alarm(values[0], initial, judging.tally.steps):
@@ -192,12 +197,12 @@ class Watch:
 
     # Inside
 
-    def known(self, optimizer: Any) -> OptimizerWatch | None:
+    def known(self, optimizer: Optimizer) -> OptimizerWatch | None:
         """The watch of an optimizer; None for a new one."""
         watch = self.watches.get(id(optimizer))
         return watch if watch is not None and watch.optimizer() is optimizer else None
 
-    def _watch_of(self, optimizer: Any) -> OptimizerWatch | None:
+    def _watch_of(self, optimizer: Optimizer) -> OptimizerWatch | None:
         """The watch of an optimizer, a new one for a new optimizer; None for one too many."""
         watch = self.known(optimizer)
         if watch is not None:
@@ -213,13 +218,13 @@ class Watch:
         self.judging.several = len(self.watches) > 1
         return watch
 
-    def _new_watch(self, optimizer: Any) -> OptimizerWatch:
+    def _new_watch(self, optimizer: Optimizer) -> OptimizerWatch:
         settings = self.settings
         step_rules = rules.StepRules(len(self.rules), self.rules, all_codes=settings.all)
         with self.torch.no_grad():
             return OptimizerWatch(optimizer, step_rules, settings, self.readings, self.judging)
 
-    def _inner(self, root: Any) -> Any:
+    def _inner(self, root: Foreign) -> Foreign:
         """The tensor that backward() starts from; None where there are several."""
         if isinstance(root, (list, tuple)) and len(root) == 1:
             root = root[0]

@@ -8,8 +8,9 @@ import math
 import os
 import sys
 import time
-from typing import Any, TextIO
+from typing import TextIO
 
+from .foreign import Foreign
 from .records import Step
 
 MOST_BYTES = 16 * 2**20
@@ -23,7 +24,7 @@ STOP = "stop"
 """The file that asks `doctor guard` to end the job."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: Foreign) -> Foreign:
     """The value for JSON: non-finite floats as strings, others with six digits."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else str(value)
@@ -62,7 +63,7 @@ class Writer:
         mode = 0o666 if self._shared else 0o600
         return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode)
 
-    def write(self, kind: str, flush: bool = True, **fields: Any) -> None:
+    def write(self, kind: str, flush: bool = True, **fields: Foreign) -> None:
         """One line."""
         if self._file is None:
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -21,9 +20,9 @@ class Part:
     name: str
     sections: tuple[str, ...]
     """Sections of the facts that it fills."""
-    without_job: Mapping[str, Any] = field(default_factory=dict)
+    without_job: Mapping[str, object] = field(default_factory=dict)
     """Fields of the job that omit it."""
-    without_options: Mapping[str, Any] = field(default_factory=dict)
+    without_options: Mapping[str, object] = field(default_factory=dict)
     """Fields of the run options that omit it."""
 
 

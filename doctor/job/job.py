@@ -8,12 +8,12 @@ import msgspec
 
 from doctor._util.text_fields import Arguments
 from doctor._util.units import MOST_PARAMETERS
+from doctor.hardware.vendors import ON_CUDA, TargetKind
 from doctor.job.quantities import MOST
 
 Precision = Literal["bf16", "fp16", "fp32"]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Parameters = Annotated[int, msgspec.Meta(ge=1, le=MOST_PARAMETERS)]
-TargetKind = Literal["nvidia", "rocm", "mps", "cpu"]
 Optimizer = Literal[
     "adamw", "adamw-8bit", "adafactor", "sgd", "sgd-momentum", "lion", "lion-8bit"
 ]  # fmt: skip
@@ -76,6 +76,11 @@ class Target(msgspec.Struct, frozen=True):
 
     kind: TargetKind
     why: str
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether torch calls its GPUs cuda, as it does those of ROCm."""
+        return self.kind in ON_CUDA
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -43,8 +43,8 @@ class Request(NamedTuple):
 
 
 def merge(
-    flags: Mapping[str, Any],
-    variables: Mapping[str, Any],
+    flags: Mapping[str, object],
+    variables: Mapping[str, object],
     file: JobFile,
     base: Request,
     *,
@@ -75,13 +75,13 @@ def merge(
     )
 
 
-def _replace(struct: Struct, values: Mapping[str, Any]) -> Struct:
+def _replace(struct: Struct, values: Mapping[str, object]) -> Struct:
     """The struct with those of the values that are its fields."""
     fields = {name: values[name] for name in struct.__struct_fields__ if name in values}
     return msgspec.structs.replace(struct, **fields)
 
 
-def _overridden(flags: Mapping[str, Any]) -> tuple[str, ...]:
+def _overridden(flags: Mapping[str, object]) -> tuple[str, ...]:
     """Keys of variables and the job file that make no sense beside a flag."""
     keys: tuple[str, ...] = ()
     if "model" in flags:
@@ -113,7 +113,7 @@ def _check_consistent(settings: Mapping[str, Any]) -> None:
         raise UserError(f"--recipe pure-bf16 cannot be combined with --precision {precision}")
 
 
-def _check_own_training(settings: Mapping[str, Any]) -> None:
+def _check_own_training(settings: Mapping[str, object]) -> None:
     """Raise UserError for settings of the user's own training where none is named."""
     if not settings.get("hf") and any(settings.get(name) for name in ("layers", "weights")):
         raise UserError("--layers and --weights require --hf DIRECTORY")
@@ -123,7 +123,7 @@ def _check_own_training(settings: Mapping[str, Any]) -> None:
         raise UserError("--compile requires --model or --hf")
 
 
-def _check_encoding(settings: Mapping[str, Any]) -> None:
+def _check_encoding(settings: Mapping[str, object]) -> None:
     """Raise UserError for a path that is not UTF-8: facts and reports are text."""
     for name, value in settings.items():
         for part in value if isinstance(value, tuple) else (value,):

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from doctor._util.owner import Owner
+from doctor.hardware.vendors import TARGETS
 
-EVERYWHERE = ("nvidia", "rocm", "mps", "cpu")
+EVERYWHERE = TARGETS
 """The targets of a check that applies to every kind of device."""
 
 FIELDS = (
-    *("code", "slug", "aliases", "title", "why"),
-    *("passes", "notes", "warns", "fails"),
-    *("fix", "commands", "owner", "limits", "targets", "after", "sources"),
-)
+    "code", "slug", "aliases", "title", "why", "passes", "notes", "warns", "fails", "fix",
+    "commands", "owner", "limits", "targets", "after", "sources",
+)  # fmt: skip
 """The fields of `Described`."""
 
 

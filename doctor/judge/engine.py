@@ -63,7 +63,7 @@ def _judge(check: Check, facts: Facts, blocked: dict[str, Status]) -> Verdict:
     return _missing(check, facts, sections) or check.judge(**sections)
 
 
-def _missing(check: Check, facts: Facts, sections: Mapping[str, Any]) -> Verdict | None:
+def _missing(check: Check, facts: Facts, sections: Mapping[str, object]) -> Verdict | None:
     """The verdict where a section is absent or unknown and the judge does not accept that."""
     for name, section in sections.items():
         accepted = _accepted(check.judge)[name]

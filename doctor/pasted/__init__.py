@@ -1,7 +1,10 @@
 """Reports that people paste -> sections of the facts.
 
-Read are `python -m torch.utils.collect_env`, `nvidia-smi` (table, -q, -q -x) and `ds_report`,
-alone or inside a longer text.
+In: text with the output of `python -m torch.utils.collect_env`, `nvidia-smi` (table, -q, -q -x) or
+`ds_report`, alone or inside a longer text.
+Out: a `Reading`: what of host, driver, GPUs and torch the text says. The rest stays unknown.
+A module reads one kind of report; `merge` puts what they read together.
+Imports `facts` and `_util`; no checks, no collecting, no logs.
 """
 
 from __future__ import annotations

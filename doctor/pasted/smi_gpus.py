@@ -178,7 +178,7 @@ def _first(tree: Tree, places: Sequence[str]) -> str | None:
     return None
 
 
-def _branch(tree: Tree, path: str) -> dict[str, Any]:
+def _branch(tree: Tree, path: str) -> dict[str, object]:
     branch: Any = tree
     for name in path.split("/"):
         branch = branch.get(name) if isinstance(branch, dict) else None

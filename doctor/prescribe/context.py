@@ -21,8 +21,6 @@ AUTOCAST_SINCE = {("mps", "bf16"): (2, 6), ("mps", "fp16"): (2, 8), ("cpu", "fp1
 
 Source: torch/amp of the releases 2.1 to 2.8.
 """
-DEVICES = {"nvidia": "cuda", "rocm": "cuda", "mps": "mps", "cpu": "cpu"}
-"""Kind of target -> torch's device type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,7 @@ class PrescriptionContext:
 
     @property
     def on_cuda(self) -> bool:
-        return self.facts.target.kind in ("nvidia", "rocm")
+        return self.facts.target.on_cuda
 
     @property
     def torch(self) -> Torch | None:

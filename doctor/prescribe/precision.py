@@ -6,10 +6,11 @@ from typing import Any
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
+from doctor.hardware.vendors import DEVICES
 from doctor.job.job import Chosen
 from doctor.judge.switches import MATMUL_PRECISION, NO_TF32
 from doctor.prescribe.citations import CITED, RESTS_ON
-from doctor.prescribe.context import AUTOCAST_SINCE, DEVICES, PrescriptionContext, Setting
+from doctor.prescribe.context import AUTOCAST_SINCE, PrescriptionContext, Setting
 
 
 def precision(context: PrescriptionContext) -> Setting | None:

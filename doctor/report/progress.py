@@ -56,7 +56,7 @@ class ProgressBar:
             self._unit = str(unit)
             self._show(description=shown(str(note.get("doing")), 60), completed=done, total=total)
 
-    def _show(self, **state: Any) -> None:
+    def _show(self, **state: object) -> None:
         with self._lock:
             self._state |= state
             if self._progress is not None and not self._closed:

@@ -137,7 +137,7 @@ def _variable_steps(name: str, value: str) -> Iterator[Step]:
         yield line[:6], re.compile(complete), HIDDEN
 
 
-def _mapped(value: Any, change: Change) -> Any:
+def _mapped(value: object, change: Change) -> Any:
     if isinstance(value, (Check, enum.Enum)):
         return value
     if isinstance(value, tuple):

@@ -15,8 +15,12 @@ from doctor.facts.script import Scalar, Script, Setting, Span
 
 LIMIT = 1 << 20
 HINTS = (
-    *(b"train", b"zero_optimization", b"fp16", b"distributed_type", b"base_model"),
-    *(b"finetuning_type",),
+    b"train",
+    b"zero_optimization",
+    b"fp16",
+    b"distributed_type",
+    b"base_model",
+    b"finetuning_type",
 )
 YAML_LINE = re.compile(
     r"""^(?P<indent>[ ]*)(?P<item>-[ ]+)?(?P<key>[\w.\-/"']+)[ ]*:(?:[ ]+(?P<value>.*))?$"""

@@ -11,10 +11,10 @@ from doctor._util.units import listed
 from doctor.script.gitignore import Patterns, ignored, read_patterns
 
 VENDORED = {
-    *(".venv", "venv", "build", "dist", "node_modules", "site-packages", ".git", "__pycache__"),
-    *(".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg", ".svn", ".eggs"),
-    *(".ipynb_checkpoints", "wandb", ".direnv"),
-}
+    ".venv", "venv", "build", "dist", "node_modules", "site-packages", ".git", "__pycache__",
+    ".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hg", ".svn", ".eggs",
+    ".ipynb_checkpoints", "wandb", ".direnv",
+}  # fmt: skip
 ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 """What a virtual environment has, whatever its name."""
 LINK = "a link; name it to lint what it leads to"

@@ -221,8 +221,21 @@ class Damage:
         old, top = int.from_bytes(data[place : place + width], "little"), 1 << (8 * width)
         new = self.chance.choice(
             [
-                *(0, 1, old + 1, old - 1, 2 * old, old // 2, old + 64, old * 1000, len(data)),
-                *(top - 1, top // 2, top // 2 - 1, 2**31, 2**32 - 1, self.chance.randrange(top)),
+                0,
+                1,
+                old + 1,
+                old - 1,
+                2 * old,
+                old // 2,
+                old + 64,
+                old * 1000,
+                len(data),
+                top - 1,
+                top // 2,
+                top // 2 - 1,
+                2**31,
+                2**32 - 1,
+                self.chance.randrange(top),
             ]
         )
         data[place : place + width] = (new % top).to_bytes(width, "little")

@@ -107,8 +107,21 @@ def every_kind() -> dict[str, Any]:
         "length one": torch.randn(4, 1, 3)[:, :, :],
     }
     for name in (
-        *("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8"),
-        *("uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128"),
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex64",
+        "complex128",
     ):
         state[name] = torch.arange(6).to(getattr(torch, name)).reshape(2, 3)
     for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu"):

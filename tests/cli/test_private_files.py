@@ -14,8 +14,15 @@ from command import doctor
 
 SECRETS = ("hunter2", "pgpw", "sk-0123456789abcdefghij", "hf_abcdefghijklmnopqrstuvwx", "wandb42")
 ARGUMENTS = (
-    *("--api-key", SECRETS[2], f"--hub_token={SECRETS[3]}", "--password", SECRETS[0]),
-    *("--db", f"postgres://u:{SECRETS[1]}@h/x", "--wandb_key", SECRETS[4]),
+    "--api-key",
+    SECRETS[2],
+    f"--hub_token={SECRETS[3]}",
+    "--password",
+    SECRETS[0],
+    "--db",
+    f"postgres://u:{SECRETS[1]}@h/x",
+    "--wandb_key",
+    SECRETS[4],
 )
 TRAINING = """
 import torch

@@ -269,9 +269,19 @@ def test_run_takes_the_same_addresses(web: Served, tmp_path: Path) -> None:
     host = web.address.removeprefix("http://")
     done = doctor(
         "run",
-        *("--device", "cpu", "--no-smoke", "--only", "CKP001,MEM002", "--format", "json"),
-        *("--python", preloaded.python()),
-        *("--checkpoint", f"http://me:secret@{host}/after?token=secret", "--save-facts", facts),
+        "--device",
+        "cpu",
+        "--no-smoke",
+        "--only",
+        "CKP001,MEM002",
+        "--format",
+        "json",
+        "--python",
+        preloaded.python(),
+        "--checkpoint",
+        f"http://me:secret@{host}/after?token=secret",
+        "--save-facts",
+        facts,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)

@@ -3,10 +3,12 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from doctor.collect.host import RECORDED, read_host
+from doctor.hardware import vendors
 
 LINUX = pytest.mark.skipif(platform.system() != "Linux", reason="reads procfs")
 V1_UNLIMITED = "9223372036854771712\n"
@@ -278,3 +280,26 @@ def test_garbage_in_the_files_is_none(tmp_path: Path) -> None:
     assert host.cgroup_memory_limit is None
     assert host.cgroup_cpus is None
     assert host.memory_total is None
+
+
+def test_a_vendor_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = vendors.Vendor("Own", None, "own", 0x1E52, ("12",), ("own[0-9]",), ("OWN_DEVICES",))
+    monkeypatch.setattr(vendors, "VENDORS", (*vendors.VENDORS, own))
+    slot = "sys/bus/pci/devices/0000:01:00.0"
+    files = {f"{slot}/vendor": "0x1e52\n", f"{slot}/class": "0x120000\n", "dev/own0": ""}
+    host = read_host(plant(tmp_path, files), {})
+    assert (host.gpus_on_bus, host.device_nodes) == ({"Own": 1}, ("/dev/own0",))
+    assert "OWN_DEVICES" in vendors.variables()
+
+
+def test_the_display_of_a_laptop_is_no_gpu_to_train_on() -> None:
+    laptop, server = 0x030000, 0x038000
+    assert vendors.vendor_of(0x8086, laptop) is None
+    assert vendors.vendor_of(0x8086, server) is vendors.INTEL
+    assert vendors.vendor_of(0x10DE, None) is None
+
+
+def test_what_a_job_trains_on_comes_from_the_vendors() -> None:
+    assert vendors.TARGETS == ("nvidia", "rocm", "mps", "cpu")
+    assert set(get_args(vendors.TargetKind)) == set(vendors.TARGETS)
+    assert vendors.DEVICES["rocm"] == "cuda"

@@ -106,7 +106,14 @@ def run(folder: Path, *flags: str) -> tuple[int, dict[str, Any], Facts]:
     python.write_text(f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n')
     python.chmod(0o755)
     done = command.doctor(
-        *("run", "--format", "json", "--save-facts", saved, "--python", python, *flags),
+        "run",
+        "--format",
+        "json",
+        "--save-facts",
+        saved,
+        "--python",
+        python,
+        *flags,
         env={**os.environ, "LD_LIBRARY_PATH": str(folder)},
         cwd=folder,
     )

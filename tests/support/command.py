@@ -27,14 +27,31 @@ TIMEOUT = 240.0
 AT_START = ("PYTHON", "LC_", "LANG", "LD_PRELOAD")
 """Prefixes of variables that are read before any code runs."""
 PRELOADED = (
-    *("doctor.cli.main", "doctor.cli.app", "doctor.cli.run", "doctor.report.delivery"),
-    *("doctor.cli.replay", "doctor.cli.scan", "doctor.cli.triage", "doctor.cli.lint_command"),
-    *("doctor.cli.guard", "doctor.report.explain", "doctor.report.lint", "rich.console"),
-    *("doctor.collect.collect", "doctor.cli.lint_arguments", "doctor.cli.lint_fix"),
-    *("doctor.report.tables", "doctor.report.checkpoint", "doctor.report.triage"),
-    *("doctor.log.ahead", "doctor.cli.init_template"),
-    *("pydantic.type_adapter", "pydantic.fields", "importlib.metadata"),  # typer's first option
-    *("typer._adapters", "typer._click.decorators"),
+    "doctor.cli.main",
+    "doctor.cli.app",
+    "doctor.cli.run",
+    "doctor.report.delivery",
+    "doctor.cli.replay",
+    "doctor.cli.scan",
+    "doctor.cli.triage",
+    "doctor.cli.lint_command",
+    "doctor.cli.guard",
+    "doctor.report.explain",
+    "doctor.report.lint",
+    "rich.console",
+    "doctor.collect.collect",
+    "doctor.cli.lint_arguments",
+    "doctor.cli.lint_fix",
+    "doctor.report.tables",
+    "doctor.report.checkpoint",
+    "doctor.report.triage",
+    "doctor.log.ahead",
+    "doctor.cli.init_template",
+    "pydantic.type_adapter",
+    "pydantic.fields",
+    "importlib.metadata",  # typer's first option
+    "typer._adapters",
+    "typer._click.decorators",
 )
 """What the commands import, at once or when they are used."""
 MAIN = "import sys; sys.argv[0] = 'doctor'; from doctor.cli.main import main; main()"

@@ -12,7 +12,10 @@ BOUNDS = {
     "doctor.cli.init_template": ("DIRECTORY_SECONDS",),
     "doctor.cli.inputs": ("CONFIG_SECONDS",),
     "doctor.collect.attention_trial": (
-        *("TRIAL_SECONDS", "ALL_SECONDS", "QUICK_SECONDS", "IMPLEMENTATIONS_SECONDS"),
+        "TRIAL_SECONDS",
+        "ALL_SECONDS",
+        "QUICK_SECONDS",
+        "IMPLEMENTATIONS_SECONDS",
     ),
     "doctor.collect.gpus": ("LOAD_SECONDS", "WATCH_SECONDS"),
     "doctor.collect.other_seed": ("AT_MOST", "SECONDS"),
@@ -21,7 +24,10 @@ BOUNDS = {
     "doctor.collect.peers": ("BEGIN_SECONDS", "PEER_SECONDS"),
     "doctor.collect.places": ("PLACE_SECONDS", "CHECKPOINT_SECONDS"),
     "doctor.collect.torch_child": (
-        *("IMPORT_SECONDS", "CUDA_SECONDS", "KERNEL_SECONDS", "SMOKE_SECONDS"),
+        "IMPORT_SECONDS",
+        "CUDA_SECONDS",
+        "KERNEL_SECONDS",
+        "SMOKE_SECONDS",
     ),
     "doctor.collect.training_gpus": ("LIST_SECONDS", "END_SECONDS"),
 }

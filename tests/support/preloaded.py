@@ -35,8 +35,11 @@ AT_START = ("PYTHON", "LD_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "TORC
             "CUDA", "NVIDIA", "CUBLAS", "ONEDNN", "ATEN")  # fmt: skip
 """Prefixes of variables that are read at the start or while torch is imported."""
 LATER = (
-    *("PYTHONPATH", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),
-    *("KMP_AFFINITY", "KMP_BLOCKTIME"),
+    "PYTHONPATH",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
 )
 """Variables that a fork follows although they begin with such a prefix.
 
@@ -59,8 +62,10 @@ TORCH = (*BARE, "torch._dynamo")
 """With what the first optimizer of torch.optim imports, in as much time as torch itself."""
 TRAINER = (
     *TORCH,
-    *("transformers.models.auto.modeling_auto", "transformers.models.llama.modeling_llama"),
-    *("transformers.trainer", "peft"),
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.llama.modeling_llama",
+    "transformers.trainer",
+    "peft",
 )
 """What a training with LoRA imports."""
 READERS = ("doctor.checkpoint.scan", "doctor.checkpoint.formats.torch_files")

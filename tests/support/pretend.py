@@ -126,9 +126,17 @@ def build(folder: Path) -> Path:
         ["gcc", *sizes_of_the_binding(), str(FAKES / "nvml.c"), *shared, "libnvidia-ml.so.1"],
         ["gcc", str(FAKES / "peers.c"), *shared, "libcuda.so.1"],
         [
-            *("g++", "-O0", "-std=c++20", f"-I{top / 'include'}", str(SOURCES / "accelerator.cpp")),
-            *(f"-L{top / 'lib'}", f"-Wl,-rpath,{top / 'lib'}", "-lc10", "-ltorch_cpu"),
-            *(*shared, "accelerator.so"),
+            "g++",
+            "-O0",
+            "-std=c++20",
+            f"-I{top / 'include'}",
+            str(SOURCES / "accelerator.cpp"),
+            f"-L{top / 'lib'}",
+            f"-Wl,-rpath,{top / 'lib'}",
+            "-lc10",
+            "-ltorch_cpu",
+            *shared,
+            "accelerator.so",
         ],
     )
     running = [subprocess.Popen(command, cwd=libraries) for command in commands]

@@ -119,8 +119,18 @@ def test_a_quotation_is_redacted_before_it_is_cut() -> None:
 
 
 BEGINNINGS = (
-    *("key=", "hf_", "://", "password ", "--pw ", "://a@", "eyJ.", "'key':", "pass."),
-    *("https://x?", "-----BEGIN PRIVATE KEY-----", "'--key', '"),
+    "key=",
+    "hf_",
+    "://",
+    "password ",
+    "--pw ",
+    "://a@",
+    "eyJ.",
+    "'key':",
+    "pass.",
+    "https://x?",
+    "-----BEGIN PRIVATE KEY-----",
+    "'--key', '",
 )
 
 

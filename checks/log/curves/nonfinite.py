@@ -12,6 +12,7 @@ from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
 MOST_OVERCOME = 3
 """Non-finite losses that a loss scaler's calibration explains."""
 SKIPS_IN_A_ROW = 10
+"""Falls of the scale after the start, which no calibration explains. Our own number."""
 SKIPS_WITHOUT_LOSS = 2
 """The same where no loss is logged that could show that the training is well."""
 CALIBRATION = 16

@@ -15,6 +15,10 @@ from doctor.checks.log.curves.reading import (
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Verdict, fail, ok, skip, warn
 
+DECAYED = 0.2
+"""Of the highest learning rate: below it a schedule is near its end. Our own number."""
+ENOUGH = 5
+"""Equal values that are no accident. Our own number."""
 SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 
@@ -77,7 +81,7 @@ def progress(log: Log) -> Verdict:
 
 def _progress(loss: Curve) -> Verdict:
     values, places = finite_of(loss)
-    if len(values) >= 5 and len(set(values)) == 1:
+    if len(values) >= ENOUGH and len(set(values)) == 1:
         if values[0] == 0.0:
             return skip("the loss is 0 at every step, as with GRPO; the rewards tell the progress")
         return warn(
@@ -129,7 +133,7 @@ def _improves(loss: Curve | None) -> bool:
 
 def _ends(values: list[float], zero: int) -> bool:
     """Whether a schedule decays to zero here, and the run ends with it."""
-    decays = zero > 1 and values[zero - 1] < max(values[:zero]) * 0.2
+    decays = zero > 1 and values[zero - 1] < max(values[:zero]) * DECAYED
     return decays and len(values) - zero <= max(2, len(values) // 20)
 
 

@@ -252,7 +252,7 @@ class _Work:
             self._errors.setdefault(file, error)
 
 
-def _aligned() -> Any:
+def _aligned() -> object:
     """A buffer of bytes that begins with a page."""
     import numpy
 

@@ -6,7 +6,6 @@ numpy.load(allow_pickle=True) unpickles it without restriction.
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from doctor.checkpoint.errors import CheckpointError
 
@@ -36,7 +35,7 @@ def pickle_offset(data: bytes) -> int | None:
     return begin + length if _names_objects(descr) else None
 
 
-def _names_objects(descr: Any) -> bool:
+def _names_objects(descr: object) -> bool:
     """Whether a dtype, or the dtype of some field, is that of Python objects."""
     if isinstance(descr, str):
         return "O" in descr or "object" in descr

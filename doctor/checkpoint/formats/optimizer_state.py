@@ -27,11 +27,11 @@ _GROUP = ("params", "param_names", *_RATES)
 class Tree(Protocol):
     """What a torch file holds, as torch_files.read_tree gives it."""
 
-    def optimizers(self) -> list[Any]:
+    def optimizers(self) -> list[object]:
         """The optimizers' state_dicts."""
         ...
 
-    def tensor(self, node: Any, name: str) -> Tensor | None:
+    def tensor(self, node: object, name: str) -> Tensor | None:
         """Where the bytes of a node are; None for what is no tensor. Raises CheckpointError."""
         ...
 
@@ -75,7 +75,7 @@ def _identifies_kind(option: str, group: dict[Any, Any]) -> bool:
     return option not in _GROUP and not (option == "momentum" and _number(group[option]) == 0)
 
 
-def _plain(value: Any) -> list[str | int]:
+def _plain(value: object) -> list[str | int]:
     """The keys in a list; other untrusted objects are not converted to text."""
     return [key for key in members(value)[:MOST] if type(key) in (str, int)]
 
@@ -90,7 +90,7 @@ def _number(value: Any) -> float | None:
     return None
 
 
-def _rate(value: Any, tree: Tree, source: Source) -> float | None:
+def _rate(value: object, tree: Tree, source: Source) -> float | None:
     """A number, also one in a tensor, as capturable and compiled optimizers keep their rates."""
     number = _number(value)
     if number is not None or (tensor := _tensor(tree, value, "lr")) is None:
@@ -112,7 +112,7 @@ def _entries(state: dict[Any, Any], lead: str, tree: Tree) -> Iterator[Entry]:
         yield Entry(lead + str(key), _number(state_of_key.get("step")), slots)
 
 
-def _tensor(tree: Tree, node: Any, name: str) -> Tensor | None:
+def _tensor(tree: Tree, node: object, name: str) -> Tensor | None:
     try:
         return tree.tensor(node, name)
     except CheckpointError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from operator import attrgetter
-from typing import Annotated, Any, NoReturn, TypeGuard
+from typing import Annotated, NoReturn, TypeGuard
 
 import msgspec
 
@@ -141,7 +141,7 @@ def _carefully(text: bytes) -> tuple[dict[str, str], dict[str, Listed]]:
     return metadata, {name: _listed(name, entry) for name, entry in header.items()}
 
 
-def _parse(text: bytes) -> dict[str, Any]:
+def _parse(text: bytes) -> dict[str, object]:
     if len(text) > LONG:
         _plausible(text)
     try:
@@ -170,7 +170,7 @@ def _plausible(text: bytes) -> None:
         )
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         earlier: set[str] = set()
@@ -186,7 +186,7 @@ def _no_constant(word: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 
 
-def _metadata(value: Any) -> dict[str, str]:
+def _metadata(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
@@ -234,7 +234,7 @@ def _fitting(name: str, listed: Listed) -> int:
     return elements
 
 
-def _listed(name: str, entry: Any) -> Listed:
+def _listed(name: str, entry: object) -> Listed:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise CheckpointError("damaged", f"names a tensor with half a character: {shown(name)}")
     fields = entry if isinstance(entry, dict) else {}
@@ -250,7 +250,7 @@ def _listed(name: str, entry: Any) -> Listed:
     return listed
 
 
-def _sizes(value: Any) -> TypeGuard[list[int]]:
+def _sizes(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(
         type(size) is int and 0 <= size < WIDEST for size in value
     )

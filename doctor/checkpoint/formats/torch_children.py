@@ -61,7 +61,7 @@ def _held(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
         yield node.args, path
 
 
-def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
+def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[object, Path]]:
     """The plain tensors in one of another kind, under names of their own."""
     name, args = node.name, node.args
     if name in TYPED and len(args) > 3:
@@ -83,7 +83,7 @@ def _in_tensor(node: ObjectNode, path: Path) -> Iterator[tuple[Any, Path]]:
         yield args, path
 
 
-def _segment(key: Any) -> str:
+def _segment(key: object) -> str:
     if type(key) is str:
         return key
     return str(key) if type(key) is int else "?"

@@ -129,7 +129,7 @@ class Tree:
             notes.append(Problem(kind="note", file=shown(self.file), text=text))
         return (*self.errors, *notes)
 
-    def tensor(self, node: Any, name: str) -> Tensor | None:
+    def tensor(self, node: object, name: str) -> Tensor | None:
         """Where the bytes of a node are; None for what is no plain tensor.
 
         Raises CheckpointError.
@@ -145,7 +145,7 @@ class Tree:
             node = inner
         return None
 
-    def tensors(self, node: Any, prefix: str = "") -> list[Tensor]:
+    def tensors(self, node: object, prefix: str = "") -> list[Tensor]:
         """All tensors below a node. What is damaged is in `problems`."""
         return list(_walk(self, node, prefix))
 
@@ -180,7 +180,7 @@ class Tree:
             return self.tensors(self.value), []
         return self.tensors({key: top[key] for key in top if key not in set(others)}), []
 
-    def optimizers(self) -> list[Any]:
+    def optimizers(self) -> list[object]:
         """The optimizers' state_dicts."""
         return list(_optimizers(self.value))
 
@@ -207,7 +207,7 @@ def _is_optimizer(items: dict[Any, Any]) -> bool:
     return "param_groups" in items and "state" in items
 
 
-def _optimizers(value: Any) -> Iterator[Any]:
+def _optimizers(value: object) -> Iterator[object]:
     """At the top, or one or two levels below what is called an optimizer."""
     top = mapping(value)
     if _is_optimizer(top):
@@ -220,7 +220,7 @@ def _optimizers(value: Any) -> Iterator[Any]:
             yield from (one for one in each[:1000] if _is_optimizer(mapping(one)))
 
 
-def _is_other_state(key: str, value: Any) -> bool:
+def _is_other_state(key: str, value: object) -> bool:
     """Whether this is kept beside the weights, such as an optimizer's state."""
     lower = key.lower()
     if is_tensor(value):

@@ -56,7 +56,7 @@ TENSORS = frozenset((*PLAIN, *INNER, *TYPED, *OPAQUE))
 """Functions that make tensors."""
 
 
-def is_tensor(node: Any) -> bool:
+def is_tensor(node: object) -> bool:
     """Whether a node is what torch makes a tensor of."""
     return type(node) is ObjectNode and node.name in TENSORS
 
@@ -75,7 +75,7 @@ def plain(function: str, args: tuple[Any, ...], name: str, file: str, place: Pla
     return _laid_out(name, dtype, shape, strides, file, (begin, offset, room))
 
 
-def _storage(storage: Any, name: str, place: Place) -> tuple[str, int, int]:
+def _storage(storage: object, name: str, place: Place) -> tuple[str, int, int]:
     """Its dtype, where it begins and the bytes that it says it has. Raises CheckpointError."""
     fields = storage.id if type(storage) is Persistent else None
     if type(fields) is not tuple or len(fields) not in (5, 6) or fields[0] != "storage":
@@ -101,7 +101,7 @@ def _damaged(name: str, text: str) -> NoReturn:
     raise CheckpointError("damaged", f"has {shown(name)} {text}")
 
 
-def _view(view: Any, begin: int, size: int, item: int, name: str) -> tuple[int, int]:
+def _view(view: object, begin: int, size: int, item: int, name: str) -> tuple[int, int]:
     """A storage inside another, as legacy files have them."""
     if type(view) is not tuple or len(view) != 3 or not all(type(n) is int for n in view[1:]):
         _damaged(name, "in a view of a storage that is described wrongly")
@@ -111,7 +111,7 @@ def _view(view: Any, begin: int, size: int, item: int, name: str) -> tuple[int, 
     return begin + offset * item, count * item
 
 
-def _sizes(value: Any, name: str) -> tuple[int, ...]:
+def _sizes(value: object, name: str) -> tuple[int, ...]:
     sizes = value if type(value) is tuple else tuple(members(value))
     if len(sizes) > MOST_DIMENSIONS:
         _damaged(name, f"with {len(sizes):,} dimensions")
@@ -121,7 +121,7 @@ def _sizes(value: Any, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def _dtype(value: Any, name: str) -> str:
+def _dtype(value: object, name: str) -> str:
     dtype = DTYPES.get(value.text) if type(value) is Global else None
     if dtype is None:
         class_name = shown(value.text) if type(value) is Global else "no global"

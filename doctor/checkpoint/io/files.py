@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import NoReturn, Protocol, TypeAlias
 
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.file_type import describe_file_type
@@ -228,12 +228,12 @@ def read_whole(directory: Directory, name: str, limit: int) -> bytes:
         return source.read(source.size, 0)
 
 
-def read_json(directory: Directory, name: str, limit: int) -> dict[str, Any]:
+def read_json(directory: Directory, name: str, limit: int) -> dict[str, object]:
     """The object in a JSON file of at most `limit` bytes. Raises CheckpointError."""
     return json_object(read_whole(directory, name, limit))
 
 
-def json_object(data: bytes) -> dict[str, Any]:
+def json_object(data: bytes) -> dict[str, object]:
     """The object in the text of a JSON file. Raises CheckpointError."""
     try:
         value = json.loads(data.decode("utf-8-sig"))

@@ -56,7 +56,7 @@ class Dcp:
     """Bytes of .metadata."""
     stored: dict[str, StoredTensor] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    objects: dict[str, Any] = field(default_factory=dict)
+    objects: dict[str, object] = field(default_factory=dict)
     """Values of pickled objects that are plain: numbers, texts, lists of them."""
     sizes: dict[str, int] = field(default_factory=dict)
     """.distcp file -> bytes."""
@@ -106,7 +106,7 @@ def record_imports(dcp: Dcp, imports: Iterable[str]) -> None:
     )
 
 
-def _stored(name: str, path: Any, fields: dict[str, Any]) -> StoredTensor:
+def _stored(name: str, path: object, fields: dict[str, Any]) -> StoredTensor:
     segments = tuple(members(path)) or (name,)
     if "chunks" not in fields:
         return StoredTensor(name, segments, None, {})
@@ -119,7 +119,7 @@ def _stored(name: str, path: Any, fields: dict[str, Any]) -> StoredTensor:
     return StoredTensor(name, segments, _lengths(fields.get("size"), name), chunks)
 
 
-def _lengths(value: Any, name: str) -> tuple[int, ...]:
+def _lengths(value: object, name: str) -> tuple[int, ...]:
     """A torch.Size. Raises CheckpointError."""
     lengths = tuple(members(value))
     if value is None or not all(type(each) is int and 0 <= each < WIDEST for each in lengths):

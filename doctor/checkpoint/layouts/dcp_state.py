@@ -186,7 +186,7 @@ def _groups(dcp: Dcp) -> list[Group]:
     return [Group(tuple(owners), (), *rates) for rates, owners in equal.items()]
 
 
-def _keys(params: Any) -> tuple[str, ...]:
+def _keys(params: object) -> tuple[str, ...]:
     return tuple(str(key) for key in members(params) if type(key) in (str, int))
 
 

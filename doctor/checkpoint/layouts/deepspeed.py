@@ -61,7 +61,7 @@ def read_engine(directory: Directory, under: str, stage: Stage) -> tuple[list[Sh
     return weights, states
 
 
-def _natural(name: str) -> list[Any]:
+def _natural(name: str) -> list[object]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -139,13 +139,13 @@ def _weights(tree: Tree, source: Source, file: str, engine: Engine) -> list[Tens
     return [tensor for tensor in tensors if tensor.elements or not groups]
 
 
-def _low(config: Any) -> bool:
+def _low(config: object) -> bool:
     """DeepSpeed's bf16_master_weights_and_grads."""
     section = mapping(mapping(config).get("bf16"))
     return section.get("bf16_master_weights_and_grads") is True
 
 
-def _shapes(value: Any) -> Shapes:
+def _shapes(value: object) -> Shapes:
     """Names and shapes in order. Raises CheckpointError."""
     shapes: Shapes = {}
     for name, size in mapping(value).items():

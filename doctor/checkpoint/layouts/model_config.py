@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from doctor._util.units import shown
 from doctor.checkpoint.records import ModelConfig
 
@@ -11,10 +9,10 @@ LIMIT = 2 << 20
 """Bytes of config.json that are read."""
 
 
-def read_config(config: dict[str, Any]) -> ModelConfig:
+def read_config(config: dict[str, object]) -> ModelConfig:
     """The entries of an untrusted config.json; those of a wrong type are ignored."""
     inner = config.get("text_config")
-    text_config: dict[str, Any] = inner if isinstance(inner, dict) else {}
+    text_config: dict[str, object] = inner if isinstance(inner, dict) else {}
     return ModelConfig(
         model_type=_word(config.get("model_type")),
         text_model_type=_word(text_config.get("model_type")),
@@ -27,7 +25,7 @@ def read_config(config: dict[str, Any]) -> ModelConfig:
     )
 
 
-def _dtype(config: dict[str, Any]) -> str | None:
+def _dtype(config: dict[str, object]) -> str | None:
     """dtype, or the older torch_dtype; where there is one for each part, the text model's."""
     dtype = config.get("dtype", config.get("torch_dtype"))
     if isinstance(dtype, dict):
@@ -36,5 +34,5 @@ def _dtype(config: dict[str, Any]) -> str | None:
     return word.removeprefix("torch.") if word and word != "auto" else None
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     return shown(value) if isinstance(value, str) and value else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -54,7 +54,7 @@ def read_index(directory: Directory, name: str) -> tuple[dict[str, str], int | N
     total_size = None
     try:
         index = _INDEX.decode(data)
-        weight_map: Any = index.weight_map
+        weight_map: object = index.weight_map
         total_size = index.total_size
     except (ValueError, RecursionError, MemoryError):
         weight_map = json_object(data).get("weight_map")  # says what is wrong with it

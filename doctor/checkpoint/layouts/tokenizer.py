@@ -82,32 +82,32 @@ def _head(directory: Directory, problems: list[Problem]) -> str | None:
     return data.decode("utf-8", "ignore")
 
 
-def _present(settings: dict[str, Any]) -> dict[str, Any]:
+def _present(settings: dict[str, Any]) -> dict[str, object]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """A token as text: the files write it plainly or as an object with its content."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) and len(value) <= 1000 else None
 
 
-def _shown(value: Any) -> str | None:
+def _shown(value: object) -> str | None:
     text = _text(value)
     return shown(text) if text is not None else None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < WHOLE else None
 
 
-def _largest(*sizes: Any) -> int | None:
+def _largest(*sizes: object) -> int | None:
     """A model with several parts can have two sizes; the outer one may be a default."""
     return max((size for each in sizes if (size := _whole(each)) is not None), default=None)
 
 
-def _tokens(decoder: Any, head: str) -> dict[int, str]:
+def _tokens(decoder: object, head: str) -> dict[int, str]:
     """Number -> token, of those that were added to the vocabulary; special ones are among them."""
     tokens: dict[int, str] = {}
     for token in _after(_ADDED, head):
@@ -119,13 +119,13 @@ def _tokens(decoder: Any, head: str) -> dict[int, str]:
     return tokens
 
 
-def _add(tokens: dict[int, str], number: Any, token: dict[Any, Any]) -> None:
+def _add(tokens: dict[int, str], number: object, token: dict[object, object]) -> None:
     text = _text(token)
     if (index := _whole(number)) is not None and text is not None:
         tokens[index] = text
 
 
-def _after(pattern: re.Pattern[str], head: str) -> list[Any]:
+def _after(pattern: re.Pattern[str], head: str) -> list[object]:
     """The array behind a key; [] where it is not whole in what was read."""
     at = pattern.search(head)
     if not at:

@@ -37,7 +37,7 @@ class _State(msgspec.Struct):
     log_history: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-def read_state(data: bytes) -> dict[str, Any]:
+def read_state(data: bytes) -> dict[str, object]:
     """The entries of trainer_state.json about the run; the rest is skipped.
 
     Raises CheckpointError for what is no such file.
@@ -57,7 +57,7 @@ def _refused() -> NoReturn:
     raise CheckpointError("damaged", "is not valid JSON")
 
 
-def _entries(data: bytes) -> list[dict[str, Any]]:
+def _entries(data: bytes) -> list[dict[str, object]]:
     """Steps and learning rates of the log; [] where it is none, or longer than any run's."""
     if data.count(b"{") > MOST_LOGGED:
         return []
@@ -113,7 +113,7 @@ def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:
     return logged[1][0] - logged[0][0] if len(logged) > 1 else 1
 
 
-def _logged(history: Any) -> list[tuple[int, float]]:
+def _logged(history: object) -> list[tuple[int, float]]:
     """(step, learning rate) in rising order of steps; entries of other kinds are passed over."""
     rates: list[tuple[int, float]] = []
     for entry in history if isinstance(history, list) else ():

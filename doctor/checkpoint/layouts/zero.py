@@ -108,7 +108,7 @@ def _groups(lead: str, engine: Engine) -> list[Group]:
     ]
 
 
-def rate(value: Any) -> float | None:
+def rate(value: object) -> float | None:
     if type(value) is int or type(value) is float:
         return float(value) if abs(value) < 1e18 else None
     return None

@@ -14,7 +14,7 @@ def mark(machine: Machine) -> None:
     machine.stack = []
 
 
-def marked(machine: Machine) -> list[Any]:
+def marked(machine: Machine) -> list[object]:
     """What lies above the last mark."""
     items = machine.stack
     machine.stack = machine.below.pop()

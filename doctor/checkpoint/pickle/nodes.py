@@ -61,7 +61,7 @@ class ObjectNode:
 class Persistent:
     """What the pickle's reader would look up."""
 
-    id: Any
+    id: object
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ def _plain(part: Any) -> bool:
     return kind is str or part is None or (kind is int and 0 <= part < 1 << 32)
 
 
-def mapping(value: Any) -> dict[Any, Any]:
+def mapping(value: object) -> dict[Any, Any]:
     """The items of a dict, an OrderedDict or any object with items; {} for what has none."""
     if type(value) is dict:
         return value
@@ -133,12 +133,12 @@ def mapping(value: Any) -> dict[Any, Any]:
     return {}
 
 
-def attributes(value: Any) -> dict[str, Any]:
+def attributes(value: object) -> dict[str, object]:
     """What BUILD would set on an object: its __dict__ and its slots."""
     return state_attributes(value.state) if type(value) is ObjectNode else {}
 
 
-def state_attributes(state: Any) -> dict[str, Any]:
+def state_attributes(state: object) -> dict[str, object]:
     """The attributes in an object's state: a dictionary, or one and another for its slots."""
     names: dict[str, Any] = {}
     for each in state[:2] if type(state) is tuple else (state,):
@@ -147,7 +147,7 @@ def state_attributes(state: Any) -> dict[str, Any]:
     return names
 
 
-def members(value: Any) -> list[Any]:
+def members(value: object) -> list[Any]:
     """What is in a list, a tuple or a set."""
     if type(value) is list:
         return value

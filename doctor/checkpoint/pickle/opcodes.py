@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _compat_pickle
-from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
@@ -95,7 +94,7 @@ def _stack_global(machine: Machine) -> None:
     machine.stack.append(_named(machine, module, name))
 
 
-def _make(machine: Machine, function: Any, args: Any) -> None:
+def _make(machine: Machine, function: object, args: object) -> None:
     if type(args) is not tuple:
         if machine.lenient:
             machine.stack.append(ObjectNode(function, (args,)))
@@ -158,7 +157,7 @@ def _binpersid(machine: Machine) -> None:
     machine.persistent.append(reference)
 
 
-def _constant(value: Any) -> Handler:
+def _constant(value: object) -> Handler:
     return lambda machine: machine.stack.append(value)
 
 

@@ -52,7 +52,7 @@ class Machine:
         and the content of a bytes object is read on in both."""
         self.frame_end = 0
         self.stack: list[Any] = []
-        self.below: list[list[Any]] = []
+        self.below: list[list[object]] = []
         self.memo: dict[int, Any] = {}
         self.imports: dict[Global, Global] = {}
         self.persistent: list[Persistent] = []
@@ -235,7 +235,7 @@ def long4(machine: Machine) -> None:
     number(machine, size4(machine))
 
 
-def _parsed(machine: Machine, parse: Callable[[bytes], Any]) -> None:
+def _parsed(machine: Machine, parse: Callable[[bytes], object]) -> None:
     """The number in a line. Where only imports are of interest, 0 stands for odd spellings."""
     digits = line(machine, LONGEST if machine.lenient else WIDEST)
     try:

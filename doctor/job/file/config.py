@@ -69,7 +69,7 @@ def load(named: Path | None, environ: Mapping[str, str], start: str | None) -> J
     return _discover(start) if start is not None else JobFile()
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, Any]:
+def environment(environ: Mapping[str, str]) -> dict[str, object]:
     """Keys of [job] that variables such as DOCTOR_GPUS set. Raises UserError."""
     variables = {f"DOCTOR_{k.upper()}": k for k in JOB_KEYS if k not in WITHOUT_VARIABLE}
     texts = {key: environ[name] for name, key in variables.items() if environ.get(name)}
@@ -146,7 +146,7 @@ def _reason_untrusted(path: Path, status: os.stat_result) -> str:
     return ""
 
 
-def _tables(path: Path, text: str) -> dict[str, Any] | None:
+def _tables(path: Path, text: str) -> dict[str, object] | None:
     """The tables of a job file; None for a pyproject.toml without any."""
     try:
         tables: dict[str, Any] = tomllib.loads(text)

@@ -24,7 +24,7 @@ PATTERNS = (("kKMGTP", "a size such as 80GB or 79.5GiB"), ("===?", "a version su
 """A part of a regular expression -> what it matches."""
 
 
-def message(error: str, data: Any, kinds: Mapping[str, Any]) -> str:
+def message(error: str, data: object, kinds: Mapping[str, object]) -> str:
     """One line: the key, what is expected there and the value.
 
     `error` is msgspec's, about `data`; `kinds` are the types at paths such as ".job.device".
@@ -38,7 +38,7 @@ def message(error: str, data: Any, kinds: Mapping[str, Any]) -> str:
     return f"{name or 'the file'}: {_expectation(reason, path, kinds)}{value}"
 
 
-def _wrong_item(reason: str, data: Any, path: str) -> tuple[str, Any] | None:
+def _wrong_item(reason: str, data: object, path: str) -> tuple[str, object] | None:
     """The item of a table that the error is about, where msgspec names the table only."""
     for name in re.findall(r"\w+", path):
         data = data.get(name) if isinstance(data, dict) else None
@@ -62,12 +62,12 @@ def readable(path: str) -> str:
     return f"[[ignore]] {int(match[1]) + 1}: {path[match.end() :]}".rstrip(": ")
 
 
-def members(kind: Any) -> tuple[Any, ...]:
+def members(kind: object) -> tuple[Any, ...]:
     """The alternatives of a union, or the type itself."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _expectation(reason: str, path: str, kinds: Mapping[str, Any]) -> str:
+def _expectation(reason: str, path: str, kinds: Mapping[str, object]) -> str:
     if "matching regex" in reason:
         return f"expected {next(words for mark, words in PATTERNS if mark in reason)}"
     if missing := re.search(r"missing required field `(\w+)`", reason):
@@ -85,7 +85,7 @@ def _expectation(reason: str, path: str, kinds: Mapping[str, Any]) -> str:
     return reason
 
 
-def _literals(kind: Any) -> Iterator[str]:
+def _literals(kind: object) -> Iterator[str]:
     for member in members(kind):
         if get_origin(member) is Literal:
             yield from get_args(member)

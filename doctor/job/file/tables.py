@@ -22,9 +22,9 @@ Severity = Literal["warn", "fail"]
 NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
 """Fields of Job and RunOptions that a job file cannot set."""
 FLAGS = (
-    *("annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject"),
-    *("no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose"),
-)
+    "annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject",
+    "no_redact", "only", "output", "quiet", "save_facts", "shared", "skip", "verbose",
+)  # fmt: skip
 """Flags that no key stands for."""
 COUNTS = ("params", "trainable")
 """Keys that may be written as text: 8B."""
@@ -46,7 +46,7 @@ class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A pattern on the host's name."""
 
 
-def _job_fields() -> list[tuple[str, Any, Any]]:
+def _job_fields() -> list[tuple[str, object, object]]:
     fields = [*msgspec.structs.fields(Job), *msgspec.structs.fields(RunOptions)]
     return [
         (field.name, field.type | str | None if field.name in COUNTS else field.type | None, None)
@@ -85,7 +85,7 @@ class Decoded:
     lint: LintTable
 
 
-def decode(tables: Mapping[str, Any]) -> Decoded:
+def decode(tables: Mapping[str, object]) -> Decoded:
     """The file's tables. Raises ValueError with one line that begins with the key."""
     data = _normalized(tables, Tables, "")
     if "expect" in data and isinstance(data["expect"], dict):
@@ -98,7 +98,7 @@ def decode(tables: Mapping[str, Any]) -> Decoded:
     )
 
 
-def decode_job(job: Mapping[str, Any], *, text: bool = False) -> dict[str, Any]:
+def decode_job(job: Mapping[str, object], *, text: bool = False) -> dict[str, Any]:
     """The keys of [job] that are set; with `text` the values are those of variables.
 
     Raises ValueError with one line that begins with the key.
@@ -121,7 +121,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-def _convert(data: dict[str, Any], kind: Any, *, strict: bool) -> Any:
+def _convert(data: dict[str, Any], kind: object, *, strict: bool) -> Any:
     try:
         return msgspec.convert(data, kind, strict=strict)
     except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ def _without_tag(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def _normalized(table: Any, kind: Any, at: str) -> Any:
+def _normalized(table: object, kind: Any, at: str) -> Any:
     """The table with _ for - in its keys. Raises ValueError for a key that is unknown."""
     if not isinstance(table, dict):
         return table
@@ -163,7 +163,7 @@ def _normalized(table: Any, kind: Any, at: str) -> Any:
     return normalized
 
 
-def _normalized_value(value: Any, kind: Any, at: str) -> Any:
+def _normalized_value(value: object, kind: object, at: str) -> Any:
     """The same for a nested table, or a list of tables; a whole float (8e9) as an integer."""
     if type(value) is float and value.is_integer() and any(map(_is_integer, members(kind))):
         return int(value)
@@ -175,7 +175,7 @@ def _normalized_value(value: Any, kind: Any, at: str) -> Any:
     return value
 
 
-def _is_integer(kind: Any) -> bool:
+def _is_integer(kind: object) -> bool:
     return getattr(kind, "__origin__", kind) is int  # without msgspec's limits
 
 
@@ -193,7 +193,7 @@ def _unknown_key(key: str, kind: Any, at: str) -> str:
     return f"{readable(_path(at, shown(key)))}: unknown key; {hint}"
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """The JSON Schema of doctor.toml, whose keys may also be written with dashes."""
     schema = msgspec.json.schema(Tables)
     for key in COUNTS:

@@ -141,7 +141,7 @@ def parse_dump(data: bytes, path: str) -> Dump:
 MOST = 1 << 60
 
 
-def _content(data: bytes) -> dict[Any, Any]:
+def _content(data: bytes) -> dict[object, object]:
     if data.lstrip()[:1] == b"{":
         try:
             content = msgspec.json.decode(data)
@@ -157,7 +157,7 @@ def _content(data: bytes) -> dict[Any, Any]:
     return mapping(content)
 
 
-def _groups(config: Any) -> list[tuple[str, Group]]:
+def _groups(config: object) -> list[tuple[str, Group]]:
     groups = []
     for name, record in mapping(config).items():
         fields = mapping(record)
@@ -209,18 +209,18 @@ def _ends(match: re.Match[str]) -> tuple[int, int]:
     return (first, second) if match[3] == "->" else (second, first)
 
 
-def _number(value: Any, most: int = MOST_RANKS) -> int | None:
+def _number(value: object, most: int = MOST_RANKS) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
     number = value if type(value) is int else None
     return number if number is not None and 0 <= number < most else None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value)[:NAMED] if isinstance(value, str | int) else ""
 
 
-def _listed(value: Any, depth: int = 3) -> str:
+def _listed(value: object, depth: int = 3) -> str:
     """Nested lists of numbers and names, shortened; a pickle's list may contain itself."""
     if isinstance(value, str | int):
         return str(value)[:50]

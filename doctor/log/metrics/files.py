@@ -91,7 +91,7 @@ def _lines(stream: Stream) -> Iterator[tuple[int, bytes]]:
                 yield number, line[:LONGEST]
 
 
-def _object(data: bytes) -> Any:
+def _object(data: bytes) -> object:
     """The JSON value, which may contain a bare NaN; None where it is none."""
     try:
         return json.loads(data)
@@ -99,7 +99,7 @@ def _object(data: bytes) -> Any:
         return None
 
 
-def _metrics(row: Any) -> dict[str, float]:
+def _metrics(row: object) -> dict[str, float]:
     """Name -> number, of those that are curves."""
     if not isinstance(row, dict) or "train_runtime" in row:
         return {}
@@ -120,7 +120,7 @@ def _add(row: Any, curves: Curves, line: int) -> None:
     curves.add(step, metrics, line)
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     """Numbers, and numbers as text: old trainers write grad_norm so."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -132,7 +132,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     number = _number(value)
     if number is None or not math.isfinite(number) or number != int(number):
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
-from typing import Any
 
 from .. import wire
 
@@ -80,7 +79,7 @@ def uvm_major(root: str) -> int | None:
     return None
 
 
-def query(library: Any, function: str, code: int) -> str:
+def query(library: object, function: str, code: int) -> str:
     """The result of cuGetErrorName or cuGetErrorString; "" if it does not know the code."""
     text = ctypes.c_char_p()
     try:
@@ -91,14 +90,14 @@ def query(library: Any, function: str, code: int) -> str:
     return text.value.decode("utf-8", "replace")
 
 
-def describe(library: Any, call: str, code: int) -> str:
+def describe(library: object, call: str, code: int) -> str:
     """ "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802), system not yet initialized"."""
     name = NAMES.get(code) or query(library, "cuGetErrorName", code) or "CUDA error"
     text = query(library, "cuGetErrorString", code)
     return "%s: %s (%d)%s" % (call, name, code, ", " + text if text else "")
 
 
-def integer(library: Any, call: str) -> int:
+def integer(library: object, call: str) -> int:
     """The int that a call returns through its argument. Raises OSError with the library's error."""
     value = ctypes.c_int()
     with wire.stage(call):

@@ -66,7 +66,7 @@ class Use:
         self._total: Optional[int] = None
         self._windows: List[int] = []
         self._length, self._in_window = FIRST_WINDOW, 0
-        self._handle: Any = None
+        self._handle: object = None
         with self._attempt("memory", "processes"):
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
             with contextlib.suppress(pynvml.NVMLError):

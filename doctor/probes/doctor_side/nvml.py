@@ -34,12 +34,12 @@ class Refused(Exception):
         super().__init__("%s: %s" % (name, self.reason))
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """NVML's strings are bytes in some versions of the binding."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def call(name: str, *arguments: Any, where: str = "", **keywords: Any) -> Any:
+def call(name: str, *arguments: object, where: str = "", **keywords: object) -> Any:
     """One NVML function. Raises Refused for NVML's errors and missing functions."""
     with wire.stage(name + where):
         try:
@@ -49,7 +49,7 @@ def call(name: str, *arguments: Any, where: str = "", **keywords: Any) -> Any:
     raise refused
 
 
-def memory(handle: Any, where: str) -> Tuple[int, int, Optional[str]]:
+def memory(handle: object, where: str) -> Tuple[int, int, Optional[str]]:
     """Total, used, and a remark on "used"."""
     try:
         version = pynvml.nvmlMemory_v2
@@ -62,7 +62,7 @@ def memory(handle: Any, where: str) -> Tuple[int, int, Optional[str]]:
         return info.total, info.used, "version 1 of the call: includes the driver's reserve"
 
 
-def processes(handle: Any, where: str) -> int:
+def processes(handle: object, where: str) -> int:
     """Compute processes; their ids are the host's, so only the count is useful."""
     name = "nvmlDeviceGetComputeRunningProcesses"
     try:
@@ -73,7 +73,7 @@ def processes(handle: Any, where: str) -> int:
         return len(call(name + "_v2", handle, where=where))
 
 
-def recovery_action(handle: Any, where: str) -> int:
+def recovery_action(handle: object, where: str) -> int:
     """The driver's advice; drivers before 570 and older bindings do not know the field."""
     name = "nvmlDeviceGetFieldValues"
     field = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
@@ -85,7 +85,7 @@ def recovery_action(handle: Any, where: str) -> int:
     return int(result.value.uiVal)
 
 
-def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
+def slices(handle: object, where: str) -> List[Dict[str, Any]]:
     """The MIG devices of a GPU."""
     parts: List[Dict[str, Any]] = []
     for index in range(call("nvmlDeviceGetMaxMigDeviceCount", handle, where=where)):
@@ -99,7 +99,7 @@ def slices(handle: Any, where: str) -> List[Dict[str, Any]]:
     return parts
 
 
-def one_slice(handle: Any, where: str) -> Dict[str, Any]:
+def one_slice(handle: object, where: str) -> Dict[str, object]:
     """One MIG device. Raises Refused if its UUID cannot be read."""
     part: Dict[str, Any] = {"uuid": text(call("nvmlDeviceGetUUID", handle, where=where))}
     try:
@@ -129,7 +129,9 @@ class Reader:
             self.gpu["unread"].update({field: refused.reason for field in fields})
             return None
 
-    def read_field(self, field: str, name: str, *arguments: Any, to: Callable[[Any], Any]) -> None:
+    def read_field(
+        self, field: str, name: str, *arguments: object, to: Callable[[Any], Any]
+    ) -> None:
         """One field from one call."""
         value = self.attempt((field,), lambda: to(call(name, *arguments, where=self.where)))
         if value is not None:
@@ -147,7 +149,7 @@ class Reader:
             self._health(handle)
         return self.gpu
 
-    def _identity(self, handle: Any) -> None:
+    def _identity(self, handle: object) -> None:
         self.read_field("uuid", "nvmlDeviceGetUUID", handle, to=text)
         self.read_field("name", "nvmlDeviceGetName", handle, to=text)
         self.read_field("bus_id", "nvmlDeviceGetPciInfo", handle, to=lambda pci: text(pci.busId))
@@ -157,7 +159,7 @@ class Reader:
             parts = self.attempt(("slices",), lambda: slices(handle, self.where))
             self.gpu["slices"] = parts or []
 
-    def _use(self, handle: Any) -> None:
+    def _use(self, handle: object) -> None:
         value = self.attempt(("memory_total", "memory_used"), lambda: memory(handle, self.where))
         if value is not None:
             self.gpu["memory_total"], self.gpu["memory_used"], remark = value
@@ -170,7 +172,7 @@ class Reader:
             self.gpu["processes"] = count
         self.read_field("display_active", "nvmlDeviceGetDisplayActive", handle, to=bool)
 
-    def _health(self, handle: Any) -> None:
+    def _health(self, handle: object) -> None:
         self.read_field("ecc", "nvmlDeviceGetEccMode", handle, to=lambda mode: bool(mode[0]))
         for field, kind in (("corrected", 0), ("uncorrected", 1)):
             volatile = 0

@@ -52,7 +52,7 @@ class Driver:
         with wire.stage("dlopen libcuda.so.1"):
             self._library = ctypes.CDLL("libcuda.so.1")
 
-    def call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Raises Refused for any result except success."""
         with wire.stage(name):
             code = int(getattr(self._library, name)(*arguments))
@@ -99,7 +99,7 @@ class End:
         self.cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
         return address
 
-    def offer(self, request: Dict[str, Any]) -> Dict[str, Any]:
+    def offer(self, request: Dict[str, Any]) -> Dict[str, object]:
         """The handle of this GPU's buffer, for the others."""
         handle = Handle()
         self.cuda.call("cuIpcGetMemHandle", ctypes.byref(handle), self.mine)

@@ -21,7 +21,7 @@ def main(role: str, path: str, naming: str) -> None:
     named = naming == "named"
     known: Dict[str, Any] = {}
 
-    def report(**facts: Any) -> None:
+    def report(**facts: object) -> None:
         known.update(facts)
         wire.send(note={"place": facts})
 

@@ -39,7 +39,7 @@ def main(path: str) -> None:
         wire.send(answer={"shape": {"type": "ModelShape", "file": path, **shape}})
 
 
-def config(path: str) -> Optional[Dict[str, Any]]:
+def config(path: str) -> Optional[Dict[str, object]]:
     """The model's entries; those of its text model if it has several parts."""
     path = os.path.expanduser(path)
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."

@@ -32,7 +32,7 @@ LINK_COUNTERS = (0, 1, 2)
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 
-def handle_of(uuid: str) -> Any:
+def handle_of(uuid: str) -> object:
     """The handle of the GPU; for a MIG device, of the GPU that it is a slice of."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     if uuid.startswith("MIG-"):
@@ -50,7 +50,7 @@ def reason(error: Exception) -> str:
     return "%s (%s)" % (str(error).rstrip("."), code) if code is not None else wire.describe(error)
 
 
-def temperature(handle: Any) -> int:
+def temperature(handle: object) -> int:
     """Degrees Celsius; the second call replaces the first, which CUDA 14 is to remove."""
     try:
         return int(pynvml.nvmlDeviceGetTemperature(handle, 0))

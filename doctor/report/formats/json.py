@@ -303,7 +303,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {"report": schema(), "finding": finding, "checks": checks}
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON Schema of what `render` returns."""
     types = (ReportRecord, FlatJob)
     (_, job), parts = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
@@ -325,7 +325,7 @@ def schema() -> dict[str, Any]:
     return plain
 
 
-def finding_object(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> dict[str, object]:
     """A check and its result as builtin types."""
     fields: dict[str, Any] = msgspec.to_builtins(_record(finding))
     return fields
@@ -407,7 +407,7 @@ def render_explained(checks: Iterable[Described], causes: Iterable[Cause]) -> st
     return _dump([*map(_cause, causes), *map(_check, checks)])
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(cause: Cause) -> dict[str, object]:
     record = CauseRecord(
         code=cause.code,
         slug=cause.id,
@@ -424,7 +424,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
     return fields
 
 
-def _check(check: Described) -> dict[str, Any]:
+def _check(check: Described) -> dict[str, object]:
     record = CheckRecord(
         code=check.code,
         slug=check.slug,

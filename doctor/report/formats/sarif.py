@@ -60,7 +60,7 @@ def render(report: Report) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _invocation(report: Report) -> dict[str, Any]:
+def _invocation(report: Report) -> dict[str, object]:
     origin = origin_of(report.facts)
     known = {
         "startTimeUtc": origin.started,
@@ -76,8 +76,8 @@ def _invocation(report: Report) -> dict[str, Any]:
     }
 
 
-def _rule(check: Check) -> dict[str, Any]:
-    rule: dict[str, Any] = {
+def _rule(check: Check) -> dict[str, object]:
+    rule: dict[str, object] = {
         "id": check.code,
         "name": check.slug,
         "shortDescription": {"text": check.title},
@@ -91,7 +91,7 @@ def _rule(check: Check) -> dict[str, Any]:
     return rule
 
 
-def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, object]]:
     for finding in report.findings:
         places = locate(finding, report) if finding.status in LEVELS else ()
         for place in places:
@@ -100,9 +100,9 @@ def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, Any]]:
 
 def _result(
     finding: Finding, place: Place, working_dir: str, rules: dict[str, int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     code, uri = finding.check.code, address(place.path, working_dir)
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "ruleId": code,
         "kind": "open" if finding.status is Status.UNKNOWN else "fail",
         "level": LEVELS[finding.status],
@@ -122,7 +122,7 @@ def _result(
     return result
 
 
-def _fix(finding: Finding, place: Place, uri: str) -> dict[str, Any]:
+def _fix(finding: Finding, place: Place, uri: str) -> dict[str, object]:
     replacements = [
         {
             "deletedRegion": {
@@ -145,9 +145,9 @@ def _fingerprint(code: str, uri: str, place: Place) -> str:
     return hashlib.sha256(f"{code} {uri} {line}".strip().encode()).hexdigest()[:32]
 
 
-def _physical(place: Place, uri: str) -> dict[str, Any]:
+def _physical(place: Place, uri: str) -> dict[str, object]:
     """The line of a text file, the first one where none is known, or the start of another file."""
-    location: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    location: dict[str, object] = {"artifactLocation": {"uri": uri}}
     if not (place.line or place.path.endswith(TEXT)):
         return location | {"region": {"byteOffset": 0, "byteLength": 0}}
     region = {

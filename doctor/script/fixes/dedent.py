@@ -12,11 +12,11 @@ from doctor.script.fixes.edits import Edit, Module, calls
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign)
 OUTSIDE = frozenset(
     (
-        *("backward", "scale", "step", "update", "unscale_", "zero_grad", "clip_grad_norm_"),
-        *("clip_grad_value_", "parameters", "item", "detach", "cpu", "append", "print", "len"),
-        *("log", "set_postfix", "set_description", "format", "get_last_lr", "float", "info"),
+        "backward", "scale", "step", "update", "unscale_", "zero_grad", "clip_grad_norm_",
+        "clip_grad_value_", "parameters", "item", "detach", "cpu", "append", "print", "len", "log",
+        "set_postfix", "set_description", "format", "get_last_lr", "float", "info",
     )
-)
+)  # fmt: skip
 """Calls that compute nothing that autocast covers."""
 
 

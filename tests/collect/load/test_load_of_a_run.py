@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from doctor.collect.child import CUT_OFF
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children
 from doctor.collect.left_out import from_load
+from doctor.collect.session import Session
 from doctor.collect.torch_child import TorchChild, run_kernels
 from doctor.collect.workers import Siblings, Worker, end, start_workers
 from doctor.facts.facts import decode, encode
@@ -110,11 +112,22 @@ def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     monkeypatch.setattr(collect, "start_workers", lambda *arguments: workers)
     told: list[str] = []
     children = Children()
-    siblings = Siblings(children, preloaded.python(), 0)
-    before = BeforeTorch(gpus.Watch(children, ()), None)
-    done = collect._examine_torch(
-        given, found, workers[0].child, siblings, Ahead(), before, children, told.append
+    session = Session(
+        children=children,
+        report_progress=told.append,
+        started=0.0,
+        host=given.host,
+        child=workers[0].child,
+        why="",
+        driver=at_once((None, None)),
+        siblings=at_once(Siblings(children, preloaded.python(), 0)),
+        ahead=at_once(Ahead()),
+        before=at_once(BeforeTorch(gpus.Watch(children, ()), None)),
+        places=(),
+        checkpoint=at_once(None),
+        shape=at_once(None),
     )
+    done = collect._examine_imported(session, given, found)
     assert isinstance(done.smoke, Smoke)
     assert done.smoke.completed
     assert [each.completed for each in done.siblings] == [True]
@@ -125,6 +138,12 @@ def test_a_run_fills_the_sections_of_every_device_and_ends_the_others(
     assert workers[1].child._child is not None
     assert not workers[1].child._child.alive
     assert decode(encode(done)) == done
+
+
+def at_once(value: Any) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(value)
+    return future
 
 
 STUCK = Ended(how="timeout", detail="no answer in 120 s inside forward")

@@ -45,12 +45,12 @@ INDEXED = ("index", "index_put_", "index_put", "_index_put_impl_", "_unsafe_inde
 """Operations whose indices may be on the CPU."""
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_int_mm")
 FACTORIES = (
-    *("empty.memory_format", "empty_strided", "empty_permuted", "scalar_tensor", "full", "eye"),
-    *("eye.m", "zeros", "ones", "arange", "arange.start", "arange.start_step", "linspace"),
-    *("rand", "rand.generator", "randn", "randn.generator", "randint", "randint.low"),
-    *("randint.generator", "randint.low_generator", "randperm", "randperm.generator"),
-    *("tril_indices", "triu_indices", "normal.float_float", "_efficientzerotensor"),
-)
+    "empty.memory_format", "empty_strided", "empty_permuted", "scalar_tensor", "full", "eye",
+    "eye.m", "zeros", "ones", "arange", "arange.start", "arange.start_step", "linspace", "rand",
+    "rand.generator", "randn", "randn.generator", "randint", "randint.low", "randint.generator",
+    "randint.low_generator", "randperm", "randperm.generator", "tril_indices", "triu_indices",
+    "normal.float_float", "_efficientzerotensor",
+)  # fmt: skip
 CLOCK = [0.0] * COUNT
 ALLOCATED, PEAK = [0] * COUNT, [0] * COUNT
 _holders: dict[tuple[int, int], int] = {}

@@ -12,9 +12,12 @@ import importlib
 import importlib.util
 import os
 import time
-from typing import Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple, Union
 
 from ... import wire
+
+if TYPE_CHECKING:
+    import torch
 
 SHAPE: Dict[str, Any] = {
     "vocab_size": 128,
@@ -27,6 +30,8 @@ SHAPE: Dict[str, Any] = {
     "initializer_range": 0.05,
 }
 BATCH, LENGTH, SEED = 2, 96, 23
+Result = Tuple["torch.Tensor", List["torch.Tensor"]]
+"""Logits, and the gradients that attention passes on: of its projections."""
 
 
 def available(device: str, precision: str) -> List[str]:
@@ -36,18 +41,18 @@ def available(device: str, precision: str) -> List[str]:
     return ["eager", "sdpa"] + (["flash_attention_2"] if flash else [])
 
 
-def build(name: str, device: str, dtype: Any) -> Any:
+def build(name: str, device: str, dtype: torch.dtype) -> torch.nn.Module:
     """A tiny Llama with one implementation; its weights are rounded to `dtype`."""
     import torch
 
     transformers: Any = importlib.import_module("transformers")
     torch.manual_seed(SEED)
     config = transformers.LlamaConfig(**SHAPE, attn_implementation=name)
-    return transformers.LlamaForCausalLM(config).to(dtype).to(device).train()
+    model: torch.nn.Module = transformers.LlamaForCausalLM(config).to(dtype).to(device)
+    return model.train()
 
 
-def step(model: Any, tokens: Any) -> Tuple[Any, List[Any]]:
-    """Logits, and the gradients that attention passes on: of its projections."""
+def step(model: torch.nn.Module, tokens: torch.Tensor) -> Result:
     import torch
 
     model.zero_grad()
@@ -56,22 +61,24 @@ def step(model: Any, tokens: Any) -> Tuple[Any, List[Any]]:
         logits[:, :-1].float().flatten(0, 1), tokens[:, 1:].flatten()
     )
     loss.backward()
-    named = [(name, p.grad) for name, p in model.named_parameters() if ".self_attn." in name]
-    return logits.detach(), [gradient for _, gradient in named]
+    of_attention = [p for name, p in model.named_parameters() if ".self_attn." in name]
+    return logits.detach(), [weight.grad for weight in of_attention if weight.grad is not None]
 
 
-def relative_error(result: Any, exact: Any) -> float:
+def relative_error(result: torch.Tensor, exact: torch.Tensor) -> float:
     """Relative Frobenius error."""
     actual, expected = result.cpu().double(), exact.cpu().double()
     return float((actual - expected).norm() / expected.norm())
 
 
-def largest(errors: List[float]) -> Any:
+def largest(errors: List[float]) -> Union[float, str]:
     """The largest error; NaN counts as larger than any number."""
     return wire.number(max(errors, key=lambda error: (error != error, error)))
 
 
-def attempt(name: str, device: str, dtype: Any, tokens: Any, exact: Any) -> Dict[str, Any]:
+def attempt(
+    name: str, device: str, dtype: torch.dtype, tokens: torch.Tensor, exact: Result
+) -> Dict[str, Any]:
     """doctor.facts.load.Implementation of one."""
     started = time.perf_counter()
     try:

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 
 from ... import wire
 from . import attention_cases as cases
+from .attention_cases import Case
 
 BACKENDS = ("flash", "mem_efficient", "cudnn", "math")
 MEMBERS = {
@@ -178,7 +179,7 @@ def default_backend(group: Group) -> Optional[str]:
         return None
 
 
-def prepare(case: Any, dtype: str, device: torch.device) -> Group:
+def prepare(case: Case, dtype: str, device: torch.device) -> Group:
     """Inputs and reference of a group; the lowest log-sum-exp is noted."""
     tensors = cases.inputs(case, DTYPES[dtype], device)
     exact = None
@@ -189,7 +190,7 @@ def prepare(case: Any, dtype: str, device: torch.device) -> Group:
 
 
 def run_group(
-    case: Any,
+    case: Case,
     dtype: str,
     device: torch.device,
     backends: List[str],
@@ -227,13 +228,13 @@ def run_group(
     return ""
 
 
-def refused(case: Any, dtype: str, backend: str, reason: str) -> Dict[str, Any]:
+def refused(case: Case, dtype: str, backend: str, reason: str) -> Dict[str, Any]:
     """The doctor.facts.load.Trial of a backend that did not run."""
     record = {"backend": backend, "dtype": dtype, "case": case.name}
     return dict(record, ended={"how": "ok"}, refused=reason)
 
 
-def without_reference(case: Any, dtype: str, backend: str, error: Exception) -> Dict[str, Any]:
+def without_reference(case: Case, dtype: str, backend: str, error: Exception) -> Dict[str, Any]:
     """The doctor.facts.load.Trial without the reference. An error of the GPU is a failed trial."""
     reason = "no reference: " + wire.describe(error)[:400]
     record = refused(case, dtype, backend, reason)

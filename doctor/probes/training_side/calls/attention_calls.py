@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple
 
 import torch
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Options, places
 from . import norm_calls
 
 HIDDEN = -1e4
@@ -41,7 +41,7 @@ class AttentionCalls:
         self._model = model
         self._sites: Dict[str, Site] = {}
 
-    def note(self, name: str, args: Any, options: Dict[str, Any]) -> None:
+    def note(self, name: str, args: Arguments, options: Options) -> None:
         """Count the keys of a call of the function of that name, if it is one of attention."""
         if name not in ARGUMENTS:
             return
@@ -77,7 +77,7 @@ def one_token(name: str, query: torch.Tensor, key: torch.Tensor) -> bool:
     )
 
 
-def visible(name: str, arguments: Dict[str, Any]) -> int:
+def visible(name: str, arguments: Options) -> int:
     """The most keys that a query sees."""
     query, key, mask = arguments["query"], arguments["key"], arguments.get("attn_mask")
     if name == "scaled_dot_product_attention":
@@ -90,7 +90,7 @@ def visible(name: str, arguments: Dict[str, Any]) -> int:
     return int(min(key.shape[0], least) + more)
 
 
-def most(mask: Any, *, hides: bool) -> float:
+def most(mask: Foreign, *, hides: bool) -> float:
     """The most keys that a row of the mask leaves visible; `hides`: where a boolean one is True.
     One with one column holds for all keys alike, and chooses none."""
     if not isinstance(mask, torch.Tensor) or not mask.numel() or mask.shape[-1:] in ((), (1,)):

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 import torch
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Options, places
 from ..values.value_origins import tensors
 from . import norm_calls
 
@@ -37,7 +37,7 @@ class LengthFirst:
         self.readers: List[str] = []
         """ "1 (LSTM) reads pad_sequence in train.py, line 12"."""
 
-    def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+    def note(self, name: str, args: Arguments, options: Options, result: Foreign) -> None:
         """A call of a function of torch."""
         if name == "pad_sequence":
             if not options.get("batch_first", (*args, False)[1]):
@@ -60,7 +60,7 @@ class LengthFirst:
             text = "%s reads pad_sequence%s" % (reader, " in %s" % line if line else "")
             self.readers += [text] * (text not in self.readers)
 
-    def _pass_on(self, name: str, source: torch.Tensor, result: Any, line: str) -> None:
+    def _pass_on(self, name: str, source: torch.Tensor, result: Foreign, line: str) -> None:
         """Follow the result of a function of this name, without its underscores, as far as its
         dimensions are known: sizes that are equal do not show an exchange."""
         results = list(tensors(result))

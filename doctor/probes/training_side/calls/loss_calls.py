@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import observing
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing
 from . import attention_calls, length_first, norm_calls, recurrent_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -57,16 +57,16 @@ class LossCalls(TorchFunctionMode):
         self.recurrent = recurrent_calls.RecurrentCalls(module)
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         name = getattr(func, "__name__", "")
-        observing.attempt(lambda: self._note_inputs(name, args, options))
+        observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
-        observing.attempt(lambda: self._note_result(name, args, options, result))
+        observing.attempt(lambda: self._note_result(name, args, options, result), None)
         return result
 
-    def _note_inputs(self, name: str, args: Any, options: Dict[str, Any]) -> None:
+    def _note_inputs(self, name: str, args: Arguments, options: Options) -> None:
         inputs = [*args, *(options[key] for key in ("input", "target") if key in options)][:2]
         if len(inputs) == 2 and all(isinstance(each, torch.Tensor) for each in inputs):
             if name == "cross_entropy":
@@ -82,7 +82,7 @@ class LossCalls(TorchFunctionMode):
         self.attention.note(name, args, options)
         self.recurrent.note(name, args)
 
-    def _note_result(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+    def _note_result(self, name: str, args: Arguments, options: Options, result: Foreign) -> None:
         self.padding.note(name, args, options, result)
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(observing.plain(result))))

@@ -10,14 +10,14 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Options, places
 from ..gradients import gradient_zeros
 
 LISTED = 4
 """Names in a text."""
 
 
-def values_of_statistics(name: str, args: Any, options: Dict[str, Any]) -> int:
+def values_of_statistics(name: str, args: Arguments, options: Options) -> int:
     """The number of values of each statistic, 1 or 2, if the result hardly depends on the input;
     else 0. `name` is that of the function, as in torch.nn.functional."""
     if name not in SIZES or not args or not isinstance(args[0], torch.Tensor):
@@ -29,7 +29,7 @@ def values_of_statistics(name: str, args: Any, options: Dict[str, Any]) -> int:
     return int(size) if size == 1 or (size == 2 and name in CENTERED) else 0
 
 
-def described(name: str, args: Any, model: torch.nn.Module) -> str:
+def described(name: str, args: Arguments, model: torch.nn.Module) -> str:
     """ "layer_norm in train.py, line 12, of what 0.weight, 0.bias compute"."""
     (place, _), _ = places.innermost()
     before = {id(each) for each in gradient_zeros.leaves(args[0].grad_fn)}
@@ -40,12 +40,12 @@ def described(name: str, args: Any, model: torch.nn.Module) -> str:
     return ", ".join(filter(None, (where, of)))
 
 
-def second(rest: Any, options: Dict[str, Any]) -> Any:
+def second(rest: Foreign, options: Options) -> Foreign:
     """The second argument of a norm, whatever its name is."""
     return rest[0] if rest else next(iter(options.values()), None)
 
 
-def of_batch(x: torch.Tensor, rest: Any, options: Dict[str, Any]) -> int:
+def of_batch(x: torch.Tensor, rest: Foreign, options: Options) -> int:
     """Values of a channel, 0 with running statistics."""
     training = options.get("training", rest[4] if len(rest) > 4 else False)
     return x.numel() // x.shape[1] if training and x.dim() > 1 else 0

@@ -9,6 +9,8 @@ from typing import Any, List, NamedTuple, Sequence, Set
 
 import torch
 
+from ..foreign import Arguments, Foreign
+
 CELLS = ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 OF_STATE = "weight_hh"
@@ -33,7 +35,7 @@ class RecurrentCalls:
         self._others: Set[str] = set()
         """Parameters of a call over more steps, or from another state."""
 
-    def note(self, name: str, args: Any) -> None:
+    def note(self, name: str, args: Arguments) -> None:
         """A call of the function of that name, if it is one of a recurrent layer."""
         if name not in CELLS and name not in LAYERS:
             return
@@ -57,11 +59,11 @@ class RecurrentCalls:
         return [n for n, count in self._calls.items() if count == 1 and n not in self._others]
 
 
-def of_cell(args: Any) -> Call:
+def of_cell(args: Arguments) -> Call:
     return Call(first(args[1]), 1, args[2:])
 
 
-def of_layer(args: Any) -> Call:
+def of_layer(args: Arguments) -> Call:
     """Of (input, state, weights, ..., batch_first), or with the batch sizes of a packed sequence
     after the input and without batch_first."""
     packed = isinstance(args[3], (list, tuple))
@@ -70,6 +72,6 @@ def of_layer(args: Any) -> Call:
     return Call(first(state), int(steps), weights)
 
 
-def first(state: Any) -> torch.Tensor:
+def first(state: Foreign) -> torch.Tensor:
     tensor: torch.Tensor = state[0] if isinstance(state, (list, tuple)) else state
     return tensor

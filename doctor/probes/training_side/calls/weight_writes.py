@@ -8,7 +8,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Options, Types, places
+from ..subject.training_step import Subject
 
 MOST = 4
 
@@ -21,12 +22,12 @@ class Writes:
         self._addresses = {each.data_ptr() for each in weights.values() if each.numel()}
         self._ids = {id(each) for each in weights.values()}
 
-    def around(self, subject: Any) -> Any:
+    def around(self, subject: Subject) -> Subject:
         """The subject, with its forward pass and loss watched if there is something to watch."""
         if not self._ids:
             return subject
 
-        def loss(module: Any, batch: Any) -> Any:
+        def loss(module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
             with InPlace(self), Assigned(self):
                 return subject.loss(module, batch)
 
@@ -40,17 +41,17 @@ class Writes:
         if line not in self.lines and len(self.lines) < MOST:
             self.lines.append(line)
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: Foreign) -> bool:
         try:
             return isinstance(value, torch.Tensor) and value.data_ptr() in self._addresses
         except Exception:  # sparse and other tensors have no storage
             return False
 
-    def is_one(self, value: Any) -> bool:
+    def is_one(self, value: Foreign) -> bool:
         return id(value) in self._ids
 
 
-def discarded(subject: Any, names: List[str], seeded: Any) -> List[str]:
+def discarded(subject: Subject, names: List[str], seeded: Any) -> List[str]:
     """Those of these parameters whose value after a forward pass hardly depends on what it was
     before. `seeded` sets the random number generators."""
     if not names:
@@ -99,8 +100,8 @@ class InPlace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._writes = writes
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Foreign, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         name = str(func).split(".")[1] if "." in str(func) else str(func)
         written = args[:1] if name.endswith(("_", "renorm_")) else ()
         if any(self._writes.holds(each) for each in written):
@@ -116,8 +117,8 @@ class Assigned(TorchFunctionMode):
         self._writes = writes
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Foreign, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         setter = getattr(func, "__name__", "") == "__set__"
         if setter and func.__self__.__name__ == "data" and self._writes.is_one(args[0]):
             self._writes.note("an assignment to .data")

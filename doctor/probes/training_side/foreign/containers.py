@@ -8,12 +8,12 @@ from typing import Any, Callable, Dict
 
 import torch
 
-from . import observing
+from . import Foreign, observing
 
 Change = Callable[[torch.Tensor], Any]
 
 
-def mapped(value: Any, change: Change) -> Any:
+def mapped(value: Foreign, change: Change) -> Foreign:
     """The same nested containers with `change` applied to every tensor.
 
     They keep their classes, but for a mapping that cannot be copied, which becomes a dict.
@@ -33,16 +33,16 @@ def mapped(value: Any, change: Change) -> Any:
     return value
 
 
-def is_mapping(value: Any) -> bool:
+def is_mapping(value: Foreign) -> bool:
     return all(observing.has(value, name) for name in ("items", "keys"))
 
 
-def is_record(value: Any) -> bool:
+def is_record(value: Foreign) -> bool:
     """Whether it is an instance of a dataclass."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def with_members(mapping: Any, members: Dict[Any, Any], changed: Dict[Any, Any]) -> Any:
+def with_members(mapping: Foreign, members: Dict[Any, Any], changed: Dict[Any, Any]) -> Foreign:
     """A copy of a mapping with other members; they alone if it cannot be copied."""
     try:
         result = copy.copy(mapping)
@@ -62,7 +62,7 @@ def with_members(mapping: Any, members: Dict[Any, Any], changed: Dict[Any, Any])
         return changed
 
 
-def with_fields(record: Any, change: Change) -> Any:
+def with_fields(record: Foreign, change: Change) -> Foreign:
     """A copy of an instance of a dataclass, frozen ones included, with its tensors changed."""
     result = copy.copy(record)
     for field in dataclasses.fields(record):
@@ -70,7 +70,7 @@ def with_fields(record: Any, change: Change) -> Any:
     return result
 
 
-def tensors(value: Any, name: str = "batch") -> Dict[str, torch.Tensor]:
+def tensors(value: Foreign, name: str = "batch") -> Dict[str, torch.Tensor]:
     """Every tensor of a batch by its position: "labels", "[0]"."""
     by_name: Dict[str, torch.Tensor] = {}
     if isinstance(value, torch.Tensor):
@@ -88,5 +88,5 @@ def tensors(value: Any, name: str = "batch") -> Dict[str, torch.Tensor]:
     return by_name
 
 
-def member(name: str, key: Any) -> str:
+def member(name: str, key: Foreign) -> str:
     return str(key) if name == "batch" else "%s.%s" % (name, key)

@@ -10,6 +10,8 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
+from . import Foreign, Options
+
 VALUE, ITEMS, ARGUMENTS = 80, 12, 8
 SECRET = re.compile(
     r"token|secret|passw|pwd|passphrase|credential|auth|bearer|access_?key|api_?key|(^|[._])key$",
@@ -20,7 +22,7 @@ USERINFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
 """User and password in an address."""
 
 
-def operands(arguments: Dict[str, Any], names: Optional[Dict[int, str]] = None) -> List[Any]:
+def operands(arguments: Options, names: Optional[Dict[int, str]] = None) -> List[Dict[str, Any]]:
     """Each argument as a doctor.facts.raised.Operand; `names` are parameters by their id."""
     return [
         operand(value, name, names)
@@ -29,7 +31,9 @@ def operands(arguments: Dict[str, Any], names: Optional[Dict[int, str]] = None) 
     ]
 
 
-def operand(value: Any, name: str = "", names: Optional[Dict[int, str]] = None) -> Dict[str, Any]:
+def operand(
+    value: Foreign, name: str = "", names: Optional[Dict[int, str]] = None
+) -> Dict[str, Any]:
     record: Dict[str, Any] = {"type": "Operand", "name": name, "kind": type(value).__name__}
     shape = shape_of(value)
     if shape is None:
@@ -43,7 +47,7 @@ def operand(value: Any, name: str = "", names: Optional[Dict[int, str]] = None) 
     return record
 
 
-def shape_of(value: Any) -> Optional[List[int]]:
+def shape_of(value: Foreign) -> Optional[List[int]]:
     """The shape of a tensor or an array; None of anything else, classes of them included."""
     if isinstance(value, type):
         return None
@@ -54,14 +58,14 @@ def shape_of(value: Any) -> Optional[List[int]]:
         return None
 
 
-def described(name: str, value: Any) -> str:
+def described(name: str, value: Foreign) -> str:
     """The value of a variable in a few words; a text under the name of a secret is not shown."""
     parts = value if isinstance(value, (list, tuple, set)) else [value]
     texts = any(isinstance(each, (str, bytes)) for each in parts)
     return "***" if texts and SECRET.search(name) else short(value)
 
 
-def short(value: Any) -> str:
+def short(value: Foreign) -> str:
     """A value in a few words; a tensor by its shape and dtype."""
     if isinstance(value, torch.Tensor):
         return "%s %s" % (list(value.shape), str(value.dtype).replace("torch.", ""))

@@ -5,14 +5,18 @@ is observed goes on.
 from __future__ import annotations
 
 import types
-from typing import Any, Callable, Optional
+from typing import Callable, Optional, TypeVar, Union, overload
 
 import torch
 
-ABSENT: Any = object()
+from . import Foreign
+
+Result = TypeVar("Result")
+Default = TypeVar("Default")
+ABSENT: Foreign = object()
 
 
-def attribute(owner: Any, name: str, default: Any = None) -> Any:
+def attribute(owner: Foreign, name: str, default: Foreign = None) -> Foreign:
     """getattr, whose default also stands for a getter that raises."""
     try:
         return getattr(owner, name, default)
@@ -20,12 +24,12 @@ def attribute(owner: Any, name: str, default: Any = None) -> Any:
         return default
 
 
-def has(owner: Any, name: str) -> bool:
+def has(owner: Foreign, name: str) -> bool:
     """hasattr, which is False of a getter that raises."""
     return attribute(owner, name, ABSENT) is not ABSENT
 
 
-def attempt(read: Callable[[], Any], default: Any = None) -> Any:
+def attempt(read: Callable[[], Result], default: Default) -> Union[Result, Default]:
     """The result of an observation; the default if the user's objects raise in it."""
     try:
         return read()
@@ -33,13 +37,17 @@ def attempt(read: Callable[[], Any], default: Any = None) -> Any:
         return default
 
 
-def code_of(function: Any) -> Optional[types.CodeType]:
+def code_of(function: Foreign) -> Optional[types.CodeType]:
     """The code of a function of Python or of a method; None of any other callable."""
     code = attribute(function, "__code__")
     return code if isinstance(code, types.CodeType) else None
 
 
-def plain(value: Any) -> Any:
+@overload
+def plain(value: torch.Tensor) -> torch.Tensor: ...
+@overload
+def plain(value: Foreign) -> Foreign: ...
+def plain(value: Foreign) -> Foreign:
     """The same values without a graph and without the methods of a subclass of torch.Tensor; of
     anything else the value itself."""
     if not isinstance(value, torch.Tensor):
@@ -53,14 +61,14 @@ def plain(value: Any) -> Any:
         return value.detach()
 
 
-def function_name(func: Any) -> str:
+def function_name(func: Foreign) -> str:
     """The name under which torch hands a function to a mode; of an attribute such as `.data`, whose
     getter is handed over, that of the attribute."""
     name = getattr(func, "__name__", "")
     return str(getattr(func.__self__, "__name__", name)) if name == "__get__" else str(name)
 
 
-def content(cell: Any) -> Any:
+def content(cell: Foreign) -> Foreign:
     """The value of a variable around a function; None if it was not assigned yet."""
     try:
         return cell.cell_contents

@@ -9,12 +9,13 @@ import os
 import re
 import sys
 import sysconfig
-from typing import Any, Optional, Tuple
+from types import CodeType, FrameType
+from typing import Optional, Tuple
 
 import torch
 
 from ...wire import PROBES
-from . import observing
+from . import Foreign, observing
 
 TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 LIBRARIES = tuple(
@@ -36,9 +37,9 @@ def innermost(inside_backward: bool = False) -> Tuple[Tuple[str, str], str]:
     parametrization does. Without such a line, those of the library.
 
     `inside_backward`: only lines that backward() itself runs count."""
-    frame: Any = sys._getframe(1)
-    library: Optional[Any] = None
-    inside: Optional[Any] = None
+    frame: Optional[FrameType] = sys._getframe(1)
+    library: Optional[FrameType] = None
+    inside: Optional[FrameType] = None
     while frame is not None:
         file = frame.f_code.co_filename
         if inside_backward and frame.f_code.co_name == ENGINE:
@@ -62,7 +63,7 @@ def expression() -> str:
     knows it and it is not the whole line; else ""."""
     frame = user_frame()
     positions = getattr(frame.f_code, "co_positions", None) if frame is not None else None
-    if positions is None:  # before Python 3.11
+    if frame is None or positions is None:  # before Python 3.11
         return ""
     first, last, start, end = next(itertools.islice(positions(), frame.f_lasti // 2, None))
     if first is None or first != last or start is None or end is None:
@@ -72,9 +73,9 @@ def expression() -> str:
     return "" if part == text.strip() else part[:120]
 
 
-def user_frame() -> Any:
+def user_frame() -> Optional[FrameType]:
     """The frame of the innermost line of the user's files; None if there is none."""
-    frame: Any = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((TORCH, PROBES, "<")) and not of_library(file):
@@ -83,7 +84,7 @@ def user_frame() -> Any:
     return None
 
 
-def name_of(value: Any) -> str:
+def name_of(value: Foreign) -> str:
     """The variable of that frame that is this value; "" if none is."""
     frame = user_frame()
     names = [] if frame is None else [n for n, each in frame.f_locals.items() if each is value]
@@ -92,7 +93,7 @@ def name_of(value: Any) -> str:
 
 def called_in_torch() -> str:
     """The function of torch that the user's innermost line called, "" if it is none in Python."""
-    frame: Any = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     name = ""
     while frame is not None:
         file = frame.f_code.co_filename
@@ -106,7 +107,7 @@ def called_in_torch() -> str:
 
 def in_sample() -> bool:
     """Whether a distribution of torch draws a sample, which has no graph."""
-    frame: Any = sys._getframe(1)
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.startswith(SAMPLING) and frame.f_code.co_name == "sample":
             return True
@@ -120,14 +121,14 @@ def of_library(file: str) -> bool:
     return bool(INSTALLED.search(file)) or os.path.realpath(file).startswith(LIBRARIES)
 
 
-def line(frame: Any) -> Tuple[str, str]:
+def line(frame: FrameType) -> Tuple[str, str]:
     """ "train.py, line 12" and its code."""
     file, number = frame.f_code.co_filename, frame.f_lineno
     code = linecache.getline(file, number).strip()
     return "%s, line %d" % (os.path.basename(file), number), code[:120]
 
 
-def line_of_function(function: Any) -> Tuple[str, str]:
+def line_of_function(function: Foreign) -> Tuple[str, str]:
     """Name and place of a function of Python."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -138,5 +139,5 @@ def line_of_function(function: Any) -> Tuple[str, str]:
     return code.co_name, place_of(code)
 
 
-def place_of(code: Any) -> str:
+def place_of(code: CodeType) -> str:
     return "%s, line %d" % (os.path.basename(code.co_filename), code.co_firstlineno)

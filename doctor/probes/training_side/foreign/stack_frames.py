@@ -10,12 +10,13 @@ import itertools
 import linecache
 import os
 import re
+from types import FrameType
 from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 
 from ...wire import PROBES
-from . import places
+from . import Foreign, places
 
 HIDDEN = (PROBES, "<frozen")
 """The doctor's own frames, and those of the import system."""
@@ -98,7 +99,7 @@ class Frame:
         return {each.name: each.default for each in parameters if each.default is not each.empty}
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: Foreign, default: Foreign) -> bool:
     plain = (bool, int, float, str, tuple, type(None))
     return value is default or (isinstance(value, plain) and bool(value == default))
 
@@ -108,7 +109,7 @@ def is_library(file: str) -> bool:
     return file.startswith("<") or bool(places.of_library(file))
 
 
-def all_frames(error: BaseException) -> List[Any]:
+def all_frames(error: BaseException) -> List[FrameType]:
     """The frame objects of a traceback, those of the doctor included."""
     entry, frames = error.__traceback__, []
     while entry is not None:
@@ -154,7 +155,7 @@ def values_in(frame: Frame, text: str) -> Iterator[Tuple[str, Any]]:
                 break
 
 
-def resolved(frame: Frame, parts: List[str]) -> Tuple[bool, Any]:
+def resolved(frame: Frame, parts: List[str]) -> Tuple[bool, Foreign]:
     """Whether that variable, or attribute of a module, exists, and its value."""
     if parts[0] not in frame.locals:
         return False, None
@@ -169,7 +170,7 @@ def resolved(frame: Frame, parts: List[str]) -> Tuple[bool, Any]:
 _ABSENT = object()
 
 
-def _attribute(owner: Any, name: str) -> Any:
+def _attribute(owner: Foreign, name: str) -> Foreign:
     """An attribute of an object as it is stored: no property runs."""
     stored = getattr(owner, "__dict__", None)
     if not isinstance(stored, dict):

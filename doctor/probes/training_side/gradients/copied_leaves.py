@@ -12,9 +12,10 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Se
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
 from ..foreign.observing import storage_address
 from ..subject import unregistered
+from ..subject.training_step import Training
 from ..values.value_origins import tensors
 from . import gradient_zeros
 
@@ -39,8 +40,8 @@ class Births(TorchFunctionMode):
         """Address of a storage -> the last line whose result it holds."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         result = func(*args, **(kwargs or {}))
         for each in tensors(result) if len(self._lines) < MOST else ():
             if each.is_floating_point() and not has_graph(each) and (at := storage_address(each)):
@@ -149,7 +150,7 @@ def among(leaf: torch.Tensor, known: Known, shapes: Set[Any]) -> Set[str]:
     return names
 
 
-def cuts(copies: Sequence[Copy], births: Births, training: Any) -> List[Dict[str, Any]]:
+def cuts(copies: Sequence[Copy], births: Births, training: Training) -> List[Dict[str, Any]]:
     """One doctor.facts.diagnosis.Cut for each line that makes copies."""
     update = training.update
     groups = [] if update is None else update.optimizer.param_groups
@@ -194,7 +195,7 @@ def attributes(module: torch.nn.Module, leaves: Set[int]) -> List[str]:
     ][:SHOWN]
 
 
-def values_of(value: Any) -> Iterator[Any]:
+def values_of(value: Foreign) -> Iterator[Foreign]:
     if isinstance(value, torch.nn.Module):
         yield from value.parameters()
     else:

@@ -15,7 +15,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..foreign import observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
+from ..subject.plan import Plan
+from ..subject.timed import Timed
 from ..values import watched_modules
 from ..values.value_origins import tensors
 from . import (
@@ -74,8 +76,8 @@ class Paths(TorchFunctionMode):
         """What the calls of autograd functions that are being run have used."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         live = self.names_in((args, options))
         result = func(*args, **options)
@@ -92,7 +94,7 @@ class Paths(TorchFunctionMode):
         return result
 
     def _note_derivatives(
-        self, func: Any, name: str, live: Set[str], results: Sequence[torch.Tensor]
+        self, func: Function, name: str, live: Set[str], results: Sequence[torch.Tensor]
     ) -> None:
         """Gradients that the code computes itself: by backward() and .grad, or by grad()."""
         key: Key = ("constant", "backward", *places.innermost()[0], self._modules.current, "", True)
@@ -106,7 +108,7 @@ class Paths(TorchFunctionMode):
         elif name == "grad" and live:
             self.derived.update(dict.fromkeys(live, ("derivative", name, *key[2:])))
 
-    def _follow_detached(self, name: str, inputs: Any, results: Sequence[torch.Tensor]) -> None:
+    def _follow_detached(self, name: str, inputs: Foreign, results: Sequence[torch.Tensor]) -> None:
         """A detached value that becomes an array is cut by the array."""
         known = [self._detached.get(id(each)) for each in tensors(inputs)]
         key = next(filter(None, known), None)
@@ -136,7 +138,7 @@ class Paths(TorchFunctionMode):
         self._unread.setdefault(key, set()).update(id(each) for each in results)
         self._held += results
 
-    def names_in(self, inputs: Any) -> Set[str]:
+    def names_in(self, inputs: Foreign) -> Set[str]:
         """The parameters that these inputs depend on, through a graph."""
         names: Set[str] = set()
         for each in tensors(inputs):
@@ -188,7 +190,7 @@ class Paths(TorchFunctionMode):
         original = torch.autograd.Function.__dict__["apply"]
         paths = self
 
-        def apply(cls: Any, *args: Any, **options: Any) -> Any:
+        def apply(cls: Foreign, *args: Foreign, **options: Foreign) -> Foreign:
             live = paths.names_in((args, options))
             paths._inside.append(set())
             try:
@@ -218,7 +220,7 @@ def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:
     return "constant" if floating else "indices"
 
 
-def cuts(plan: Any, stage: Any, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
+def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
     tiny ones."""
     births = copied_leaves.Births()

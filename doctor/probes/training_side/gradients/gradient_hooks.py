@@ -6,12 +6,15 @@ and compare.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
-from ..foreign import observing
+from ..foreign import Foreign, Function, observing
 from ..foreign.places import line_of_function
+
+if TYPE_CHECKING:
+    from torch.autograd.graph import Node
 
 MODULE_TABLES = ("_backward_hooks", "_backward_pre_hooks")
 
@@ -52,7 +55,7 @@ class Hooks:
         self._results[tensor.grad_fn] = id(tensor)
         self.watch(tensor)
 
-    def of(self, node: Any) -> Optional[Zeroing]:
+    def of(self, node: Node) -> Optional[Zeroing]:
         """The hook that made the gradient of this operation's result, or of this leaf, 0."""
         leaf = getattr(node, "variable", None)
         return self.of_tensors.get(self._results.get(node, 0) if leaf is None else id(leaf))
@@ -78,8 +81,8 @@ class Hooks:
                 for key, hook in list(hooks.items()):
                     hooks[key] = self._on_module(hook, name or "the model")
 
-    def _on_gradient(self, hook: Any, tensor: int) -> Callable[[Any], Any]:
-        def watching(gradient: Any) -> Any:
+    def _on_gradient(self, hook: Function, tensor: int) -> Callable[[Any], Any]:
+        def watching(gradient: Any) -> Foreign:
             before = peak(gradient)
             result = hook(gradient)
             self._compare(hook, before, gradient if result is None else result, tensor)
@@ -87,8 +90,8 @@ class Hooks:
 
         return watching
 
-    def _on_accumulated(self, hook: Any, tensor: int) -> Callable[[Any], Any]:
-        def watching(parameter: Any) -> Any:
+    def _on_accumulated(self, hook: Function, tensor: int) -> Callable[[Any], Any]:
+        def watching(parameter: Any) -> Foreign:
             before = peak(parameter.grad)
             result = hook(parameter)
             self._compare(hook, before, parameter.grad, tensor)
@@ -96,8 +99,8 @@ class Hooks:
 
         return watching
 
-    def _on_module(self, hook: Any, name: str) -> Callable[..., Any]:
-        def watching(module: Any, gradients: Any, *outputs: Any) -> Any:
+    def _on_module(self, hook: Function, name: str) -> Callable[..., Any]:
+        def watching(module: torch.nn.Module, gradients: Any, *outputs: Foreign) -> Foreign:
             before = largest(gradients)
             result = hook(module, gradients, *outputs)
             after = largest(gradients if result is None else result)
@@ -107,7 +110,7 @@ class Hooks:
 
         return watching
 
-    def _compare(self, hook: Any, before: float, after: Any, tensor: int) -> None:
+    def _compare(self, hook: Function, before: float, after: Any, tensor: int) -> None:
         left = peak(after)
         if before > 0.0 and left <= self._smallest * before:
             rest = "none" if after is None else "%.2g" % left
@@ -116,14 +119,14 @@ class Hooks:
             self.of_tensors.setdefault(tensor, Zeroing(*line_of_function(hook), remark))
 
 
-def used(hook: Any) -> str:
+def used(hook: Function) -> str:
     """ "new of its variables is 0 throughout": the variables around a function that are only 0."""
     zeros = [name for name, value in variables(hook).items() if is_zeros(value)]
     verb = "are" if len(zeros) > 1 else "is"
     return "%s of its variables %s 0 throughout" % (", ".join(zeros), verb) if zeros else ""
 
 
-def variables(function: Any) -> Dict[str, Any]:
+def variables(function: Foreign) -> Dict[str, Any]:
     """The variables around a function that it uses: of a closure, and of its module."""
     code = observing.code_of(function)
     if code is None:
@@ -135,7 +138,7 @@ def variables(function: Any) -> Dict[str, Any]:
     return held
 
 
-def is_zeros(value: Any) -> bool:
+def is_zeros(value: Foreign) -> bool:
     if isinstance(value, torch.Tensor):
         if value.is_meta or not value.numel():
             return False

@@ -6,14 +6,30 @@ zeros that goes out.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
 
 import torch
 
+from ..foreign import Arguments, Foreign
 from ..foreign.places import line_of_function
+from ..subject.training_step import Training
 from ..values import follow_step
 from . import zero_reasons
-from .gradient_hooks import peak
+from .gradient_hooks import Zeroing, peak
+
+if TYPE_CHECKING:
+    from torch.autograd.graph import Node
 
 MOST_ZEROS = 200
 SMALL = 1e-6
@@ -63,7 +79,7 @@ class Recorder:
 
     def __init__(
         self,
-        root: Any,
+        root: Optional[Node],
         weights: Dict[str, torch.Tensor],
         smallest: float,
         origins: Any,
@@ -84,7 +100,7 @@ class Recorder:
         for node in nodes:
             node.register_hook(self._hook(node))
 
-    def _hook(self, node: Any) -> Any:
+    def _hook(self, node: Node) -> Callable[[Arguments, Arguments], None]:
         def hook(outgoing: Any, incoming: Any) -> None:
             if len(self.edges) >= MOST_ZEROS:
                 return
@@ -104,7 +120,7 @@ class Recorder:
         before = self._sums.get(following)
         self._sums[following] = gradient if before is None else before + gradient
 
-    def _compare(self, node: Any, largest: float, outgoing: Any) -> None:
+    def _compare(self, node: Node, largest: float, outgoing: Any) -> None:
         """Record the edges on which nothing leaves an operation, or far less than arrived."""
         for index, ((following, result), gradient) in enumerate(zip(node.next_functions, outgoing)):
             if following is None:
@@ -120,7 +136,7 @@ class Recorder:
                     self._sum(following, gradient)
 
     def _explained(
-        self, node: Any, index: int, gradient: Any, largest: float
+        self, node: Node, index: int, gradient: Any, largest: float
     ) -> Tuple[str, Any, Any]:
         if peak(gradient) > 0.0:
             text = "from %.2g to %.2g" % (largest, peak(gradient))
@@ -131,13 +147,13 @@ class Recorder:
             return "zero", node, zero_reasons.unread(node, self._parents, follow_step.line_of)
         return "zero", node, zero_reasons.reason(node, index, self._names, self._origins)
 
-    def _add(self, kind: str, node: Any, reason: Any, following: Any) -> None:
+    def _add(self, kind: str, node: Node, reason: Any, following: Any) -> None:
         self.edges.append(Zero(kind, node, following, reason))
 
 
 def zeros(
-    training: Any,
-    loss: Any,
+    training: Training,
+    loss: Foreign,
     weights: Dict[str, torch.Tensor],
     modules: Any,
     hooks: Any,
@@ -190,12 +206,12 @@ MODULE_HOOK = "BackwardHookFunction"
 """The operation by which torch calls the hooks of register_full_backward_hook."""
 
 
-def of_hook(hook: Any) -> Key:
+def of_hook(hook: Zeroing) -> Key:
     """For the hook of a parameter."""
     return "hook", hook.name, hook.place, "", "", hook.remark, True
 
 
-def line_of_backward(node: Any) -> str:
+def line_of_backward(node: Node) -> str:
     """The place of the backward() of an autograd function of Python, "" of any other."""
     function = getattr(getattr(node, "_forward_cls", None), "backward", None)
     return line_of_function(function)[1] if function is not None else ""
@@ -210,7 +226,7 @@ def is_gone(gradient: Optional[torch.Tensor]) -> bool:
     return gradient is None or is_zero(gradient)
 
 
-def leaves(root: Any) -> Iterator[torch.Tensor]:
+def leaves(root: Optional[Node]) -> Iterator[torch.Tensor]:
     """The leaf tensors of a graph."""
     if root is None:
         return

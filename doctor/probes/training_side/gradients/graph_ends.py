@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
 from ..values.value_origins import tensors
 from . import gradient_cuts, gradient_zeros
 
@@ -31,8 +31,8 @@ class Ends(TorchFunctionMode):
         """That of the values that grad() or backward() refused."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         name = observing.function_name(func)
         try:

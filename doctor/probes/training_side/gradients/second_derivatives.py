@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
 from ..values import follow_step
 from ..values.value_origins import tensors
 from . import zero_origins
@@ -34,8 +34,8 @@ class Derivatives(TorchFunctionMode):
         self._origins = origins
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         result = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") == "grad" and args:
             made = [each for each in tensors(result) if zero_origins.is_zero(each)]
@@ -46,7 +46,7 @@ class Derivatives(TorchFunctionMode):
         return result
 
 
-def kinks(outputs: Any) -> List[str]:
+def kinks(outputs: Foreign) -> List[str]:
     """The operations that are linear piece by piece whose derivative these values hold."""
     names: Dict[str, None] = {}
     for value in tensors(outputs):

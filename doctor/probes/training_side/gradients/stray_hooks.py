@@ -8,11 +8,12 @@ import dis
 import re
 import weakref
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Set
+from types import CodeType
+from typing import Any, Callable, Dict, List, NamedTuple, Set, Union
 
 import torch
 
-from ..foreign import observing, places
+from ..foreign import Arguments, Foreign, Function, observing, places
 
 METHODS = ("register_forward_hook", "register_forward_pre_hook")
 TABLES = ("_forward_hooks", "_forward_pre_hooks")
@@ -50,12 +51,14 @@ class Registrations:
             setattr(torch.nn.Module, name, self._remembering(self._originals[name]))
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Foreign) -> None:
         for name, original in self._originals.items():
             setattr(torch.nn.Module, name, original)
 
-    def _remembering(self, original: Any) -> Any:
-        def register(module: Any, hook: Any, *args: Any, **options: Any) -> Any:
+    def _remembering(self, original: Any) -> Function:
+        def register(
+            module: torch.nn.Module, hook: Function, *args: Foreign, **options: Foreign
+        ) -> Foreign:
             handle = original(module, hook, *args, **options)
             (place, _), _ = places.innermost()
             table = handle.hooks_dict_ref()
@@ -88,8 +91,8 @@ class Registrations:
             if module is not None:
                 self._originals["register_forward_pre_hook"](module, self._mark(id(each.hook)))
 
-    def _mark(self, identity: int) -> Any:
-        def hook(module: Any, args: Any) -> None:
+    def _mark(self, identity: int) -> Callable[[torch.nn.Module, Arguments], None]:
+        def hook(module: torch.nn.Module, args: Arguments) -> None:
             self._called.add(identity)
 
         return hook
@@ -117,12 +120,12 @@ def described(module: torch.nn.Module) -> str:
     return "%s(%s)" % (type(module).__name__, options[:COLUMNS])
 
 
-def code_of(hook: Any) -> Any:
+def code_of(hook: Function) -> Union[CodeType, type]:
     """The code of a function, or of a method; the class of another callable."""
     return observing.code_of(hook) or type(hook)
 
 
-def names_in(hook: Any) -> Set[str]:
+def names_in(hook: Function) -> Set[str]:
     """Attributes that a hook uses, without methods of tensors, lists and dicts, and the lists,
     dicts and tensors around it."""
     code = observing.code_of(hook)
@@ -139,5 +142,5 @@ def names_in(hook: Any) -> Set[str]:
 ATTRIBUTE = re.compile("(LOAD|STORE)_(ATTR|METHOD)")
 
 
-def holds_values(cell: Any) -> bool:
+def holds_values(cell: Foreign) -> bool:
     return isinstance(observing.content(cell), (list, dict, set, torch.Tensor))

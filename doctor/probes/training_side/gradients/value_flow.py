@@ -10,6 +10,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
 
 import torch
 
+from ..foreign import Foreign
 from ..values.value_origins import tensors
 
 Key = Tuple[Any, ...]
@@ -38,5 +39,5 @@ class Flow:
                 self._ends[id(each)] = self.of(each) | ends
                 self._held.append(each)
 
-    def of(self, value: Any) -> FrozenSet[Key]:
+    def of(self, value: Foreign) -> FrozenSet[Key]:
         return self._ends.get(id(value), NOTHING)

@@ -12,7 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import containers, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, places
 from ..values import value_origins
 from ..values.value_origins import tensors
 
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows tensors of zeros from the operation that made them."""
 
-    def __init__(self, module: torch.nn.Module, batch: Any) -> None:
+    def __init__(self, module: torch.nn.Module, batch: Foreign) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._origins: Dict[Tuple[int, int], Tuple[Origin, torch.Tensor]] = {}
         """Address and size of a tensor -> its origin, and the tensor, which keeps its memory."""
@@ -48,8 +48,8 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.note(each, Origin(name))
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         entries = [self.of(each) for each in tensors((args, options)) if is_zero(each)]
         result = func(*args, **options)
@@ -92,7 +92,7 @@ def is_zero(tensor: torch.Tensor) -> bool:
         return False
 
 
-def named(func: Any, result: torch.Tensor, args: Any, options: Dict[str, Any]) -> str:
+def named(func: Function, result: torch.Tensor, args: Arguments, options: Options) -> str:
     """The operation in the words of the code that calls it."""
     name = (str(func).split(".")[1] if "." in str(func) else str(func)).strip("_")
     first = args[0] if args and isinstance(args[0], torch.Tensor) else None

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
+
+from ..foreign import Foreign
+
+if TYPE_CHECKING:
+    from torch.autograd.graph import Node
 
 
 class Reason(NamedTuple):
@@ -27,7 +32,7 @@ Rule = Callable[[Any, int, Dict[int, str]], Reason]
 NOTHING = Reason()
 
 
-def reason(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
+def reason(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Reason:
     """Why the gradient of the input with this index is 0. Never raises.
 
     `names` are those of the parameters by their ids, `origins` a zero_origins.ZeroOrigins.
@@ -50,7 +55,7 @@ def share(condition: torch.Tensor, text: str) -> Reason:
     return Reason("%d of %d %s" % (int(condition.sum()), condition.numel(), text))
 
 
-def softmax(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def softmax(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     result, dim = node._saved_result, node._saved_dim
     dim = dim - (1 << 64) if dim >= 1 << 63 else dim
     if result.dim() and result.shape[dim] == 1:
@@ -60,19 +65,19 @@ def softmax(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(largest == 1, "rows have a probability of exactly 1")
 
 
-def attention(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def attention(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return Reason("it is over 1 key", True) if node._saved_key.shape[-2] == 1 else NOTHING
 
 
-def where(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def where(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_condition, "values of its condition are True")
 
 
-def masked(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def masked(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_mask, "values of its mask are True, and filled")
 
 
-def larger(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def larger(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     own, other = node._saved_self, node._saved_other
     own, other = (own, other) if index == 0 else (other, own)
     what = "below" if node.name().startswith("Max") else "above"
@@ -80,7 +85,7 @@ def larger(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(lost, "values are %s those of the other input" % what)
 
 
-def clamped(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def clamped(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     x = node._saved_self
     low = bound(node, "_saved_min", "_saved_min_val")
     high = bound(node, "_saved_max", "_saved_max_val")
@@ -97,28 +102,28 @@ def clamped(node: Any, index: int, names: Dict[int, str]) -> Reason:
     return share(outside, "inputs are at or beyond the bounds %s: they are %s" % (limits, span))
 
 
-def bound(node: Any, *names: str) -> Optional[float]:
+def bound(node: Foreign, *names: str) -> Optional[float]:
     values = [getattr(node, name, None) for name in names]
     return next((float(each) for each in values if each is not None), None)
 
 
-def rectified(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def rectified(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     x = node._saved_result if hasattr(node, "_saved_result") else node._saved_self
     return share(x <= 0, "inputs are 0 or less")
 
 
-def saturated(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def saturated(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     low = 0.0 if node.name().startswith("Sigmoid") else -1.0
     result = node._saved_result
     return share((result == low) | (result == 1), "results are exactly %g or 1" % low)
 
 
-def spanned(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def spanned(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     x = node._saved_self
     return Reason("its inputs are from %.4g to %.4g" % (float(x.min()), float(x.max())))
 
 
-def factor(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
+def factor(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Reason:
     """For a product: the factor that the gradient of this input is multiplied by."""
     operation = re.sub(r"Backwards?\d*$", "", node.name())
     attribute, edge = PRODUCTS[operation][index]
@@ -143,14 +148,14 @@ DERIVATIVE = "the second derivative"
 """The origin of zeros that second_derivatives.py observes."""
 
 
-def quotient(node: Any, index: int, names: Dict[int, str], origins: Any) -> Reason:
+def quotient(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Reason:
     """For the divisor of a quotient: whether what it divides is 0."""
     dividend = node._saved_self if index == 1 else None
     zero = isinstance(dividend, torch.Tensor) and not bool(dividend.any())
     return zero_since("what it divides", dividend, origins) if zero else NOTHING
 
 
-def zero_since(what: str, value: Any, origins: Any) -> Reason:
+def zero_since(what: str, value: Foreign, origins: Any) -> Reason:
     """With the operation that made a value 0 throughout, if it is known."""
     origin = origins.of(value)
     if origin is None or not origin.place:
@@ -159,7 +164,7 @@ def zero_since(what: str, value: Any, origins: Any) -> Reason:
     return Reason("%s is 0 throughout: %s makes it 0" % (what, origin.text), origin=origin)
 
 
-def computed_by(node: Any, edge: int, names: Dict[int, str]) -> str:
+def computed_by(node: Foreign, edge: int, names: Dict[int, str]) -> str:
     """ ", the parameter up.weight,": what computed an input of an operation; "" if unknown."""
     following = node.next_functions[edge][0] if edge < len(node.next_functions) else None
     while following is not None and passes_on(following):
@@ -176,13 +181,13 @@ def computed_by(node: Any, edge: int, names: Dict[int, str]) -> str:
 def normalized(size: Callable[[Any], float]) -> Rule:
     """For a norm: whether each statistic is that of one value."""
 
-    def rule(node: Any, index: int, names: Dict[int, str]) -> Reason:
+    def rule(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
         return Reason("it normalizes over 1 value", True) if size(node) == 1 else NOTHING
 
     return rule
 
 
-def constant_channels(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def constant_channels(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     """For the weight of a batch norm: whether each channel has one value in the whole batch."""
     x = node._saved_input
     rows = x.transpose(0, 1).flatten(1)
@@ -193,22 +198,22 @@ def constant_channels(node: Any, index: int, names: Dict[int, str]) -> Reason:
 CONSTANT_CHANNELS = "each channel of its input has the same value in the whole batch"
 
 
-def sampled(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def sampled(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     """For grid_sample: whether it rounds the positions of its grid."""
     nearest = index == 1 and node._saved_interpolation_mode == 1
     return Reason("its mode is nearest", True) if nearest else NOTHING
 
 
-def bent(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def bent(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     """For the derivative of an operation that is linear piece by piece."""
     return Reason("%s of it is 0" % DERIVATIVE, True) if index == 1 else NOTHING
 
 
-def zero_input(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def zero_input(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
 
-def overwritten(node: Any, index: int, names: Dict[int, str]) -> Reason:
+def overwritten(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return Reason("an assignment overwrites its values")
 
 
@@ -254,7 +259,7 @@ RULES: Dict[str, Rule] = {
 }  # fmt: skip
 
 
-def passes_on(node: Any) -> bool:
+def passes_on(node: Foreign) -> bool:
     """Whether it computes nothing: the zeros come from what reads its result."""
     return bool(PASSING.fullmatch(node.name()))
 
@@ -265,7 +270,7 @@ PASSING = re.compile(
 )
 
 
-def readers(node: Any, parents: Dict[Any, List[Any]]) -> List[Any]:
+def readers(node: Foreign, parents: Dict[Any, List[Any]]) -> List[Node]:
     """The nearest operations that compute something and read the result of this one."""
     pending, visited, nearest = list(parents.get(node, ())), {node}, []
     while pending:
@@ -290,7 +295,7 @@ def parents_of(nodes: Any) -> Dict[Any, List[Any]]:
     return parents
 
 
-def unread(node: Any, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
+def unread(node: Foreign, parents: Dict[Any, List[Any]], line_of: Any) -> Reason:
     """For an operation that only passes values on: what reads its result, and not this part."""
     operations: Dict[Tuple[str, str], None] = {}
     for each in readers(node, parents):

@@ -6,13 +6,16 @@ Each change starts from the original training; changes do not accumulate.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Dict, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 import torch
 
-from ..foreign import containers, observing
-from ..subject import build, training_step
+from ..foreign import containers
+from ..subject import training_step
+from ..subject.plan import Plan
 from ..subject.subjects import NotPossible
+from ..subject.timed import Timed
+from ..subject.training_step import Subject
 from . import repairs
 
 OTHER_BATCH = 22
@@ -34,54 +37,9 @@ REPAIRS = {
     "other-weights": repairs.with_other_weights,
 }
 """Changes of the batch or the weights."""
-BUILT_BEFORE = "_doctor_built"
-"""Attribute set on every parameter that was built in this process."""
 
 
-class Stale(Exception):
-    """The user's code returned a model that may already have been trained: use a new process."""
-
-
-def mark(module: torch.nn.Module) -> None:
-    """Mark the parameters as built in this process."""
-    for weight in module.parameters():
-        setattr(weight, BUILT_BEFORE, True)
-
-
-class Plan(NamedTuple):
-    """One training: what is built, and how it runs."""
-
-    subject: Dict[str, Any]
-    device: torch.device
-    precision: str
-    recipe: str
-    lr: float
-
-    def build(self, **changes: Any) -> Any:
-        """The subject, initialized as in a fresh process. Raises Stale if it is not a fresh one."""
-        training_step.free_memory(self.device)
-        subject = build.build(self.subject, self.device, self.recipe, **changes)
-        if any(observing.has(weight, BUILT_BEFORE) for weight in subject.module.parameters()):
-            raise Stale
-        mark(subject.module)
-        return subject
-
-    def training(self, subject: Any) -> Any:
-        return training_step.Training(subject, self.device, self.precision, self.recipe, self.lr)
-
-
-def read_plan(request: Dict[str, Any]) -> Plan:
-    """The training described by a request; the small model by default."""
-    return Plan(
-        request.get("subject", {"kind": "small"}),
-        torch.device(request["device"]),
-        request["precision"],
-        request["recipe"],
-        request.get("lr", training_step.LR),
-    )
-
-
-def attempt(stage: Any, plan: Plan, change: str) -> Dict[str, Any]:
+def attempt(stage: Timed, plan: Plan, change: str) -> Dict[str, Any]:
     """The training with this change, as sections.Smoke has it. Raises NotPossible."""
     with contextlib.ExitStack() as undo:
         make, changed = varied(plan, change, undo)
@@ -89,7 +47,9 @@ def attempt(stage: Any, plan: Plan, change: str) -> Dict[str, Any]:
         return training_step.run(stage, make, *how)
 
 
-def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callable[[], Any], Plan]:
+def varied(
+    plan: Plan, change: str, undo: contextlib.ExitStack
+) -> Tuple[Callable[[], Subject], Plan]:
     """The builder of the changed subject, and its plan; `undo` restores the switches."""
     if change in OFF:
         return lambda: _without_kernels(plan, OFF[change], undo), plan
@@ -113,7 +73,7 @@ def varied(plan: Plan, change: str, undo: contextlib.ExitStack) -> Tuple[Callabl
     return lambda: plan.build(**changes), plan
 
 
-def _without_kernels(plan: Plan, backends: Tuple[str, ...], undo: contextlib.ExitStack) -> Any:
+def _without_kernels(plan: Plan, backends: Tuple[str, ...], undo: contextlib.ExitStack) -> Subject:
     """The unchanged subject, with these attention kernels off once its own code has run."""
     if plan.device.type not in SWITCHED_DEVICES:
         raise NotPossible("torch has no such switches for %s" % plan.device.type)
@@ -141,7 +101,7 @@ def _switch(backend: str, on: bool, undo: contextlib.ExitStack) -> bool:
     return True
 
 
-def _with_lower_rate(plan: Plan, factor: float) -> Any:
+def _with_lower_rate(plan: Plan, factor: float) -> Subject:
     """The unchanged subject; the learning rates of the user's own optimizer are lowered."""
     subject = plan.build()
     if subject.update is not None:
@@ -149,7 +109,7 @@ def _with_lower_rate(plan: Plan, factor: float) -> Any:
     return subject
 
 
-def _with_fp32_weights(plan: Plan) -> Any:
+def _with_fp32_weights(plan: Plan) -> Subject:
     """The subject with the same weights in fp32."""
     subject = plan.build()
     if not _narrow(subject.module):
@@ -157,7 +117,7 @@ def _with_fp32_weights(plan: Plan) -> Any:
     return subject._replace(module=subject.module.float())
 
 
-def _in_fp32(plan: Plan) -> Any:
+def _in_fp32(plan: Plan) -> Subject:
     subject = plan.build()
     if plan.precision == "fp32" and not _narrow(subject.module):
         raise NotPossible("it is already fp32")

@@ -18,7 +18,9 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
+from ..foreign import Foreign
 from ..subject import build, training_step
+from ..subject.training_step import Training
 
 Gradients = List[Optional[torch.Tensor]]
 
@@ -56,7 +58,9 @@ def compiled(request: Dict[str, Any]) -> Dict[str, Any]:
     return {"compiled": result}
 
 
-def step(training: Any, module: Any, cast: bool = True) -> Tuple[Dict[str, Any], Gradients]:
+def step(
+    training: Training, module: Foreign, cast: bool = True
+) -> Tuple[Dict[str, Any], Gradients]:
     """Loss and gradients of one forward and backward pass; no weight changes.
 
     `cast`: under autocast, if the recipe has it.
@@ -65,7 +69,7 @@ def step(training: Any, module: Any, cast: bool = True) -> Tuple[Dict[str, Any],
         weight.grad = None
     with training.autocast() if cast else contextlib.nullcontext():
         loss = training.subject.loss(module, training.subject.batch)
-    loss.backward()
+    training_step.backpropagate(loss)
     gradients = [None if w.grad is None else w.grad.clone() for w in training.weights.values()]
     total = sum(squares(each) for each in gradients if each is not None) ** 0.5
     numbers = {
@@ -76,7 +80,7 @@ def step(training: Any, module: Any, cast: bool = True) -> Tuple[Dict[str, Any],
     return numbers, gradients
 
 
-def in_fp32(training: Any) -> Optional[Gradients]:
+def in_fp32(training: Training) -> Optional[Gradients]:
     """The gradients of the eager step without autocast; None if it raises, such as for memory."""
     try:
         with wire.stage("eager step in fp32"):

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import time
+from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
 from ... import wire
@@ -26,7 +27,7 @@ def ended(start: float, error: Optional[BaseException] = None) -> Dict[str, Any]
     return dict(record, code=code) if isinstance(code, int) else record
 
 
-def devices(torch: Any) -> Dict[str, Any]:
+def devices(torch: ModuleType) -> Dict[str, Any]:
     """doctor.facts.machine.Cuda: torch.cuda.init and the properties of each visible device."""
     start = time.perf_counter()
     failure: Optional[Exception] = None
@@ -45,7 +46,7 @@ def devices(torch: Any) -> Dict[str, Any]:
     return {"cuda": {"started": started, "gpus": gpus}}
 
 
-def _device(torch: Any, index: int) -> Dict[str, Any]:
+def _device(torch: ModuleType, index: int) -> Dict[str, Any]:
     properties = torch.cuda.get_device_properties(index)
     gfx = str(getattr(properties, "gcnArchName", "")) if torch.version.hip else ""
     return {
@@ -81,7 +82,7 @@ def _uuid_of_driver(index: int) -> Optional[str]:
     return "-".join(digits[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
 
 
-def kernel(torch: Any, index: int) -> Dict[str, Any]:
+def kernel(torch: ModuleType, index: int) -> Dict[str, Any]:
     """Whether a kernel runs on that GPU and returns the correct result."""
     start = time.perf_counter()
     failure: Optional[Exception] = None
@@ -96,7 +97,7 @@ def kernel(torch: Any, index: int) -> Dict[str, Any]:
     return {"kernel": ended(start, failure)}
 
 
-def libraries(torch: Any, precision: str = "") -> Dict[str, Any]:
+def libraries(torch: ModuleType, precision: str = "") -> Dict[str, Any]:
     """The libraries mapped after a matmul and an attention call, and those that could be found.
 
     `precision`: "fp16" for a job that trains in it; else bf16 where the GPU has it.
@@ -119,7 +120,7 @@ def libraries(torch: Any, precision: str = "") -> Dict[str, Any]:
     }
 
 
-def _use(torch: Any, precision: str) -> Dict[str, Any]:
+def _use(torch: ModuleType, precision: str) -> Dict[str, Any]:
     start = time.perf_counter()
     failure: Optional[Exception] = None
     try:
@@ -136,7 +137,7 @@ def _use(torch: Any, precision: str) -> Dict[str, Any]:
     return ended(start, failure)
 
 
-def _cudnn(torch: Any) -> Tuple[Optional[int], Optional[str]]:
+def _cudnn(torch: ModuleType) -> Tuple[Optional[int], Optional[str]]:
     try:
         return torch.backends.cudnn.version(), None
     except Exception as error:

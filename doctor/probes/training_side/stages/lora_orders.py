@@ -14,7 +14,9 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
+from ..foreign import Foreign
 from ..subject import subjects, timed, training_step, transformers_batch, transformers_model
+from ..subject.training_step import Training
 from . import own_stages
 
 STEPS = 3
@@ -69,7 +71,7 @@ def train(
 
 def with_lora_and_checkpointing(
     base: Any, modules_to_save: List[str], request: Dict[str, Any]
-) -> Any:
+) -> Foreign:
     """The model with LoRA and checkpointing, enabled in the requested order."""
     rank, save = request["subject"]["lora"], modules_to_save or None
     if request["order"] == "checkpointing first":
@@ -80,7 +82,7 @@ def with_lora_and_checkpointing(
     return adapted
 
 
-def enable_checkpointing(model: Any, reentrant: bool) -> None:
+def enable_checkpointing(model: Foreign, reentrant: bool) -> None:
     """As a script does, under the name used by the installed transformers."""
     with wire.stage("enable gradient checkpointing"):
         for name in ("gradient_checkpointing_enable", "activation_checkpointing_enable"):
@@ -91,14 +93,14 @@ def enable_checkpointing(model: Any, reentrant: bool) -> None:
         raise transformers_model.NotBuilt("this model has no gradient checkpointing to enable")
 
 
-def head_of(model: Any) -> List[str]:
+def head_of(model: Foreign) -> List[str]:
     """The name of the module that computes the logits, [] if there is none."""
     head = model.get_output_embeddings()
     names = [name for name, each in model.named_modules() if head is not None and each is head]
     return [name.rpartition(".")[2] for name in names[:1]]
 
 
-def count_block_calls(model: torch.nn.Module) -> List[int]:
+def count_block_calls(model: Foreign) -> List[int]:
     """A list that grows with each forward pass of the first block: twice a step if recomputed."""
     calls: List[int] = []
     for module in model.modules():
@@ -110,7 +112,7 @@ def count_block_calls(model: torch.nn.Module) -> List[int]:
     return calls
 
 
-def gradient_coverage(training: Any) -> Dict[str, Any]:
+def gradient_coverage(training: Training) -> Dict[str, Any]:
     """The trainable parameters that no gradient reached in any step, and those not finite."""
     weights = training.weights
     adapters = {str(w.dtype) for name, w in weights.items() if "lora_" in name}

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from typing import Any, Dict, List, Optional
+from typing import Any, ContextManager, Dict, List, Optional, Union
 
 import torch
 
 from ... import wire
-from ..foreign import containers
+from ..foreign import Foreign, containers
 from ..subject import optimizers, subjects, training_step
+from ..subject.training_step import Subject, Training
 
 M_MMAP_THRESHOLD, MAPPED = -3, 1 << 16
 """Of glibc: freed blocks of at least that size are returned to the system. By default it keeps
@@ -35,7 +36,7 @@ class Counting:
     def __init__(self) -> None:
         self.bytes = 0
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Foreign) -> int:
         size = memoryview(data).nbytes
         self.bytes += size
         return size
@@ -45,8 +46,8 @@ class Counting:
 
 
 def measure_points(
-    spec: Dict[str, Any], subject: Any, device: torch.device, precision: str, recipe: str
-) -> Any:
+    spec: Dict[str, Any], subject: Subject, device: torch.device, precision: str, recipe: str
+) -> Union[List[Dict[str, Any]], Dict[str, Any]]:
     """Two doctor.facts.own_model.MemoryPoint, or an Unknown; gradients and optimizer included."""
     inside = "a batch of two sizes"
     try:
@@ -71,13 +72,13 @@ def measure_points(
     return points
 
 
-def two_sizes(spec: Dict[str, Any], subject: Any) -> Dict[int, Any]:
+def two_sizes(spec: Dict[str, Any], subject: Subject) -> Dict[int, Foreign]:
     """Samples -> batch: half of the batch and all of it, or one sample and two copies of it."""
     samples = subjects.first_dimension(subject.batch)
     if not samples:
         raise NotMeasured("the batch has no first dimension that all of its tensors share")
 
-    def sized(count: int) -> Any:
+    def sized(count: int) -> Foreign:
         def change(tensor: torch.Tensor) -> torch.Tensor:
             if not tensor.dim():
                 return tensor
@@ -88,7 +89,7 @@ def two_sizes(spec: Dict[str, Any], subject: Any) -> Dict[int, Any]:
     return {count: sized(count) for count in ((samples // 2, samples) if samples > 1 else (1, 2))}
 
 
-def length_of(batch: Any) -> Optional[int]:
+def length_of(batch: Foreign) -> Optional[int]:
     """Tokens of a sample: the second dimension of the first tensor of whole numbers."""
     for tensor in containers.tensors(batch).values():
         if tensor.dim() >= 2 and not tensor.is_floating_point():
@@ -96,10 +97,10 @@ def length_of(batch: Any) -> Optional[int]:
     return None
 
 
-def peak(training: Any, device: torch.device, what: str) -> int:
+def peak(training: Training, device: torch.device, what: str) -> int:
     """Peak bytes of one step, after a warm-up step."""
 
-    def stage(name: str) -> Any:
+    def stage(name: str) -> ContextManager[None]:
         return wire.stage("%s with %s" % (name, what))
 
     training.step(stage)
@@ -139,7 +140,7 @@ def resident_peak() -> int:
     raise NotMeasured("/proc/self/status has no VmHWM")
 
 
-def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
+def saved(subject: Subject, spec: Dict[str, Any]) -> Dict[str, int]:
     """Bytes of a first save, as torch.save would write it; with LoRA only the trainable weights."""
     module, weights = subject.module, subject.weights
     with wire.stage("count the bytes of a save"):
@@ -156,7 +157,7 @@ def saved(subject: Any, spec: Dict[str, Any]) -> Dict[str, int]:
         }
 
 
-def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]:
+def _stepped(optimizer: Foreign, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]:
     """The optimizer's state; before the first step, where torch's class has none, one like it."""
     state: Dict[str, Any] = optimizer.state_dict()
     if not state["state"]:
@@ -168,7 +169,7 @@ def _stepped(optimizer: Any, weights: Dict[str, torch.Tensor]) -> Dict[str, Any]
     return state
 
 
-def size_of(state: Any) -> int:
+def size_of(state: Foreign) -> int:
     """Bytes of a state; above `MAX_SERIALIZED` the tensors are summed, as writing takes minutes."""
     storages = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes()
             for each in containers.tensors(state).values()}  # fmt: skip

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Union
 
 import torch
 
 from ... import wire
 from ..calls import loss_calls, weight_writes
 from ..subject import build, fingerprints, training_step, unregistered
+from ..subject.training_step import Subject, Training
 
 STEPS = 20
 """Steps in all, the judged ones included."""
@@ -29,7 +30,7 @@ WORKSPACES = 128 * 2**20
 
 
 def trend(
-    subject: Any, device: torch.device, precision: str, recipe: str, smoke: Dict[str, Any]
+    subject: Subject, device: torch.device, precision: str, recipe: str, smoke: Dict[str, Any]
 ) -> Optional[Dict[str, Any]]:
     """A doctor.facts.own_model.Trend; None if a further step raises or training failed before.
 
@@ -98,7 +99,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
 
 
 def take(
-    training: Any, device: torch.device, steps: List[Dict[str, Any]], deadline: float
+    training: Training, device: torch.device, steps: List[Dict[str, Any]], deadline: float
 ) -> List[int]:
     """Add steps until there are STEPS; returns the bytes in use after each of the last ones."""
     resident: List[int] = []
@@ -121,7 +122,7 @@ def is_constant(steps: List[Dict[str, Any]]) -> bool:
     return max(losses) - min(losses) <= ROUNDING * abs(losses[0])
 
 
-def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
+def in_fp32(training: Training, steps: List[Dict[str, Any]]) -> Union[float, str, None]:
     """The norm of all gradients without autocast, if the loss is the same in all steps; else None.
 
     Of a loss that depends on no weight, the gradients are rounding errors, far smaller there.
@@ -131,7 +132,7 @@ def in_fp32(training: Any, steps: List[Dict[str, Any]]) -> Any:
     weights = list(training.weights.values())
     for weight in weights:
         weight.grad = None
-    training.subject.loss(training.subject.module, training.subject.batch).backward()
+    training_step.backpropagate(training_step.loss_of(training))
     squares = [float(w.grad.float().norm()) ** 2 for w in weights if w.grad is not None]
     return wire.number(sum(squares) ** 0.5)
 
@@ -140,7 +141,7 @@ def reseeded() -> None:
     build.seed_generators(build.SEED)
 
 
-def stage(name: str) -> Any:
+def stage(name: str) -> ContextManager[None]:
     return wire.stage("%s in more steps" % name)
 
 

@@ -18,13 +18,14 @@ import torch
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign import containers, observing
+from ..foreign import Foreign, containers, observing
 from ..gradients import stray_hooks
 from ..repetition import repeat_step
 from ..subject import (
     build,
     ineffective,
     optimizers,
+    plan,
     subjects,
     switches,
     timed,
@@ -32,7 +33,8 @@ from ..subject import (
     transformers_model,
     unregistered,
 )
-from . import changes
+from ..subject.timed import Timed
+from ..subject.training_step import Subject
 from . import memory_points as memory
 from . import more_steps as more
 
@@ -64,8 +66,8 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         note_failed_build(error, time.perf_counter() - started)
         exit_unless_cpu(device)
         return {"done": True}
-    changes.mark(subject.module)
-    observing.attempt(lambda: hooks.watch(subject.module))
+    plan.mark(subject.module)
+    observing.attempt(lambda: hooks.watch(subject.module), None)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module))
     observe(batch=lambda: batch_facts(subject.batch))
@@ -104,7 +106,7 @@ def note_failed_build(error: Exception, seconds: float) -> None:
 
 
 def note_failed_step(
-    error: Exception, module: torch.nn.Module, training: List[Any], stage: Any, seconds: float
+    error: Exception, module: torch.nn.Module, training: List[Any], stage: Timed, seconds: float
 ) -> None:
     """What the traceback shows, and a repetition; `training` is empty before it starts."""
     fields = tracebacks.scene(error, module)
@@ -122,7 +124,7 @@ def dump_stacks(limit: Any) -> None:
         faulthandler.dump_traceback_later(float(limit), repeat=True, file=stderr)
 
 
-def note(**fields: Any) -> None:
+def note(**fields: Foreign) -> None:
     wire.send(note={"own": fields})
 
 
@@ -175,7 +177,7 @@ def settings(module: torch.nn.Module) -> Dict[str, Any]:
     }
 
 
-def batch_facts(batch: Any) -> List[Dict[str, Any]]:
+def batch_facts(batch: Foreign) -> List[Dict[str, Any]]:
     """Shape, dtype and range of each tensor of the batch."""
     with wire.stage("look at the batch"):
         return [_tensor_facts(name, each) for name, each in containers.tensors(batch).items()]
@@ -198,7 +200,7 @@ def _tensor_facts(name: str, value: torch.Tensor) -> Dict[str, Any]:
     return facts
 
 
-def scalers(spec: Dict[str, Any], subject: Any, device: torch.device) -> List[Dict[str, Any]]:
+def scalers(spec: Dict[str, Any], subject: Subject, device: torch.device) -> List[Dict[str, Any]]:
     """Whether a GradScaler accepts the dtype of these weights, and from_pretrained's default."""
     halves = {torch.float16, torch.bfloat16}
     kinds = {weight.dtype for weight in subject.weights.values()}
@@ -219,8 +221,9 @@ def unscaled(dtype: torch.dtype, device: torch.device) -> Dict[str, Any]:
         try:
             weight = torch.ones(4, dtype=dtype, device=device, requires_grad=True)
             scaler = training_step.scaler_of(device)
-            scaler.scale(weight.float().sum()).backward()
-            scaler.unscale_(optimizers.optimizer_of([weight], training_step.LR))
+            training_step.backpropagate(scaler.scale(weight.float().sum()))
+            optimizer: Foreign = optimizers.optimizer_of([weight], training_step.LR)
+            scaler.unscale_(optimizer)
         except Exception as error:
             ended = {"how": "error", "detail": tracebacks.explained(error)}
     return dict(ended, seconds=time.perf_counter() - started)

@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, Optional
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers
+from ..subject.training_step import Subject
 from ..values import inspect_step
 
 SPREAD = 0.02
@@ -16,7 +17,7 @@ LOWEST, HIGHEST = 0.5, 1.5
 """Factors of perturbed vectors; none changes a sign, and 0 stays 0."""
 
 
-def with_valid_batch(subject: Any, spec: Dict[str, Any]) -> Any:
+def with_valid_batch(subject: Subject, spec: Dict[str, Any]) -> Subject:
     """The subject with zeros for the values of its batch that are not finite, and with indices
     and labels inside their tables."""
     named = containers.tensors(subject.batch).items()
@@ -25,14 +26,14 @@ def with_valid_batch(subject: Any, spec: Dict[str, Any]) -> Any:
     def finite(tensor: torch.Tensor) -> torch.Tensor:
         return torch.nan_to_num(tensor, 0.0, 0.0, 0.0) if id(tensor) in bad else tensor
 
-    def loss(module: Any, batch: Any) -> Any:
+    def loss(module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
         with ValidIndices():
             return subject.loss(module, batch)
 
     return subject._replace(batch=containers.mapped(subject.batch, finite), loss=loss)
 
 
-def with_finite_weights(subject: Any, spec: Dict[str, Any]) -> Any:
+def with_finite_weights(subject: Subject, spec: Dict[str, Any]) -> Subject:
     """The subject with small random numbers for parameters that are not finite, 1 in buffers."""
     module = subject.module
     with torch.no_grad():
@@ -44,7 +45,7 @@ def with_finite_weights(subject: Any, spec: Dict[str, Any]) -> Any:
     return subject
 
 
-def with_other_weights(subject: Any, spec: Dict[str, Any]) -> Any:
+def with_other_weights(subject: Subject, spec: Dict[str, Any]) -> Subject:
     """The subject with matrices of random numbers of their own mean and spread, and vectors scaled
     at random, so that a routing by values takes other ways; constant matrices stay as they are.
 
@@ -83,8 +84,8 @@ class ValidIndices(TorchFunctionMode):
     """Keeps the indices of embeddings and the labels of losses inside their tables."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         if name in inspect_step.CHECKED and func is not torch.embedding and len(args) > 1:

@@ -41,9 +41,14 @@ import importlib.machinery
 import os
 import platform
 import sys
-from typing import Any, Callable, Dict, NoReturn, Optional
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Callable, Dict, NoReturn, Optional
 
 from ... import wire
+from ..foreign import Foreign
+
+if TYPE_CHECKING:
+    from ..subject.timed import Timed
 
 DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"
@@ -57,7 +62,7 @@ def interpreter() -> Dict[str, Any]:
     return {"version": platform.python_version(), "pip": pip}
 
 
-def import_torch() -> Any:
+def import_torch() -> ModuleType:
     """torch, or the end of this process with the import's last error line reported."""
     try:
         with wire.stage("import torch"):
@@ -75,7 +80,7 @@ def import_torch() -> Any:
     return torch
 
 
-def _not_pytorch(module: Any) -> str:
+def _not_pytorch(module: ModuleType) -> str:
     """Why the module that was imported cannot be PyTorch."""
     if getattr(module, "__file__", None) is None:  # a directory without __init__.py
         return "No module named 'torch', but a directory %s" % next(iter(module.__path__))
@@ -92,7 +97,7 @@ def _stray() -> str:
     return "" if package else spec.origin
 
 
-def build(torch: Any) -> Dict[str, Any]:
+def build(torch: ModuleType) -> Dict[str, Any]:
     """doctor.facts.machine.Torch without a CUDA call: cuDNN's version comes with the libraries."""
     flags = getattr(torch._C, "_cuda_getArchFlags", str)()
     from ..subject import switches
@@ -110,7 +115,7 @@ def build(torch: Any) -> Dict[str, Any]:
     }
 
 
-def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def smoke(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """The smoke step; an error is reported with its stage."""
     from ..subject.build import build
     from ..subject.timed import Timed
@@ -128,15 +133,16 @@ def smoke(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     return None
 
 
-def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def diagnose(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     """One stage of the diagnosis; an error is reported with its stage."""
     from ..gradients.gradient_cuts import cuts
+    from ..subject.plan import Stale, read_plan
     from ..subject.subjects import NotPossible
     from ..subject.timed import Timed
     from ..values import first_nonfinite, follow_step, inspect_step
     from . import changes
 
-    plan, name = changes.read_plan(request), request["stage"]
+    plan, name = read_plan(request), request["stage"]
     stage = Timed(plan.device)
     stages: Dict[str, Callable[[], Any]] = {
         "attempt": lambda: {"smoke": changes.attempt(stage, plan, request["change"])},
@@ -150,21 +156,21 @@ def diagnose(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {name: stages[name]()}
     except NotPossible as reason:
         return {name: {"not_possible": str(reason)}}
-    except changes.Stale:
+    except Stale:
         return {name: {"stale": True}}
     except Exception as error:
         _report_error(stage, plan.device, error)
     return None
 
 
-def _report_error(stage: Any, device: Any, error: Exception) -> None:
+def _report_error(stage: Timed, device: Foreign, error: Exception) -> None:
     """Report it; a CUDA error persists in its process, so end that."""
     wire.send(error="%s: %s" % (stage.inside, wire.describe(error)))
     if device.type != "cpu":
         os._exit(1)
 
 
-def cuda(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def cuda(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from . import cuda_stages
 
     if request["stage"] == "devices":
@@ -174,44 +180,44 @@ def cuda(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     return cuda_stages.libraries(torch, request.get("precision", ""))
 
 
-def prepare(torch: Any, request: Dict[str, Any]) -> None:
+def prepare(torch: ModuleType, request: Dict[str, Any]) -> None:
     from . import own_stages
 
     own_stages.prepare(request)
 
 
-def own(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def own(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from . import own_stages
 
     return own_stages.own(request)
 
 
-def lora(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def lora(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from . import lora_orders
 
     return lora_orders.lora(request)
 
 
-def compiled(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def compiled(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from . import compiled_step
 
     return compiled_step.compiled(request)
 
 
-def attention(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def attention(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from ..attention import attention_trial
 
     return attention_trial.run(request)
 
 
-def load(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def load(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from ..load import load
 
     device = torch.device(request["device"])
     return {"load": load.run(device) if request["stage"] == "load" else load.run_host(device)}
 
 
-def reduce(torch: Any, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+def reduce(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from ..load import all_reduce
 
     return {"reduce": all_reduce.run(request)}
@@ -232,7 +238,7 @@ STAGES: Dict[str, Callable[[Any, Dict[str, Any]], Optional[Dict[str, Any]]]] = {
 """Each imports its modules itself, because these import torch."""
 
 
-def serve(torch: Any) -> NoReturn:
+def serve(torch: ModuleType) -> NoReturn:
     """Answer requests until stdin ends."""
     for request in wire.requests():
         try:

@@ -8,8 +8,9 @@ from typing import Any, Dict, List, Optional, Set
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers, observing
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
 from . import subjects
+from .training_step import Training
 
 MAX_SAMPLES = 8
 
@@ -23,8 +24,8 @@ class Reads(TorchFunctionMode):
         self._ids: Set[int] = {id(each) for each in tensors}
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         for each in (*args, *options.values()):
             members = each if isinstance(each, (list, tuple)) else (each,)
@@ -32,7 +33,7 @@ class Reads(TorchFunctionMode):
         return func(*args, **options)
 
 
-def samples_of(training: Any, seconds: float) -> Dict[str, Any]:
+def samples_of(training: Training, seconds: float) -> Dict[str, Any]:
     """{"samples": indices, "batch": their number}: each makes the loss non-finite by itself.
 
     The batch is cut in halves, and each half that still does it again. {} if the loss has no
@@ -59,7 +60,7 @@ def samples_of(training: Any, seconds: float) -> Dict[str, Any]:
     return {"samples": bad, "batch": count, "more_samples": bool(pending)}
 
 
-def _is_faulty(training: Any, low: int, high: int) -> Optional[bool]:
+def _is_faulty(training: Training, low: int, high: int) -> Optional[bool]:
     """Whether a part of the batch makes the loss non-finite; None if it is not read, or cannot be
     a batch."""
     subject = training.subject

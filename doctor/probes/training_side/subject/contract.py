@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 import torch
 
 from ... import wire
-from ..foreign import observing
+from ..foreign import Foreign, observing
 from . import frameworks, ineffective, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
@@ -35,7 +35,7 @@ class Parts(NamedTuple):
     """What the doctor does otherwise than the user's script."""
 
 
-def parts(value: Any, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
+def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     """The training in the value of a factory. Raises NotAFactory, NotPossible, Unsupported."""
     fields = fields_of(value)
     module = fields["model"]
@@ -58,7 +58,7 @@ def parts(value: Any, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     return Parts(module, batch, loss, update, notes)
 
 
-def fields_of(value: Any) -> Dict[str, Any]:
+def fields_of(value: Foreign) -> Dict[str, Any]:
     """The value of a factory as a dict with some of `KEYS`. Raises NotAFactory."""
     if inspect.isawaitable(value) or inspect.isgenerator(value):
         raise NotAFactory("the factory returned a %s; %s" % (type(value).__name__, CONTRACT))
@@ -90,20 +90,22 @@ def completed(fields: Dict[str, Any]) -> Dict[str, Any]:
     return fields
 
 
-def type_names(value: Any) -> str:
+def type_names(value: Foreign) -> str:
     if not isinstance(value, (tuple, list)):
         return type(value).__name__
     return "(%s)" % ", ".join(type(each).__name__ for each in value)
 
 
-def is_optimizer(value: Any) -> bool:
+def is_optimizer(value: Foreign) -> bool:
     return isinstance(value, torch.optim.Optimizer)
 
 
 # The batch and the loss
 
 
-def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, Any], torch.Tensor]]:
+def batch_and_loss(
+    batch: Foreign, loss: Foreign = None
+) -> Tuple[Any, Callable[[Any, Any], torch.Tensor]]:
     """The first batch of a loader, and the loss of a criterion or a function."""
     if loss is not None and not callable(loss):
         raise NotAFactory("the third value that the factory returned is not a loss function")
@@ -119,13 +121,13 @@ def batch_and_loss(batch: Any, loss: Any = None) -> Tuple[Any, Callable[[Any, An
     return batch, subjects.model_loss
 
 
-def is_function(value: Any) -> bool:
+def is_function(value: Foreign) -> bool:
     """Whether it is a loss in the place of a batch: tensors and some batches are callable too."""
     a_batch = isinstance(value, torch.Tensor) or observing.has(value, "items") or is_loader(value)
     return callable(value) and not a_batch
 
 
-def is_loader(value: Any) -> bool:
+def is_loader(value: Foreign) -> bool:
     """Whether it gives batches: a DataLoader, an iterator; a tensor and a dict are batches."""
     if isinstance(value, (torch.Tensor, list, tuple, str, bytes)):
         return False
@@ -134,7 +136,7 @@ def is_loader(value: Any) -> bool:
     return any(observing.has(value, name) for name in ("__iter__", "__next__"))
 
 
-def first_of(batch: Any) -> Any:
+def first_of(batch: Foreign) -> Foreign:
     """The first batch of a loader; anything else unchanged."""
     if isinstance(batch, torch.utils.data.Dataset):
         raise NotAFactory("the factory's batch is a Dataset; return a DataLoader of it, or "
@@ -158,7 +160,7 @@ def first_of(batch: Any) -> Any:
     raise NotAFactory("the factory's %s has no batch%s" % (type(batch).__name__, _size(batch)))
 
 
-def repeat_here(loader: Any, error: Exception) -> None:
+def repeat_here(loader: Foreign, error: Exception) -> None:
     """Make the batch of a failed worker in this process: an error of the same type shows more."""
     try:
         numbers = next(iter(loader.batch_sampler))
@@ -169,7 +171,7 @@ def repeat_here(loader: Any, error: Exception) -> None:
             raise again from None
 
 
-def _size(loader: Any) -> str:
+def _size(loader: Foreign) -> str:
     """The numbers that leave a DataLoader without a batch."""
     try:
         size = "; %d samples, batch_size=%s" % (len(loader.dataset), loader.batch_size)
@@ -178,7 +180,7 @@ def _size(loader: Any) -> str:
         return ""
 
 
-def is_criterion(loss: Any) -> bool:
+def is_criterion(loss: Foreign) -> bool:
     """Whether it is called as criterion(output, target), not as loss(module, batch)."""
     if observing.attribute(loss, "__module__", "") == "torch.nn.functional":
         return True
@@ -188,7 +190,7 @@ def is_criterion(loss: Any) -> bool:
     return not names or names[0] not in MODEL_NAMES
 
 
-def batch_for(module: Any, spec: Dict[str, Any], seed: int) -> Any:
+def batch_for(module: torch.nn.Module, spec: Dict[str, Any], seed: int) -> Foreign:
     """A batch for a module that came without one, from its config or example input."""
     config: Any = observing.attribute(subjects.transformers_like(module) or module, "config")
     text = config.get_text_config() if observing.has(config, "get_text_config") else config

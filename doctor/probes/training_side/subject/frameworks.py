@@ -12,13 +12,13 @@ from typing import Any, Dict, List
 import torch
 
 from ... import wire
-from ..foreign import observing
+from ..foreign import Foreign, observing
 from . import subjects
 
 # Lightning
 
 
-def is_lightning(module: Any) -> bool:
+def is_lightning(module: Foreign) -> bool:
     return all(observing.has(module, n) for n in ("training_step", "configure_optimizers"))
 
 
@@ -48,7 +48,7 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
     return complete
 
 
-def lightning_loss(module: Any, batch: Any) -> Any:
+def lightning_loss(module: Foreign, batch: Foreign) -> Foreign:
     names = list(inspect.signature(module.training_step).parameters)
     return module.training_step(batch, 0) if len(names) > 1 else module.training_step(batch)
 
@@ -61,7 +61,7 @@ EARLIER_HOOKS = ("setup", "prepare_data", "configure_model", "on_fit_start")
 """What Lightning calls before configure_optimizers."""
 
 
-def lightning_optimizer(module: Any) -> Dict[str, Any]:
+def lightning_optimizer(module: Foreign) -> Dict[str, Any]:
     """The single optimizer that configure_optimizers returns, with its schedule."""
     try:
         configured = module.configure_optimizers()
@@ -86,7 +86,7 @@ def lightning_optimizer(module: Any) -> Dict[str, Any]:
     return {"optimizer": configured, "scheduler": _per_step(schedulers)}
 
 
-def needs_trainer(module: Any, error: Exception) -> bool:
+def needs_trainer(module: Foreign, error: Exception) -> bool:
     """Whether the code reads the Trainer, or may read what its hooks prepare."""
     lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__)]
     if any("trainer" in line for line in lines):
@@ -95,7 +95,7 @@ def needs_trainer(module: Any, error: Exception) -> bool:
     return any(name in vars(base) for base in own for name in EARLIER_HOOKS)
 
 
-def _per_step(schedulers: List[Any]) -> Any:
+def _per_step(schedulers: List[Any]) -> Foreign:
     """The schedule that steps with every batch; one of epochs does not step here."""
     for each in schedulers:
         if isinstance(each, dict) and each.get("interval", "epoch") == "step":
@@ -106,18 +106,18 @@ def _per_step(schedulers: List[Any]) -> Any:
 # transformers
 
 
-def is_trainer(value: Any) -> bool:
+def is_trainer(value: Foreign) -> bool:
     names = ("compute_loss", "get_train_dataloader", "model")
     return all(observing.has(value, name) for name in names)
 
 
-def of_trainer(trainer: Any) -> Dict[str, Any]:
+def of_trainer(trainer: Foreign) -> Dict[str, Any]:
     """A transformers Trainer: its first batch, loss, optimizer, schedule and clipping."""
     steps = getattr(trainer.args, "max_steps", 0)
     trainer.create_optimizer_and_scheduler(num_training_steps=steps if steps > 0 else 1000)
     limit = getattr(trainer.args, "max_grad_norm", None)
 
-    def loss(module: Any, batch: Any) -> Any:
+    def loss(module: Foreign, batch: Foreign) -> Foreign:
         return trainer.compute_loss(module, dict(batch))
 
     loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]

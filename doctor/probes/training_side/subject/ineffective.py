@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Dict, List
+from typing import Dict, List
 
 import torch
+
+from ..foreign import Foreign
 
 FLAG = "requires_grad"
 ALIKE = 0.85
@@ -33,7 +35,7 @@ def ineffective(module: torch.nn.Module) -> List[str]:
     return found[:MOST]
 
 
-def flags_in(owner: Any) -> Dict[str, bool]:
+def flags_in(owner: Foreign) -> Dict[str, bool]:
     """The truth values that an object holds under requires_grad or a name that is spelled alike.
     A name of more words, pos_requires_grad, is that of a setting."""
     return {

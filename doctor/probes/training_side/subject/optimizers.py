@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Union
 
 import torch
 
+from ..foreign import Foreign
 from ..foreign.observing import plain
 
 BETAS, EPS = (0.9, 0.999), 1e-8
@@ -124,7 +125,7 @@ def dense(gradient: torch.Tensor) -> torch.Tensor:
     return gradient if gradient.layout == torch.strided else gradient.to_dense()
 
 
-def optimizer_of(weights: List[torch.Tensor], lr: float) -> Any:
+def optimizer_of(weights: List[torch.Tensor], lr: float) -> Union[AdamW, torch.optim.AdamW]:
     """The functional AdamW, or the class where this torch has no function with these arguments."""
     try:
         from torch.optim.adamw import adamw
@@ -172,13 +173,13 @@ def facts_of(
     }
 
 
-def may_rise(update: Update, group: Any) -> bool:
+def may_rise(update: Update, group: Foreign) -> bool:
     """Whether a schedule can raise the learning rate of a group from 0: those of torch multiply
     `initial_lr`, which they note in the group."""
     return update.scheduler is not None and group.get("initial_lr") != 0.0
 
 
-def strays(groups: Any, weights: Dict[str, torch.Tensor]) -> int:
+def strays(groups: Foreign, weights: Dict[str, torch.Tensor]) -> int:
     """Trainable tensors of the groups that are no parameters of the model."""
     ids = {id(weight) for weight in weights.values()}
     held = (weight for group in groups for weight in group["params"])

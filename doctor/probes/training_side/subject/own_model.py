@@ -11,17 +11,20 @@ import importlib
 import importlib.util
 import os
 import sys
+from types import ModuleType
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
 from ... import wire
-from ..foreign import containers, observing
+from ..foreign import Foreign, containers, observing
 from . import contract, subjects, training_step
 from .subjects import NotAFactory
 
 
-def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
+def make(
+    spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]
+) -> training_step.Subject:
     """The subject returned by the factory, on the device. Raises NotAFactory and its own errors."""
     parent = os.getpid()
     try:
@@ -51,7 +54,7 @@ def _in_bf16(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.bfloat16() if tensor.is_floating_point() else tensor
 
 
-def _call_factory(spec: Dict[str, Any]) -> Any:
+def _call_factory(spec: Dict[str, Any]) -> Foreign:
     with wire.stage("load the code"):
         arguments = list(spec.get("arguments") or ())
         factory = load(spec["file"], spec["name"], spec["directory"], arguments)
@@ -63,7 +66,7 @@ def _call_factory(spec: Dict[str, Any]) -> Any:
             raise NotAFactory(message + parsed(error)) from error
 
 
-def load(file: str, name: str, directory: str, arguments: Any = ()) -> Callable[[], Any]:
+def load(file: str, name: str, directory: str, arguments: Foreign = ()) -> Callable[[], Any]:
     """The function `name` of the file, which sees these command-line arguments.
 
     Its directory and the working directory are importable, and that of the package it is in.
@@ -106,11 +109,11 @@ def package_of(path: str) -> Tuple[str, str]:
     return (".".join(names), directory) if len(names) > 1 or stem == "__init__" else ("", directory)
 
 
-def _defined_in(value: Any, module: Any) -> bool:
+def _defined_in(value: Foreign, module: ModuleType) -> bool:
     return callable(value) and observing.attribute(value, "__module__") == module.__name__
 
 
-def _imported(path: str, package: str) -> Any:
+def _imported(path: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(package) if package else _module(path)
     except SystemExit as error:
@@ -132,7 +135,7 @@ def parsed(error: BaseException) -> str:
     return ""
 
 
-def _module(path: str) -> Any:
+def _module(path: str) -> ModuleType:
     """The module of a file, under its own name unless that is taken, never as __main__."""
     own = os.path.splitext(os.path.basename(path))[0]
     for name in (own, "doctor_own_" + own):

@@ -6,7 +6,7 @@ It has no dropout, so an unchanged weight always has another cause.
 from __future__ import annotations
 
 import math
-from typing import Any, Dict
+from typing import Dict
 
 import torch
 import torch.nn.functional as F
@@ -65,7 +65,7 @@ class Attention(torch.nn.Module):
         self.out = Linear(draw, WIDTH, WIDTH)
         self._eager = eager
 
-    def forward(self, x: torch.Tensor) -> Any:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length = x.shape[:2]
         split = self.qkv(x).view(batch, length, 3, WIDTH // HEAD, HEAD)
         q, k, v = split.permute(2, 0, 3, 1, 4)
@@ -73,7 +73,8 @@ class Attention(torch.nn.Module):
             attended = eager_attention(q, k, v)
         else:
             attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(attended.transpose(1, 2).reshape(batch, length, WIDTH))
+        result: torch.Tensor = self.out(attended.transpose(1, 2).reshape(batch, length, WIDTH))
+        return result
 
 
 class MLP(torch.nn.Module):
@@ -82,8 +83,9 @@ class MLP(torch.nn.Module):
         self.up = Linear(draw, HIDDEN, WIDTH)
         self.down = Linear(draw, WIDTH, HIDDEN)
 
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.down(F.silu(self.up(x)))
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.down(F.silu(self.up(x)))
+        return result
 
 
 class Block(torch.nn.Module):
@@ -94,9 +96,10 @@ class Block(torch.nn.Module):
         self.mlp_norm = RMSNorm()
         self.mlp = MLP(draw)
 
-    def forward(self, x: torch.Tensor) -> Any:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x))
-        return x + self.mlp(self.mlp_norm(x))
+        result: torch.Tensor = x + self.mlp(self.mlp_norm(x))
+        return result
 
 
 class SmallDecoder(torch.nn.Module):
@@ -110,14 +113,15 @@ class SmallDecoder(torch.nn.Module):
         self.norm = RMSNorm()
         self.head = Linear(draw, VOCABULARY, WIDTH)
 
-    def forward(self, tokens: torch.Tensor) -> Any:
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.head(self.norm(x))
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits
 
 
-def loss_of(module: Any, batch: Dict[str, torch.Tensor]) -> torch.Tensor:
+def loss_of(module: torch.nn.Module, batch: Dict[str, torch.Tensor]) -> torch.Tensor:
     predicted = module(batch["tokens"])
     return F.cross_entropy(predicted.float().flatten(0, 1), batch["targets"].flatten())
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, List, Optional
+from typing import Callable, List, Optional
 
 import torch
 
-from ..foreign import observing
+from ..foreign import Foreign, Function, observing
 from ..foreign.containers import mapped, tensors
+from .training_step import Loss
 
 CONTRACT = (
     "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
@@ -28,7 +29,7 @@ class NotPossible(Exception):
     """This change cannot be applied to this subject; the message says why."""
 
 
-def transformers_like(module: torch.nn.Module) -> Any:
+def transformers_like(module: torch.nn.Module) -> Foreign:
     """The transformers model that this is or wraps (peft); None if there is none."""
     for each in module.modules():
         if observing.has(observing.attribute(each, "config"), "_attn_implementation"):
@@ -50,12 +51,12 @@ def attention_of(module: torch.nn.Module) -> Optional[str]:
     return name if isinstance(name, str) else None
 
 
-def on_device(value: Any, device: torch.device) -> Any:
+def on_device(value: Foreign, device: torch.device) -> Foreign:
     """The same batch with its tensors on the device."""
     return mapped(value, lambda tensor: tensor.to(device))
 
 
-def model_loss(module: Any, batch: Any) -> torch.Tensor:
+def model_loss(module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """The loss of a module that computes it in its forward pass."""
     if isinstance(batch, torch.Tensor):
         return loss_in(module(batch))
@@ -64,7 +65,7 @@ def model_loss(module: Any, batch: Any) -> torch.Tensor:
     return loss_in(module(*batch))
 
 
-def loss_in(output: Any, source: str = "the forward pass") -> torch.Tensor:
+def loss_in(output: Foreign, source: str = "the forward pass") -> torch.Tensor:
     """The scalar loss in what `source` returned. Raises TypeError or ValueError."""
     loss = output
     if not isinstance(output, torch.Tensor):
@@ -82,7 +83,7 @@ def loss_in(output: Any, source: str = "the forward pass") -> torch.Tensor:
     return loss.reshape(())
 
 
-def described(output: Any) -> str:
+def described(output: Foreign) -> str:
     """What is in the place of a loss: "None", "a dict with logits"."""
     if output is None or isinstance(output, (int, float, str)):
         number = "" if output is None else " %.40r" % (output,)
@@ -93,38 +94,40 @@ def described(output: Any) -> str:
     return type(output).__name__
 
 
-def source_of(loss: Any) -> str:
+def source_of(loss: Foreign) -> str:
     """What the user calls a function of module and batch."""
     return str(observing.attribute(loss, "doctor_source", "the loss function"))
 
 
-def _in_sequence(output: Any) -> Any:
+def _in_sequence(output: Foreign) -> Foreign:
     """The first element, or the only scalar, as in (logits, loss)."""
     scalars = [each for each in output if _is_scalar(each)]
     return scalars[0] if len(scalars) == 1 else output[0]
 
 
-def _sum_of_losses(output: Any) -> Any:
+def _sum_of_losses(output: Foreign) -> Foreign:
     """The sum of a dict of losses, as torchvision's detectors return it; None if it is not one."""
     values = list(output.values())
     return sum(values) if values and all(map(_is_scalar, values)) else None
 
 
-def _is_scalar(value: Any) -> bool:
+def _is_scalar(value: Foreign) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() == 1 and value.is_floating_point()
 
 
-def user_loss(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+def user_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """The loss of the user's function of module and batch."""
     return loss_in(loss(module, batch), source_of(loss))
 
 
-def user_loss_without_batch(loss: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+def user_loss_without_batch(
+    loss: Function, module: torch.nn.Module, batch: Foreign
+) -> torch.Tensor:
     """The loss of the user's function of the module alone, which has its own data."""
     return loss_in(loss(module), source_of(loss))
 
 
-def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> torch.Tensor:
+def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
     """criterion(module(inputs), target), where the target is the last part of the batch."""
     if observing.has(batch, "items"):
         target = next((name for name in TARGETS if name in batch), None)
@@ -142,7 +145,7 @@ def criterion_loss(criterion: Callable[..., Any], module: Any, batch: Any) -> to
 TARGETS = ("labels", "label", "targets", "target", "y")
 
 
-def _prediction(output: Any) -> Any:
+def _prediction(output: Foreign) -> Foreign:
     logits = observing.attribute(output, "logits")
     return output if logits is None else logits
 
@@ -153,16 +156,16 @@ def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.
     return torch.randint(vocabulary, (batch, length), generator=draw, device="cpu")
 
 
-def with_loss(loss: Callable[..., Any], *, without_batch: bool) -> Any:
+def with_loss(loss: Function, *, without_batch: bool) -> Loss:
     return bound(user_loss_without_batch if without_batch else user_loss, loss)
 
 
-def bound(form: Callable[..., torch.Tensor], loss: Callable[..., Any]) -> Any:
+def bound(form: Callable[..., torch.Tensor], loss: Function) -> Loss:
     """The form of a loss with the user's function, as loss(module, batch)."""
     return functools.partial(form, loss)
 
 
-def first_dimension(batch: Any) -> Optional[int]:
+def first_dimension(batch: Foreign) -> Optional[int]:
     """Samples of a batch: the first dimension of its tensors, if they all agree."""
     sizes: List[int] = [each.shape[0] for each in tensors(batch).values() if each.dim()]
     return sizes[0] if sizes and len(set(sizes)) == 1 else None

@@ -5,12 +5,13 @@ Python 3.9.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+from types import ModuleType
+from typing import Dict, Tuple
 
 BACKENDS = ("flash", "mem_efficient", "cudnn", "math")
 
 
-def tf32_matmul(torch: Any) -> Tuple[bool, str]:
+def tf32_matmul(torch: ModuleType) -> Tuple[bool, str]:
     """Whether matmuls use TF32, and the API of this torch: fp32_precision from 2.9 on."""
     matmul = torch.backends.cuda.matmul
     try:
@@ -19,7 +20,7 @@ def tf32_matmul(torch: Any) -> Tuple[bool, str]:
         return bool(matmul.allow_tf32), "allow_tf32"
 
 
-def sdp_enabled(torch: Any) -> Dict[str, bool]:
+def sdp_enabled(torch: ModuleType) -> Dict[str, bool]:
     """Backend of attention -> its switch; backends that this torch lacks are omitted."""
     getters = {name: getattr(torch.backends.cuda, name + "_sdp_enabled", None) for name in BACKENDS}
     return {name: bool(getter()) for name, getter in getters.items() if getter is not None}

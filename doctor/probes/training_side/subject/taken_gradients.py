@@ -4,9 +4,11 @@ backward pass does: the parameter changes, and has no gradient afterwards.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
+
+from ..foreign import Foreign
 
 
 class Taken:
@@ -27,11 +29,11 @@ class Taken:
                 self._handles.append(weight.register_hook(self._note(name)))
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Foreign) -> None:
         while self._handles:
             self._handles.pop().remove()
 
-    def _note(self, name: str) -> Any:
+    def _note(self, name: str) -> Callable[[torch.Tensor], None]:
         def hook(gradient: torch.Tensor) -> None:
             dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
             self._norms[name] = float(dense.float().norm())

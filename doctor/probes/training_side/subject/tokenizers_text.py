@@ -6,11 +6,12 @@ Transformers is imported inside the functions.
 from __future__ import annotations
 
 import os
-from typing import Any, List, Optional
+from typing import List, Optional
 
 import torch
 
 from ... import wire
+from ..foreign import Foreign
 
 TEXT = (
     "A training step is repeated on this text until it is long enough. It tells nothing, "
@@ -37,7 +38,7 @@ def tokenized(directory: str, batch: int, length: int, seed: int) -> Optional[to
         return torch.tensor(rows, dtype=torch.long, device="cpu")
 
 
-def tokenizer_of(directory: str) -> Any:
+def tokenizer_of(directory: str) -> Foreign:
     """The directory's tokenizer, None if it has none or it cannot be loaded."""
     files = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
     if not any(os.path.isfile(os.path.join(directory, name)) for name in files):

@@ -8,15 +8,29 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import (
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+    Union,
+)
 
 import torch
 
 from ... import wire
+from ..foreign import Foreign
 from ..foreign.observing import plain
 from . import fingerprints, optimizers, taken_gradients, undone
 from .fingerprints import fingerprint, rows_alike
-from .optimizers import dense, optimizer_of
+from .optimizers import Update, dense, optimizer_of
+from .timed import Timed
 
 STEPS, MORE_WHILE_SKIPPED = 3, 10
 THREADS, SMALL = 1, 5_000_000
@@ -26,6 +40,9 @@ LR = 3e-4
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
+Loss = Callable[[Foreign, Foreign], torch.Tensor]
+
+
 class Subject(NamedTuple):
     """The training subject: a module and a batch on the device, and its loss.
 
@@ -33,9 +50,9 @@ class Subject(NamedTuple):
     """
 
     module: torch.nn.Module
-    batch: Any
-    loss: Callable[[Any, Any], torch.Tensor]
-    update: Optional[Any] = None
+    batch: Foreign
+    loss: Loss
+    update: Optional[Update] = None
     """The user's own Update; None: AdamW."""
 
     @property
@@ -44,7 +61,7 @@ class Subject(NamedTuple):
         return {n: p for n, p in self.module.named_parameters() if p.requires_grad}
 
 
-def scaler_of(device: torch.device) -> Any:
+def scaler_of(device: torch.device) -> torch.amp.GradScaler:
     """A GradScaler for this device, under the name used by this torch."""
     if hasattr(torch.amp, "GradScaler"):
         return torch.amp.GradScaler(device.type)
@@ -57,21 +74,16 @@ class Training:
     """A subject with its optimizer and scaler, and the results of its steps."""
 
     def __init__(
-        self,
-        subject: Subject,
-        device: torch.device,
-        precision: str,
-        recipe: str,
-        lr: float = LR,
+        self, subject: Subject, device: torch.device, precision: str, recipe: str, lr: float = LR
     ) -> None:
         self.subject, self.device, self.lr = subject, device, lr
         self.dtype = DTYPES[precision]
         self.cast = recipe != "pure-bf16" and precision != "fp32"
         self.weights = subject.weights
         self.before = {name: fingerprint(value) for name, value in self.weights.items()}
-        self.update: Optional[Any] = subject.update
+        self.update = subject.update
         own = None if self.update is None else self.update.optimizer
-        self.optimizer = own or optimizer_of(list(self.weights.values()), lr)
+        self.optimizer: Foreign = own or optimizer_of(list(self.weights.values()), lr)
         self.scaler = scaler_of(device) if precision == "fp16" else None
         self.computed = dict.fromkeys(self.weights, False)
         self.reached = dict.fromkeys(self.weights, False)
@@ -86,12 +98,12 @@ class Training:
         self.taken = taken_gradients.Taken(self.weights)
         self.undone = undone.Undone(self.weights, self.before)
 
-    def autocast(self) -> Any:
+    def autocast(self) -> ContextManager[None]:
         if not self.cast:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
-    def step(self, stage: Callable[[str], Any]) -> Dict[str, Any]:
+    def step(self, stage: Callable[[str], ContextManager[None]]) -> Dict[str, Any]:
         """One step on the one batch, as a doctor.facts.training.Step."""
         rate = self.lr
         if self.update is not None:
@@ -105,7 +117,7 @@ class Training:
             value = float(plain(loss))
         self.undone.after_forward()
         with stage("backward"), self._order_recorded(), self.taken:
-            (self.scaler.scale(loss) if self.scaler else loss).backward()
+            backpropagate(self.scaler.scale(loss) if self.scaler else loss)
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
             norms = self.taken.filled(self._norms())
@@ -171,7 +183,7 @@ class Training:
         self.scaler.update()
         return float(self.scaler.get_scale()) < scale, scale
 
-    def _clip(self, update: Any) -> None:
+    def _clip(self, update: Foreign) -> None:
         """Clip the gradients as the user does, and note what a plain step would change."""
         before = update.would_change(self.weights) if self.before else set()
         after = before
@@ -223,7 +235,7 @@ class Training:
         ]
 
 
-def advance(scheduler: Any, loss: float) -> None:
+def advance(scheduler: Foreign, loss: float) -> None:
     """Step the user's schedule, as a training script does after its optimizer."""
     if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
         scheduler.step(loss)
@@ -231,7 +243,7 @@ def advance(scheduler: Any, loss: float) -> None:
         scheduler.step()
 
 
-def _number(value: Optional[float]) -> Any:
+def _number(value: Optional[float]) -> Union[float, str, None]:
     return None if value is None else wire.number(value)
 
 
@@ -252,7 +264,7 @@ def peak_bytes(device: torch.device) -> Optional[int]:
 
 
 def run(
-    stage: Any,
+    stage: Timed,
     make: Callable[[], Subject],
     device: torch.device,
     precision: str,
@@ -292,6 +304,11 @@ def run(
         "optimizer": optimizers.facts_of(training.update, training.weights, training.rates),
         "seconds": time.perf_counter() - started,
     }
+
+
+def backpropagate(loss: Foreign) -> None:
+    """loss.backward(), which torch declares without types."""
+    loss.backward()
 
 
 def loss_of(training: Training) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ... import wire
+from ..foreign import Foreign
 from . import subjects, tokenizers_text
 from .subjects import Unsupported
 
@@ -36,7 +37,7 @@ class BadLength(Exception):
     """--seq-len exceeds the positions that the model has."""
 
 
-def batch_for(model: Any, spec: Dict[str, Any], seed: int) -> Batch:
+def batch_for(model: Foreign, spec: Dict[str, Any], seed: int) -> Batch:
     """Inputs and targets for the model. Raises Unsupported and BadLength."""
     torch.manual_seed(seed)
     names = list(inspect.signature(model.forward).parameters)
@@ -50,7 +51,7 @@ def batch_for(model: Any, spec: Dict[str, Any], seed: int) -> Batch:
     return batch
 
 
-def _require_towers(config: Any, names: List[str], batch: Batch) -> None:
+def _require_towers(config: Foreign, names: List[str], batch: Batch) -> None:
     """Every part of the model must get its input, else its parameters get no gradient."""
     for part, inputs in TOWERS.items():
         wanted = [name for name in inputs if name in names]
@@ -62,7 +63,7 @@ def _require_towers(config: Any, names: List[str], batch: Batch) -> None:
 # Inputs
 
 
-def _text(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
+def _text(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
     tokens = _tokens(model, spec, seed)
     if type(model).__name__.endswith("ForMultipleChoice"):
         return {"input_ids": tokens[:, None].repeat(1, CHOICES, 1)}
@@ -73,7 +74,7 @@ def _text(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> Batc
     return _with_images(model, spec, names, tokens)
 
 
-def _tokens(model: Any, spec: Dict[str, Any], seed: int) -> torch.Tensor:
+def _tokens(model: Foreign, spec: Dict[str, Any], seed: int) -> torch.Tensor:
     config = model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     vocabulary = getattr(text, "vocab_size", None)
@@ -93,7 +94,7 @@ def _tokens(model: Any, spec: Dict[str, Any], seed: int) -> torch.Tensor:
     return _without_special(tokens, config, vocabulary)
 
 
-def _learned_positions(model: Any) -> Optional[int]:
+def _learned_positions(model: Foreign) -> Optional[int]:
     """Positions of a learned table, without the rows before its padding; None: no such table."""
     for name, module in model.named_modules():
         last = name.rpartition(".")[2]
@@ -108,7 +109,7 @@ def _learned_positions(model: Any) -> Optional[int]:
     return None
 
 
-def _without_special(tokens: torch.Tensor, config: Any, vocabulary: int) -> torch.Tensor:
+def _without_special(tokens: torch.Tensor, config: Foreign, vocabulary: int) -> torch.Tensor:
     """No padding and no placeholder of an image: they mean something else than a token."""
     special = {
         getattr(config, name, None)
@@ -123,11 +124,11 @@ def _without_special(tokens: torch.Tensor, config: Any, vocabulary: int) -> torc
     return tokens
 
 
-def _image(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
+def _image(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
     return {"pixel_values": _pixels(model, spec)}
 
 
-def _pixels(model: Any, spec: Dict[str, Any]) -> torch.Tensor:
+def _pixels(model: Foreign, spec: Dict[str, Any]) -> torch.Tensor:
     config = getattr(model.config, "vision_config", None) or model.config
     size = getattr(config, "image_size", None) or IMAGE_SIDE
     if isinstance(size, dict):
@@ -137,7 +138,7 @@ def _pixels(model: Any, spec: Dict[str, Any]) -> torch.Tensor:
     return torch.rand(spec["batch"], channels, height, width) * 2 - 1
 
 
-def _features(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
+def _features(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
     """The mel spectrogram of Whisper's 30 seconds, or as long as its configuration says."""
     bins = getattr(model.config, "num_mel_bins", None)
     positions = getattr(model.config, "max_source_positions", None)
@@ -146,7 +147,7 @@ def _features(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> 
     return {"input_features": torch.randn(spec["batch"], bins, 2 * positions)}
 
 
-def _waveform(model: Any, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
+def _waveform(model: Foreign, spec: Dict[str, Any], names: List[str], seed: int) -> Batch:
     if not hasattr(model.config, "conv_stride"):
         raise Unsupported("the doctor makes no input_values for this model" + FACTORY)
     return {"input_values": torch.randn(spec["batch"], AUDIO_SAMPLES)}
@@ -161,7 +162,9 @@ MAKERS: Dict[str, Callable[..., Batch]] = {
 """transformers' main_input_name -> its maker."""
 
 
-def _with_images(model: Any, spec: Dict[str, Any], names: List[str], tokens: Any) -> Batch:
+def _with_images(
+    model: Foreign, spec: Dict[str, Any], names: List[str], tokens: torch.Tensor
+) -> Batch:
     """Tokens after the placeholders of one image per sample, as many as the model makes of it."""
     config = model.config
     placeholder = getattr(config, "image_token_id", None)
@@ -191,7 +194,7 @@ def _with_images(model: Any, spec: Dict[str, Any], names: List[str], tokens: Any
     return batch
 
 
-def _patches(model: Any, spec: Dict[str, Any]) -> Batch:
+def _patches(model: Foreign, spec: Dict[str, Any]) -> Batch:
     """Images of Qwen-VL: flat patches and a grid (time, height, width) per image."""
     vision = model.config.vision_config
     merge = getattr(vision, "spatial_merge_size", 2)
@@ -203,7 +206,7 @@ def _patches(model: Any, spec: Dict[str, Any]) -> Batch:
     return {"pixel_values": pixels, "image_grid_thw": grid}
 
 
-def _count_features(features: Any, images: int) -> int:
+def _count_features(features: Foreign, images: int) -> int:
     """Tokens per image in what get_image_features returned, in the forms of its versions."""
     features = getattr(features, "pooler_output", features)
     if isinstance(features, (list, tuple)):
@@ -217,7 +220,9 @@ def _count_features(features: Any, images: int) -> int:
 # Targets
 
 
-def _targets(model: Any, spec: Dict[str, Any], names: List[str], batch: Batch, seed: int) -> Batch:
+def _targets(
+    model: Foreign, spec: Dict[str, Any], names: List[str], batch: Batch, seed: int
+) -> Batch:
     count, config = spec["batch"], model.config
     if "return_loss" in batch:
         return {}
@@ -248,11 +253,11 @@ CLASSIFIES_SAMPLES = (
 )
 
 
-def _classes(config: Any) -> int:
+def _classes(config: Foreign) -> int:
     return int(getattr(config, "num_labels", 2) or 2)
 
 
-def _sample_labels(config: Any, count: int, seed: int) -> Any:
+def _sample_labels(config: Foreign, count: int, seed: int) -> torch.Tensor:
     """One class per sample, or a vector or a number, by the configuration's problem_type."""
     classes, problem = _classes(config), getattr(config, "problem_type", None)
     if problem == "multi_label_classification":
@@ -262,7 +267,7 @@ def _sample_labels(config: Any, count: int, seed: int) -> Any:
     return subjects.random_tokens(classes, count, 1, seed)[:, 0]
 
 
-def _sequence_labels(model: Any, spec: Dict[str, Any], seed: int) -> Batch:
+def _sequence_labels(model: Foreign, spec: Dict[str, Any], seed: int) -> Batch:
     """Text for audio (Whisper, CTC) or images."""
     kind, vocabulary = type(model).__name__, getattr(model.config, "vocab_size", None)
     transcribes = kind.endswith(("ForCTC", "ForConditionalGeneration", "EncoderDecoderModel"))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import os
+from types import ModuleType
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ... import wire
-from ..foreign import containers
+from ..foreign import Foreign, containers
 from . import subjects, tokenizers_text, training_step, transformers_batch
 from .subjects import Unsupported
 from .transformers_batch import batch_for
@@ -42,7 +43,9 @@ class Built(NamedTuple):
     """With all layers; None if none was cut."""
 
 
-def make(spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]) -> Any:
+def make(
+    spec: Dict[str, Any], device: torch.device, recipe: str, seed: Optional[int]
+) -> training_step.Subject:
     """The subject of a model directory. Raises NotBuilt, Unsupported, and errors of libraries."""
     built = base(spec, recipe)
     model = built.model
@@ -73,7 +76,7 @@ def prepare(spec: Dict[str, Any]) -> None:
 TEXT_INPUTS = ("input_ids", "labels")
 
 
-def require_fit(model: Any, batch: Any, recipe: str) -> None:
+def require_fit(model: Foreign, batch: Foreign, recipe: str) -> None:
     """Raise Unsupported if a batch of the doctor's own does not fit the model."""
     dtype = next(model.parameters()).dtype
     fitted = containers.mapped(batch, lambda x: x.to(dtype) if x.is_floating_point() else x)
@@ -88,7 +91,7 @@ def require_fit(model: Any, batch: Any, recipe: str) -> None:
             ) from error
 
 
-def note_built(spec: Dict[str, Any], built: Built, batch: Any) -> None:
+def note_built(spec: Dict[str, Any], built: Built, batch: Foreign) -> None:
     """Note what was built from the directory, as fields of OwnModel."""
     parts = [name_of_class(built.model)] if built.renamed else []
     if built.all_layers is not None:
@@ -112,7 +115,7 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Any) -> None:
     wire.send(note={"own": fields})
 
 
-def name_of_class(model: Any) -> str:
+def name_of_class(model: Foreign) -> str:
     named = ", ".join(getattr(model.config, "architectures", None) or ()) or "no class"
     return "trained as %s, config.json names %s" % (type(model).__name__, named)
 
@@ -148,7 +151,7 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
     return Built(model, layers, count, renamed, everything)
 
 
-def count_all(transformers: Any, config: Any) -> Optional[int]:
+def count_all(transformers: Foreign, config: Foreign) -> Optional[int]:
     """Parameters of the model with all layers, built without memory; None if that fails."""
     try:
         with wire.stage("count the parameters"), torch.device("meta"):
@@ -158,7 +161,7 @@ def count_all(transformers: Any, config: Any) -> Optional[int]:
         return None
 
 
-def imported() -> Any:
+def imported() -> ModuleType:
     """transformers, offline and quiet. Raises NotBuilt if it is not installed."""
     os.environ["HF_HUB_OFFLINE"] = os.environ["TRANSFORMERS_OFFLINE"] = "1"
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -172,7 +175,7 @@ def imported() -> Any:
     return transformers
 
 
-def configuration(transformers: Any, directory: str) -> Any:
+def configuration(transformers: Foreign, directory: str) -> Foreign:
     if not os.path.isfile(os.path.join(directory, "config.json")):
         raise NotBuilt("%s has no config.json" % directory)
     try:
@@ -187,7 +190,9 @@ def configuration(transformers: Any, directory: str) -> Any:
         ) from error
 
 
-def cut(config: Any, layers: int, weights: bool) -> Tuple[Any, Optional[int], Optional[int]]:
+def cut(
+    config: Foreign, layers: int, weights: bool
+) -> Tuple[Foreign, Optional[int], Optional[int]]:
     """The configuration with fewer layers; the number of layers after and before."""
     data = config.to_dict()
     if not weights:
@@ -212,20 +217,22 @@ def _cut(data: Dict[str, Any], layers: int, counts: List[int]) -> None:
             data[name] = value[:layers]
 
 
-def dtype_keyword(transformers: Any) -> str:
+def dtype_keyword(transformers: Foreign) -> str:
     """The name of the dtype's argument: torch_dtype before transformers 4.56."""
     major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
 
 
-def _initialized(transformers: Any, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+def _initialized(transformers: Foreign, config: Foreign, dtype_argument: Dict[str, Any]) -> Foreign:
     model_class = class_of(transformers, config)
     if model_class is transformers.AutoModelForCausalLM:
         return model_class.from_config(config, trust_remote_code=False, **dtype_argument)
     return model_class._from_config(config, **dtype_argument)
 
 
-def _loaded(transformers: Any, directory: str, config: Any, dtype_argument: Dict[str, Any]) -> Any:
+def _loaded(
+    transformers: Foreign, directory: str, config: Foreign, dtype_argument: Dict[str, Any]
+) -> Foreign:
     if not any(name.endswith(".safetensors") for name in os.listdir(directory)):
         raise Unsupported(
             "%s has no .safetensors file, and pickled weights are not loaded, because they can "
@@ -240,7 +247,7 @@ TARGETS = {"labels", "start_positions", "return_loss"}
 """Arguments of a forward pass that computes a loss."""
 
 
-def class_of(transformers: Any, config: Any) -> Any:
+def class_of(transformers: Foreign, config: Foreign) -> Foreign:
     """The class that config.json names, if it computes a loss; else the causal language model."""
     for name in getattr(config, "architectures", None) or ():
         candidate = getattr(transformers, name, None)
@@ -256,7 +263,7 @@ def class_of(transformers: Any, config: Any) -> Any:
     )
 
 
-def imported_peft() -> Any:
+def imported_peft() -> ModuleType:
     """peft. Raises NotBuilt if it is not installed."""
     with wire.stage("import peft"):
         try:
@@ -268,7 +275,7 @@ def imported_peft() -> Any:
     return peft
 
 
-def with_lora(model: Any, rank: int, *, save: Optional[List[str]] = None) -> Any:
+def with_lora(model: Foreign, rank: int, *, save: Optional[List[str]] = None) -> Foreign:
     """LoRA adapters on the modules that peft selects, or on all linear ones."""
     peft = imported_peft()
     with wire.stage("add LoRA adapters"):

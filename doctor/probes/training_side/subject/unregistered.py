@@ -7,6 +7,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
+from ..foreign import Foreign
+from .training_step import Subject
+
 
 def with_graph(module: torch.nn.Module) -> List[str]:
     """Attributes of the modules that are, or hold, tensors with a graph."""
@@ -50,14 +53,14 @@ class Created:
     optimizer may hold, stay the same.
     """
 
-    def __init__(self, subject: Any) -> None:
+    def __init__(self, subject: Subject) -> None:
         self.subject = subject._replace(loss=self._loss)
         self.shapes: List[List[int]] = []
         self._original = subject.loss
         self._passes: List[List[torch.Tensor]] = []
         """The leaves of both passes, which keeps their ids apart."""
 
-    def _loss(self, module: Any, batch: Any) -> Any:
+    def _loss(self, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
         loss = self._original(module, batch)
         if len(self._passes) < 2:
             self._passes.append(parameters_in(loss))
@@ -89,7 +92,7 @@ MOST = 1000
 """Members of a list or dict that are looked at."""
 
 
-def unregistered(subject: Any) -> List[str]:
+def unregistered(subject: Subject) -> List[str]:
     """Names of leaf tensors with a gradient that attributes of the model's modules hold, in plain
     lists or dicts or directly, and that are neither parameters of the model nor in a group of the
     user's optimizer."""
@@ -108,7 +111,7 @@ def unregistered(subject: Any) -> List[str]:
     return names
 
 
-def leaves(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
+def leaves(name: str, value: Foreign) -> Iterator[Tuple[str, torch.Tensor]]:
     """The leaf tensors with a gradient in a tensor, a module, or a list or dict of them."""
     if isinstance(value, torch.Tensor):
         if value.requires_grad and value.is_leaf and value.grad is not None:
@@ -122,7 +125,7 @@ def leaves(name: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
                 yield from leaves("%s[%r]" % (name, key), each)
 
 
-def members(value: Any) -> Iterable[Tuple[Any, Any]]:
+def members(value: Foreign) -> Iterable[Tuple[Any, Any]]:
     """Indices or keys, and the members of a list or dict; of anything else nothing. Methods of a
     subclass are not called: they may raise, or compute."""
     if isinstance(value, (list, tuple)):

@@ -6,18 +6,21 @@ The step is repeated under the dispatch mode of follow_values.py.
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
 from ... import wire
 from ..subject import batch_samples
+from ..subject.plan import Plan
+from ..subject.timed import Timed
+from ..subject.training_step import Training, backpropagate
 from . import follow_values, lengths, module_states, value_origins, watched_modules
 
 SAMPLE_SECONDS = 4.0
 
 
-def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
+def trace(plan: Plan, stage: Timed, number: int) -> Dict[str, Any]:
     """The first operation of that step whose result is not finite, as an origin; {} if unknown.
 
     If this step reads a value of a module that an earlier one made so, it is that one's operation.
@@ -46,7 +49,7 @@ def trace(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
     return {"source": record} if record else {}
 
 
-def is_finite_without(training: Any, initial: Sequence[str]) -> bool:
+def is_finite_without(training: Training, initial: Sequence[str]) -> bool:
     """Whether the loss is finite once the values of states that are not are replaced by 1."""
     states, subject = module_states.of_module(training.subject.module), training.subject
     for name in spoiled(training, initial):
@@ -55,7 +58,7 @@ def is_finite_without(training: Any, initial: Sequence[str]) -> bool:
         return _finite(subject.loss(subject.module, subject.batch))
 
 
-def started(plan: Any, stage: Any, steps: int = 0) -> Any:
+def started(plan: Plan, stage: Timed, steps: int = 0) -> Training:
     """A fresh training after that many steps."""
     with stage("allocate"):
         training = plan.training(plan.build())
@@ -64,12 +67,12 @@ def started(plan: Any, stage: Any, steps: int = 0) -> Any:
     return training
 
 
-def spoiled(training: Any, initial: Sequence[str]) -> List[str]:
+def spoiled(training: Training, initial: Sequence[str]) -> List[str]:
     """The states of modules that are not finite now and were at the start."""
     return [n for n in module_states.nonfinite(training.subject.module) if n not in initial]
 
 
-def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
+def of_state(plan: Plan, stage: Timed, step: int, name: str) -> Dict[str, Any]:
     """The operation of that step whose result a module holds for the next one; {} if unknown."""
     training = started(plan, stage, step - 1)
     follow, _ = followed(training, stage)
@@ -77,7 +80,9 @@ def of_state(plan: Any, stage: Any, step: int, name: str) -> Dict[str, Any]:
     return {} if source is None else dict(source._asdict(), step=step, state=name)
 
 
-def of_step(training: Any, follow: Any, loss: torch.Tensor, number: int) -> Dict[str, Any]:
+def of_step(
+    training: Training, follow: follow_values.Follow, loss: torch.Tensor, number: int
+) -> Dict[str, Any]:
     """The operation that makes the loss, or a gradient, of this step non-finite; {} if unknown."""
     source = _of_gradients(training, follow)
     if not _finite(loss):
@@ -89,7 +94,7 @@ def of_step(training: Any, follow: Any, loss: torch.Tensor, number: int) -> Dict
     return record
 
 
-def followed(training: Any, stage: Any) -> Tuple[Any, torch.Tensor]:
+def followed(training: Training, stage: Timed) -> Tuple[follow_values.Follow, torch.Tensor]:
     """A follow_values.Follow of one step, and its loss; backward() runs if the loss is finite."""
     subject = training.subject
     called = value_origins.Called(subject.module, subject.batch)
@@ -103,16 +108,18 @@ def followed(training: Any, stage: Any) -> Tuple[Any, torch.Tensor]:
                 loss = subject.loss(subject.module, subject.batch)
             if _finite(loss):
                 follow.backward = True
-                (training.scaler.scale(loss) if training.scaler else loss).backward()
+                backpropagate(training.scaler.scale(loss) if training.scaler else loss)
     return follow, loss
 
 
-def _first(follow: Any) -> Any:
+def _first(follow: follow_values.Follow) -> Optional[follow_values.Operation]:
     """The only operation with such a result; of several, none is blamed."""
     return follow.origins[0] if len(follow.origins) == 1 else None
 
 
-def _of_gradients(training: Any, follow: Any) -> Any:
+def _of_gradients(
+    training: Training, follow: follow_values.Follow
+) -> Optional[follow_values.Operation]:
     for weight in training.weights.values():
         if weight.grad is not None and not _finite(weight.grad):
             return follow.origin(weight.grad)

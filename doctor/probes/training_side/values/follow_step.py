@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
 from ... import wire
 from ...wire import PROBES
-from ..foreign import containers
+from ..foreign import Arguments, Foreign, Options, containers
 from ..subject import training_step
+from ..subject.plan import Plan
+from ..subject.timed import Timed
+from ..subject.training_step import Training
 from .inspect_step import nonfinite, nonfinite_and_not_mask
+
+if TYPE_CHECKING:
+    from torch.autograd.graph import Node
 
 MAX_NAMES = 8
 FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in .*\n\s*(?P<code>\S.*)?')
@@ -46,20 +52,20 @@ class Hooks:
     def __enter__(self) -> Hooks:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Foreign) -> None:
         for handle in self._handles:
             handle.remove()
 
-    def _before(self, name: str) -> Any:
-        def hook(module: Any, args: Any, kwargs: Any) -> None:
+    def _before(self, name: str) -> Callable[[torch.nn.Module, Arguments, Options], None]:
+        def hook(module: torch.nn.Module, args: Arguments, kwargs: Any) -> None:
             if self.first is None and self._inside and _nonfinite_inputs((args, kwargs)):
                 self.first = self._inside[-1]
             self._inside.append((name, module))
 
         return hook
 
-    def _after(self, name: str) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
+    def _after(self, name: str) -> Callable[[torch.nn.Module, Arguments, Foreign], None]:
+        def hook(module: torch.nn.Module, args: Arguments, output: Foreign) -> None:
             if self._inside and self._inside[-1][1] is module:
                 self._inside.pop()
             if self.first is None and _any_nonfinite(output):
@@ -68,15 +74,15 @@ class Hooks:
         return hook
 
 
-def _any_nonfinite(value: Any) -> bool:
+def _any_nonfinite(value: Foreign) -> bool:
     return any(nonfinite(each) for _, each in _tensors(value))
 
 
-def _nonfinite_inputs(value: Any) -> bool:
+def _nonfinite_inputs(value: Foreign) -> bool:
     return any(nonfinite_and_not_mask(name, each.detach()) for name, each in _tensors(value))
 
 
-def _tensors(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
+def _tensors(value: Foreign, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
     """Every tensor in what a module takes or returns, each with its last name."""
     if isinstance(value, torch.Tensor):
         yield name, value
@@ -88,7 +94,7 @@ def _tensors(value: Any, name: str = "") -> Iterator[Tuple[str, torch.Tensor]]:
             yield from _tensors(each, name)
 
 
-def walk(plan: Any, stage: Any) -> Dict[str, Any]:
+def walk(plan: Plan, stage: Timed) -> Dict[str, Any]:
     """The step and the place in it where values stop being finite; {} if all are finite."""
     with stage("allocate"):
         subject = plan.build()
@@ -108,7 +114,7 @@ def walk(plan: Any, stage: Any) -> Dict[str, Any]:
     return dict(place, step=number) if place else {}
 
 
-def _place(training: Any, hooks: Hooks, step: Dict[str, Any]) -> Dict[str, Any]:
+def _place(training: Training, hooks: Hooks, step: Dict[str, Any]) -> Dict[str, Any]:
     """Where this step stopped being finite, if it did."""
     if hooks.first is not None:
         name, module = hooks.first
@@ -134,7 +140,7 @@ def _shortened(names: List[str]) -> List[str]:
 # The operation whose gradient is not finite
 
 
-def anomaly(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
+def anomaly(plan: Plan, stage: Timed, number: int) -> Dict[str, Any]:
     """The first operation of that step's backward pass that turns finite gradients non-finite.
 
     autograd's anomaly detection records where in the code each operation was called. Its own
@@ -152,12 +158,14 @@ def anomaly(plan: Any, stage: Any, number: int) -> Dict[str, Any]:
             loss = training.subject.loss(training.subject.module, training.subject.batch)
         for node in nodes(loss.grad_fn):
             node.register_hook(_recorder(node, failed))
-        (training.scaler.scale(loss) if training.scaler else loss).backward()
+        training_step.backpropagate(training.scaler.scale(loss) if training.scaler else loss)
     return {"operation": _describe(failed[0])} if failed else {}
 
 
-def nodes(root: Any) -> Iterator[Any]:
-    pending, visited = [root], {root}
+def nodes(root: Optional[Node]) -> Iterator[Node]:
+    """The operations of a graph, from its end on."""
+    pending = [] if root is None else [root]
+    visited = set(pending)
     while pending:
         node = pending.pop()
         yield node
@@ -167,15 +175,15 @@ def nodes(root: Any) -> Iterator[Any]:
                 pending.append(successor)
 
 
-def _recorder(node: Any, failed: List[Any]) -> Any:
-    def hook(outputs: Any, inputs: Any) -> None:
+def _recorder(node: Node, failed: List[Any]) -> Callable[[Arguments, Arguments], None]:
+    def hook(outputs: Foreign, inputs: Foreign) -> None:
         if not failed and _any_nonfinite(outputs) and not _any_nonfinite(inputs):
             failed.append(node)
 
     return hook
 
 
-def _describe(node: Any) -> str:
+def _describe(node: Node) -> str:
     """ "SqrtBackward0, of `x.sqrt()` in train.py, line 12"."""
     description: str = node.name()
     code, place = line_of(node)
@@ -184,7 +192,7 @@ def _describe(node: Any) -> str:
     return description
 
 
-def line_of(node: Any) -> Tuple[str, str]:
+def line_of(node: Foreign) -> Tuple[str, str]:
     """The code and the place of the innermost visible line that called an operation."""
     frames = [FRAME.match(line) for line in node.metadata.get("traceback_", ())]
     visible = [f for f in frames if f and not f["file"].startswith((*HIDDEN_DIRECTORIES, "<"))]

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import places
+from ..foreign import Arguments, Foreign, Function, Options, Types, places
 from ..foreign.observing import storage_address
 from . import function_inputs, inspect_inputs, value_origins
 from .value_origins import tensors
@@ -77,8 +77,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._products: List[float] = []
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         origin = self._origin_of((args, options))
         name = str(func).split(".")[1] if "." in str(func) else str(func)
@@ -91,7 +91,12 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _record(
-        self, tensor: torch.Tensor, origin: Optional[int], name: str, args: Any, options: Any
+        self,
+        tensor: torch.Tensor,
+        origin: Optional[int],
+        name: str,
+        args: Arguments,
+        options: Foreign,
     ) -> None:
         address = storage_address(tensor)
         if not address:
@@ -120,8 +125,8 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensor: torch.Tensor,
         passed_on: bool,
         name: str,
-        args: Any,
-        options: Any,
+        args: Arguments,
+        options: Foreign,
     ) -> None:
         """Remember what explains a result with -inf that is no fault by itself: the first operation
         that made it, or a later one that found nothing but -inf."""
@@ -134,7 +139,9 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = self._operation(name, tensor, args, options)
         self._masks[address] = known, tensor
 
-    def _explained(self, name: str, tensor: torch.Tensor, args: Any, options: Any) -> Operation:
+    def _explained(
+        self, name: str, tensor: torch.Tensor, args: Arguments, options: Foreign
+    ) -> Operation:
         """The operation; or, if its inputs hold -inf, the one that made them where nothing was left
         to select."""
         operation = self._operation(name, tensor, args, options)
@@ -148,7 +155,9 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         origin = "the result of %s in %s" % (mask.name.strip("_"), mask.place or "the loss")
         return operation._replace(made_by=mask.name.strip("_"), made_of=origin)
 
-    def _operation(self, name: str, result: torch.Tensor, args: Any, options: Any) -> Operation:
+    def _operation(
+        self, name: str, result: torch.Tensor, args: Arguments, options: Foreign
+    ) -> Operation:
         """The operation with the line that called it and what is unusual in its inputs."""
         user, library = places.innermost(self.backward)
         remarks, certain = inspect_inputs.remarks(name, result, args, options)
@@ -179,14 +188,14 @@ class Follow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         text = "the largest values of the %d matrix products before it grow from %.3g to %.3g"
         return [text % (len(finite), finite[0], finite[-1])]
 
-    def _origin_of(self, inputs: Any) -> Optional[int]:
+    def _origin_of(self, inputs: Foreign) -> Optional[int]:
         """The first origin among the inputs that are not finite."""
         if not self._by_storage:
             return None
         entries = [self._by_storage.get(storage_address(each)) for each in tensors(inputs)]
         return min((entry[0] for entry in entries if entry is not None), default=None)
 
-    def _mask_of(self, inputs: Any) -> Optional[Operation]:
+    def _mask_of(self, inputs: Foreign) -> Optional[Operation]:
         """What explains the -inf in the inputs."""
         entries = [self._masks.get(storage_address(each)) for each in tensors(inputs)]
         return next((entry[0] for entry in entries if entry is not None), None)
@@ -217,7 +226,7 @@ def is_fault(tensor: torch.Tensor, name: str) -> bool:
     return bool(torch.isnan(tensor).any()) or bool((tensor == float("inf")).any())
 
 
-def passes_mask_on(tensor: torch.Tensor, inputs: Any) -> bool:
+def passes_mask_on(tensor: torch.Tensor, inputs: Foreign) -> bool:
     """Whether a result holds -inf only, and an input does too: a mask that is passed on."""
     if is_finite(tensor) or tensor.is_complex():
         return False

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
+from ..foreign import Options
 from .inspect_inputs import values
 
 
@@ -28,7 +29,7 @@ def remarks(called: Any) -> Tuple[List[str], bool]:
         return [], False
 
 
-def smoothing(arguments: Dict[str, Any]) -> List[str]:
+def smoothing(arguments: Options) -> List[str]:
     """Label smoothing gives a share of the label to each class, also to those of -inf."""
     smoothed, logits = arguments.get("label_smoothing", 0.0), arguments["input"]
     if not smoothed or not bool((logits == -math.inf).any()):
@@ -37,7 +38,7 @@ def smoothing(arguments: Dict[str, Any]) -> List[str]:
     return ["%s, and label_smoothing=%g gives each class a share" % (line, smoothed)]
 
 
-def divergence(arguments: Dict[str, Any]) -> List[str]:
+def divergence(arguments: Options) -> List[str]:
     value, target = arguments["input"], arguments["target"]
     if arguments.get("log_target") or not bool((target < 0).any()):
         return []
@@ -46,7 +47,7 @@ def divergence(arguments: Dict[str, Any]) -> List[str]:
     return [*lines, "input and target are swapped"] if swapped else lines
 
 
-def alignment(arguments: Dict[str, Any]) -> List[str]:
+def alignment(arguments: Options) -> List[str]:
     """Samples of a CTC loss with more labels than frames: there is no alignment, so the loss is
     inf. Between two labels that are the same there must be a blank."""
     targets, begin, short = arguments["targets"].tolist(), 0, []
@@ -71,7 +72,7 @@ RULES: Dict[str, Rule] = {
 }
 
 
-def _invalid(arguments: Dict[str, Any]) -> List[str]:
+def _invalid(arguments: Options) -> List[str]:
     """Arguments that are not finite, by their names."""
     lines: List[str] = []
     for name, each in arguments.items():

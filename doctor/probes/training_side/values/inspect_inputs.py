@@ -10,9 +10,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from ..foreign import Arguments, Foreign, Options
+
 
 def remarks(
-    name: str, result: torch.Tensor, args: Any, options: Dict[str, Any]
+    name: str, result: torch.Tensor, args: Arguments, options: Options
 ) -> Tuple[List[str], bool]:
     """What explains the result, and whether that is certain: the operation is not defined there.
 
@@ -57,7 +59,7 @@ def values(condition: torch.Tensor, text: str) -> List[str]:
     return ["%d of %d values %s%s" % (bad, total, text, positions(condition))] if bad else []
 
 
-def not_positive(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def not_positive(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a logarithm: whether its invalid inputs are 0 or negative."""
     bad, negative = int((x <= 0).sum()), int((x < 0).sum())
     kind = {0: "all 0", bad: "all negative"}.get(negative, "%d negative" % negative)
@@ -71,7 +73,7 @@ def outside(condition: Callable[[torch.Tensor], torch.Tensor], text: str) -> Rul
     return lambda x, args, options: values(condition(x), text)
 
 
-def divisor(x: Optional[torch.Tensor], args: Any, options: Dict[str, Any]) -> List[str]:
+def divisor(x: Optional[torch.Tensor], args: Arguments, options: Options) -> List[str]:
     other = args[1] if len(args) > 1 else None
     if isinstance(other, torch.Tensor):
         lines = values(other == 0, "of the divisor are 0")
@@ -80,7 +82,7 @@ def divisor(x: Optional[torch.Tensor], args: Any, options: Dict[str, Any]) -> Li
     return ["the divisor is 0"] if other == 0 else []
 
 
-def rows(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def rows(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a softmax: rows that are -inf throughout, as a mask of all keys makes them."""
     dim = args[1] if len(args) > 1 and isinstance(args[1], int) else -1
     empty = (x == -math.inf).all(dim)
@@ -91,7 +93,7 @@ def rows(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return values(x == math.inf, "are +inf")
 
 
-def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def attention(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a fused attention: rows of the additive mask that are -inf throughout."""
     masks = [options.get("attn_mask"), options.get("attn_bias"), *args[3:5]]
     for mask in masks:
@@ -104,7 +106,7 @@ def attention(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
-def counted(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def counted(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For the mean of a cross entropy: labels that all are ignored, or have a weight of 0."""
     target, weight, ignored = args[1], args[2], args[4]
     labels = target[target != ignored]
@@ -115,7 +117,7 @@ def counted(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
-def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def product(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     other = args[1] if len(args) > 1 else None
     if isinstance(other, (int, float)):
         other = torch.tensor(float(other))
@@ -124,7 +126,7 @@ def product(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return values((x == 0) & other.isinf() | x.isinf() & (other == 0), "are 0 * inf")
 
 
-def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def power(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     exponent = args[1] if len(args) > 1 else None
     if isinstance(exponent, torch.Tensor):
         fractional = exponent != exponent.round()
@@ -138,7 +140,7 @@ def power(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
-def exponential(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def exponential(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     limit = math.log(torch.finfo(x.dtype).max)
     largest = float(x.max())
     if largest <= limit:
@@ -147,7 +149,7 @@ def exponential(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str
     return ["exp overflows above %.4g in %s; the largest value is %.4g" % (limit, name, largest)]
 
 
-def variance(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def variance(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     correction = options.get("correction", 1)
     dims = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else range(x.dim())
     size = 1
@@ -158,7 +160,7 @@ def variance(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return []
 
 
-def log_sum(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def log_sum(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     dims = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else [-1]
     empty = x == -math.inf
     for dim in sorted((each % max(x.dim(), 1) for each in dims), reverse=True):
@@ -168,7 +170,7 @@ def log_sum(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return [text % (bad, total, positions(empty))] if bad else []
 
 
-def direction(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def direction(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a weight norm: rows of the direction whose norm is 0, by which it divides."""
     dim = args[2] if len(args) > 2 and isinstance(args[2], int) else 0
     norms = torch.linalg.vector_norm(x.movedim(dim, 0).flatten(1), dim=1)
@@ -177,7 +179,7 @@ def direction(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
     return [text % (bad, total, positions(norms == 0))] if bad else []
 
 
-def norm(x: torch.Tensor, args: Any, options: Dict[str, Any]) -> List[str]:
+def norm(x: torch.Tensor, args: Arguments, options: Options) -> List[str]:
     """For a batch norm: constant channels without an epsilon, a running variance below 0."""
     eps = next((each for each in reversed(args) if isinstance(each, float)), None)
     lines = []
@@ -244,7 +246,7 @@ RULES: Dict[str, Rule] = {
 }
 
 
-def culprit(name: str, args: Any, lines: Sequence[str] = ()) -> Optional[torch.Tensor]:
+def culprit(name: str, args: Arguments, lines: Sequence[str] = ()) -> Optional[torch.Tensor]:
     """The input whose values explain the result; `lines` are the remarks on them."""
     if any(" already" in each for each in lines):
         return next((each for each in _flat(args) if not bool(torch.isfinite(each).all())), None)
@@ -258,14 +260,14 @@ RUNNING_VARIANCE = 4
 """Its position among the arguments of a batch norm."""
 
 
-def _constants(args: Any, options: Dict[str, Any]) -> List[str]:
+def _constants(args: Arguments, options: Options) -> List[str]:
     """A number that is not finite in the code itself."""
     numbers = [each for each in (*args, *options.values()) if isinstance(each, float)]
     bad = [each for each in numbers if not math.isfinite(each)]
     return ["a constant in the code is %s" % bad[0]] if bad else []
 
 
-def _invalid(args: Any) -> List[str]:
+def _invalid(args: Arguments) -> List[str]:
     """Inputs that are not finite themselves: values of the batch, of weights, or of a mask."""
     for each in _flat(args):
         if each.is_floating_point() and not bool(torch.isfinite(each).all()):
@@ -279,7 +281,7 @@ def _empty(first: Optional[torch.Tensor]) -> List[str]:
     return ["the tensor has no values"] if first is not None and not first.numel() else []
 
 
-def _overflow(result: torch.Tensor, args: Any) -> List[str]:
+def _overflow(result: torch.Tensor, args: Arguments) -> List[str]:
     """The range of the inputs, and the limit of the result's dtype."""
     floats = [each for each in _flat(args) if each.is_floating_point() and each.numel()]
     if not floats:
@@ -293,7 +295,7 @@ def _overflow(result: torch.Tensor, args: Any) -> List[str]:
     return [text] if bool((result.abs() == math.inf).any()) or largest > limit**0.5 else []
 
 
-def _flat(value: Any) -> List[torch.Tensor]:
+def _flat(value: Foreign) -> List[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

@@ -8,15 +8,27 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
 from ..errors import tracebacks
-from ..foreign import containers, observing, stack_frames
+from ..foreign import (
+    Arguments,
+    Foreign,
+    Function,
+    Options,
+    Types,
+    containers,
+    observing,
+    stack_frames,
+)
 from ..subject import subjects
+from ..subject.plan import Plan
+from ..subject.timed import Timed
+from ..subject.training_step import Subject
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
@@ -31,7 +43,7 @@ class InvalidInput(Exception):
     """A loss or an embedding is about to receive values that it does not accept."""
 
 
-def look(plan: Any, stage: Any) -> Dict[str, Any]:
+def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     """Errors in batch and weights. They are noted first; a forward pass then finds values that a
     kernel would reject, and stops before it. Raises what the forward pass raises."""
     with stage("allocate"):
@@ -64,7 +76,7 @@ def look(plan: Any, stage: Any) -> Dict[str, Any]:
 NO_GRAPH = re.compile("does not require grad|unused in the graph|not have been used in the graph")
 
 
-def forward(subject: Any) -> None:
+def forward(subject: Subject) -> None:
     """Without a graph, which saves memory, unless the code itself computes gradients."""
     try:
         with torch.no_grad():
@@ -106,12 +118,12 @@ class Calls:
             self._handles.append(each.register_forward_pre_hook(self._mark(name)))
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Foreign) -> None:
         for handle in self._handles:
             handle.remove()
 
-    def _mark(self, name: str) -> Any:
-        def hook(module: Any, args: Any) -> None:
+    def _mark(self, name: str) -> Callable[[torch.nn.Module, Arguments], None]:
+        def hook(module: torch.nn.Module, args: Arguments) -> None:
             self._called.add(name)
 
         return hook
@@ -203,7 +215,7 @@ def nonfinite_and_not_mask(name: str, tensor: torch.Tensor) -> bool:
     return not (is_mask or MASK.search(name))
 
 
-def _check_tokens(tokens: torch.Tensor, weight: torch.Tensor, options: Dict[str, Any]) -> None:
+def _check_tokens(tokens: torch.Tensor, weight: torch.Tensor, options: Options) -> None:
     if bad := _outside(tokens, weight.shape[0]):
         message = "tokens: %d of %d values outside the vocabulary [0, %d)"
         if _are_positions(tokens):
@@ -218,7 +230,7 @@ def _are_positions(indices: torch.Tensor) -> bool:
     return indices.dim() > 0 and indices.shape[-1] > 2 and bool((indices.diff() == 1).all())
 
 
-def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Dict[str, Any]) -> None:
+def _check_labels(logits: torch.Tensor, labels: torch.Tensor, options: Options) -> None:
     if labels.is_floating_point() or logits.shape == labels.shape or not logits.dim():
         return
     ignored = options.get("ignore_index", IGNORED)
@@ -263,8 +275,8 @@ class Guard(TorchFunctionMode):
         """Whether one of torch's attention functions was called."""
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         name = getattr(func, "__name__", "")
         for each in (*args, *options.values()):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Optional
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from ..foreign import Arguments, Foreign, Function, Options, Types
 
 FUNCTIONS = (torch.ctc_loss, torch.nn.functional.ctc_loss)
 LENGTHS = {"input_lengths": 2, "target_lengths": 3}
@@ -20,8 +22,8 @@ class ListedLengths(TorchFunctionMode):
     """
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         if func in FUNCTIONS:
             positions = LENGTHS.values()
@@ -30,7 +32,7 @@ class ListedLengths(TorchFunctionMode):
         return func(*args, **options)
 
 
-def listed(lengths: Any) -> Any:
+def listed(lengths: Foreign) -> Foreign:
     """A tensor of the CPU as a list; a GPU's would have to be waited for, and needs no list."""
     on_cpu = isinstance(lengths, torch.Tensor) and lengths.device.type == "cpu"
     return lengths.tolist() if on_cpu else lengths

@@ -4,10 +4,11 @@ averages, codebooks, queues.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Dict, List
 
 import torch
 
+from ..foreign import Foreign
 from ..subject.unregistered import members
 from . import inspect_step
 
@@ -35,7 +36,7 @@ def nonfinite(module: torch.nn.Module) -> List[str]:
     return [name for name, each in of_module(module).items() if _is_bad(name, each)]
 
 
-def _is_bad(name: str, value: Any) -> bool:
+def _is_bad(name: str, value: Foreign) -> bool:
     if value.layout != torch.strided or value.is_meta:
         return False
     return bool(inspect_step.nonfinite_and_not_mask(name, value.detach()))

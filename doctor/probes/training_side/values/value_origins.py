@@ -11,7 +11,7 @@ from typing import Any, Dict, FrozenSet, Iterator, NamedTuple, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers, observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from . import module_states
 
 RESHAPING = (
@@ -37,14 +37,14 @@ class Called(TorchFunctionMode):
     """The function of torch that is being called from outside of it, its inputs, and the origins of
     all tensors that were seen."""
 
-    def __init__(self, module: Any, batch: Any) -> None:
+    def __init__(self, module: torch.nn.Module, batch: Foreign) -> None:
         super().__init__()
         self.name = ""
         self.function: Any = None
         self.inputs: Tuple[Any, Dict[str, Any]] = ((), {})
         self._origins: Dict[int, Tuple[Any, Origin]] = {}
-        for name, each in module.named_parameters():
-            self._note(each, Origin("", "", frozenset(["the parameter " + name])))
+        for name, weight in module.named_parameters():
+            self._note(weight, Origin("", "", frozenset(["the parameter " + name])))
         buffers = dict(module.named_buffers())
         for name, each in module_states.of_module(module).items():
             kind = "the buffer " if name in buffers else "the tensor "
@@ -53,8 +53,8 @@ class Called(TorchFunctionMode):
             self._note(each, Origin("", "", frozenset([in_batch(name)])))
 
     def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
-    ) -> Any:
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
         options = kwargs or {}
         name = observing.function_name(func)
         self.name, self.function, self.inputs = name, func, (args, options)
@@ -67,7 +67,7 @@ class Called(TorchFunctionMode):
             self._follow(name, (args, options), made)
         return result
 
-    def _follow(self, name: str, inputs: Any, made: Any) -> None:
+    def _follow(self, name: str, inputs: Foreign, made: Foreign) -> None:
         entries = [self.of(each) for each in tensors(inputs)]
         known = [each for each in entries if each is not None]
         if name in RESHAPING and known:
@@ -124,7 +124,7 @@ def same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
         return False
 
 
-def tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors(value: Foreign) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, dict):

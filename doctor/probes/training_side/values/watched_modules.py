@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 import torch
 
+from ..foreign import Arguments, Foreign
 from .value_origins import tensors
 
 
@@ -27,7 +28,7 @@ class Modules:
     def __enter__(self) -> Modules:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Foreign) -> None:
         for handle in self._handles:
             handle.remove()
 
@@ -35,14 +36,14 @@ class Modules:
     def current(self) -> str:
         return self.inside[-1] if self.inside else ""
 
-    def _enter(self, label: str) -> Any:
-        def hook(module: Any, args: Any) -> None:
+    def _enter(self, label: str) -> Callable[[torch.nn.Module, Arguments], None]:
+        def hook(module: torch.nn.Module, args: Arguments) -> None:
             self.inside.append(label)
 
         return hook
 
-    def _leave(self) -> Any:
-        def hook(module: Any, args: Any, output: Any) -> None:
+    def _leave(self) -> Callable[[torch.nn.Module, Arguments, Foreign], None]:
+        def hook(module: torch.nn.Module, args: Arguments, output: Foreign) -> None:
             label = self.inside.pop() if self.inside else ""
             for each in tensors(output):
                 if label and each.grad_fn is not None:

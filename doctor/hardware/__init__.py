@@ -1,0 +1,8 @@
+"""What is known about hardware before any is looked at: one row per vendor, later one per product.
+
+In: nothing. Out: rows.
+`vendors` has what a vendor's GPUs are recognized by and driven with. A new vendor is a row there,
+and a reader of its tool beside `doctor.probes.doctor_side.nvml`.
+Rows are data: no facts, no thresholds, no functions that look at a machine. Imports nothing of the
+doctor, and is read before anything heavy is imported.
+"""
