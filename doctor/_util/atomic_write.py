@@ -31,12 +31,16 @@ def _too_long(path: Path) -> bool:
     return False
 
 
-def atomic_write(path: Path, data: bytes, flag: str, *, private: bool = False) -> None:
-    """Write a whole file or none, through links. Raises UserError.
+def atomic_write(
+    path: Path, data: bytes, flag: str, *, private: bool = False, follow: bool = True
+) -> None:
+    """Write a whole file or none. Raises UserError.
 
-    A private file can be read by its owner alone, whatever the umask and the file before it.
+    A private file can be read by its owner alone, whatever the umask and the file before it. A link
+    that the user named leads to the file; in a directory where others may write, without `follow`,
+    the file takes the link's place.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path)) if follow else path
     temporary = target.with_name(f".doctor-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:

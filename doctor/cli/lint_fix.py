@@ -12,6 +12,7 @@ from pathlib import Path
 
 from doctor._util.edit_file import edit_file
 from doctor._util.errors import UserError
+from doctor._util.units import visible
 from doctor.checks.script.lint import Hit
 from doctor.checks.script.table import FIXES
 from doctor.cli.lint import Lint, Linter
@@ -57,7 +58,7 @@ def fix_files(result: Lint, *, unsafe: bool, backup: bool = True) -> Fixed:
             continue
         follow = plan.path in result.linter.files.named_links
         if reason := _write(plan, follow=follow, backup=backup):
-            refused.append(f"{plan.path}: not fixed: {reason}")
+            refused.append(f"{visible(plan.path)}: not fixed: {reason}")
         else:
             written.append(plan)
     return Fixed(_summary(written, "fixed"), tuple(refused))
@@ -116,7 +117,7 @@ def plan(linter: Linter, path: str, data: bytes, offered: dict[str, Fix]) -> Pla
                 break
             if done and (hit.code, str(hit.span)) not in tried:
                 tried.add((hit.code, str(hit.span)))
-                refused.append(f"{path}:{hit.span.line}: {hit.code} not fixed: {done}")
+                refused.append(f"{visible(path)}:{hit.span.line}: {hit.code} not fixed: {done}")
         if not progress:
             break
     return Plan(path, data, current, fixes, tuple(refused))
@@ -169,7 +170,8 @@ def _findings_problem(linter: Linter, path: str, before: bytes, after: bytes, hi
 def _diff(plan: Plan) -> str:
     before = plan.before.decode("utf-8", "replace").splitlines(keepends=True)
     after = plan.after.decode("utf-8", "replace").splitlines(keepends=True)
-    lines = difflib.unified_diff(before, after, f"a/{plan.path}", f"b/{plan.path}")
+    path = visible(plan.path)
+    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -185,9 +185,10 @@ def _write_end(
     }
     with contextlib.suppress(OSError, UserError):
         out.mkdir(PRIVATE_DIRECTORY if private else 0o777, parents=True, exist_ok=True)
-        atomic_write(out / RUN, json.dumps(record).encode(), RUN, private=private)
+        data = json.dumps(record).encode()
+        atomic_write(out / RUN, data, RUN, private=private, follow=False)
         if gpus.gpus is not None:
-            atomic_write(out / GPUS, encode(gpus), GPUS, private=private)
+            atomic_write(out / GPUS, encode(gpus), GPUS, private=private, follow=False)
 
 
 def _earlier_checkpoint(out: Path, command: Sequence[str]) -> EarlierCheckpoint | None:

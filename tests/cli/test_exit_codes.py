@@ -1,0 +1,158 @@
+"""Command lines and their exit codes: 0 well, 1 a finding, 2 a mistake, 3 unknown."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from command import doctor
+from hostile_inputs import COLLECT_ENV, SCRIPT, safetensors
+from paths import MACHINES
+
+CODES = {
+    0: """
+        report facts.json
+        report facts.json --inject GPU001 --fail-on never
+        report facts.json --format sarif
+        report facts.json --only GPU --quiet
+        report facts.json --annotate --verbose
+        run --facts facts.json
+        run --facts facts.json --script clean.py
+        run --facts facts.json --quick
+        run --help
+        triage oom.log --fail-on never
+        lint clean.py
+        lint train.py --fail-on never
+        lint train.py --skip SCR101
+        lint clean.py --diff
+        lint --help
+        scan good
+        scan good/model.safetensors
+        scan norms.safetensors
+        scan good --format sarif
+        prescribe --facts facts.json
+        prescribe --facts facts.json --format env
+        explain GPU001
+        explain P10
+        explain CUDA out of memory
+        list
+        list GPU
+        list --format json
+        init --help
+        completion bash
+        --version
+        --help
+        -h
+    """,
+    1: """
+        report facts.json --fail-on warn
+        report facts.json --inject GPU001
+        report facts.json --inject GPU003 --format json
+        run --facts facts.json --script train.py
+        triage oom.log
+        triage oom.log fine.log
+        triage oom.log --only LOG
+        triage . --format github
+        lint
+        lint train.py
+        lint . --format junit
+        lint train.py --diff
+        scan norms.safetensors --fail-on warn
+        scan good --inject CKP001
+    """,
+    2: """
+        nope
+        --no-such-flag
+        run --gpus 0
+        run --gpus many
+        run --params 0B
+        run --device tpu
+        run --config broken.toml
+        run --config unknown.toml
+        run --config missing.toml
+        run --facts facts.json --checkpoint good
+        run --facts facts.json --only NOPE
+        report
+        report missing.json
+        report broken.json
+        report facts.json --format xml
+        report facts.json --output json=missing/report.json
+        report facts.json --output json=.
+        report facts.json --quiet --verbose
+        report facts.json --inject NOPE
+        triage
+        triage missing.log
+        triage oom.log --only NOPE
+        read empty.txt
+        read missing.txt
+        guard
+        guard -- no-such-program
+        lint nowhere
+        lint --fix -
+        lint --fix --diff
+        lint --unsafe-fixes
+        lint --no-backup
+        lint - train.py
+        scan
+        scan missing
+        prescribe --format xml
+        explain
+        explain zzzz
+        list NOPE
+        completion nope
+    """,
+    3: """
+        report good
+        triage fine.log
+        triage empty.txt
+        scan train.py
+        read environment.txt
+    """,
+}
+LINES = [(code, line.strip()) for code, lines in CODES.items() for line in lines.split("\n")]
+LINES = [(code, line) for code, line in LINES if line]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("commands")
+    (place / ".git").mkdir()  # no job file above it is read
+    (place / "good").mkdir()
+    shutil.copy(MACHINES / "h200_torch2.11.json", place / "facts.json")
+    for name, text in {
+        "train.py": SCRIPT,
+        "clean.py": "x = 1\n",
+        "oom.log": "step 1 loss 2.0\ntorch.OutOfMemoryError: CUDA out of memory.\n",
+        "fine.log": "step 1 loss 2.0\nstep 2 loss 1.9\n",
+        "environment.txt": COLLECT_ENV,
+        "empty.txt": "nothing\n",
+        "broken.json": "{",
+        "broken.toml": 'gpus = "x',
+        "unknown.toml": "[job]\nfoo = 1\n",
+    }.items():
+        (place / name).write_text(text)
+    (place / "good/model.safetensors").write_bytes(safetensors("w", "F32", [2, 2]))
+    norms = safetensors("model.layers.0.input_layernorm.weight", "BF16", [8])
+    (place / "norms.safetensors").write_bytes(norms[:-16] + b"\x80\x3f" * 8)
+    return place
+
+
+@pytest.mark.parametrize(("code", "line"), LINES, ids=[line for _, line in LINES])
+def test_exit_code(directory: Path, code: int, line: str) -> None:
+    result = doctor(*shlex.split(line), cwd=directory, env={**os.environ, "COLUMNS": "200"})
+    assert result.returncode == code, result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+    if code == 2:
+        assert len(result.stderr.splitlines()) == 1
+        assert result.stdout == ""
+
+
+def test_there_are_enough_command_lines() -> None:
+    assert len(LINES) >= 60
+    assert {line.split()[0] for _, line in LINES} >= {
+        *("run", "report", "triage", "read", "guard", "lint", "scan", "prescribe", "explain"),
+        *("list", "init", "completion"),
+    }
