@@ -195,7 +195,7 @@ LOSSES = {
     ),
     "a model without a wrapper": (
         "return m.module(x).sum()",
-        "Linear has weight, bias",
+        "weight, bias",
         "train.py",
     ),
 }
