@@ -25,6 +25,16 @@ EXAMPLES = {
             "tests/probes/test_nvml.py::test_every_query_may_be_refused",
         ),
     ),
+    "Add an error cause": (4, ("tests/errors/test_errors.py",)),
+    "Add a log class": (
+        7,
+        (
+            "tests/errors/test_errors.py::test_a_row_is_complete",
+            "tests/log/test_log_classes.py::test_an_example_is_of_its_class",
+            "tests/log/test_log_classes.py::test_every_class_is_a_check_with_a_fix_and_a_reason",
+            "tests/checks/test_log.py",
+        ),
+    ),
     "Add a lint rule with a fix": (
         10,
         (
@@ -81,7 +91,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {
         path.relative_to(folder): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and "cache" not in str(path.relative_to(folder))
+        if path.is_file() and not re.search("cache|hypothesis", str(path.relative_to(folder)))
     }
 
 

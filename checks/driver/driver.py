@@ -24,10 +24,18 @@ from doctor.checks.driver.errors import (
     STALE_UVM,
     UNKNOWN_ERROR,
 )
+from doctor.errors.cause import Cause
 from doctor.facts.machine import Driver, Gpu, Host
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
-from doctor.judge.error_patterns import KILLED, ErrorPattern, fail_by, find_pattern
-from doctor.judge.error_patterns.driver import IN_CONTAINER, LIBRARY, MISMATCHED, NOT_LOADED
+from doctor.judge.known_errors import (
+    IN_CONTAINER,
+    KILLED,
+    LIBRARY,
+    MISMATCHED,
+    NOT_LOADED,
+    fail_by,
+    find_cause,
+)
 
 REQUIRED = "NVML and cuInit must respond"
 SLOW_SECONDS = 8.0
@@ -87,7 +95,7 @@ def _slow(driver: Driver, gpus: tuple[Gpu, ...] | Unknown | None) -> Verdict | N
 def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
     """There is hardware, and a call returned an error."""
     both = (driver.nvml, driver.cuda)
-    if any(find_pattern(ended) is KILLED for ended in both):
+    if any(find_cause(ended) is KILLED for ended in both):
         return fail_by(KILLED, errors)
     if any(_inside(ended, "signal") for ended in both):
         return fail_by(CRASHES, f"{errors}; {REQUIRED}")
@@ -103,17 +111,17 @@ def _broken(host: Host | Unknown, driver: Driver, errors: str) -> Verdict:
     return fail_by(remedy, f"{errors}{hardware}; {REQUIRED}")
 
 
-def _nvml_remedy(host: Host | Unknown, driver: Driver) -> ErrorPattern | None:
+def _nvml_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
     ended = driver.nvml
     if ended.code is None:
-        return find_pattern(ended) if ended.how == "error" else None
+        return find_cause(ended) if ended.how == "error" else None
     if ended.code == UNKNOWN_ERROR and isinstance(host, Host) and host.container:
         return IN_CONTAINER
     remedy = NVML_REMEDIES.get(ended.code, OTHER)
     return _whose_library(host, driver) if remedy is MISMATCHED else remedy
 
 
-def _whose_library(host: Host | Unknown, driver: Driver) -> ErrorPattern:
+def _whose_library(host: Host | Unknown, driver: Driver) -> Cause:
     """Whether the libnvidia-ml that does not match the kernel module is the host's."""
     if not isinstance(host, Host) or driver.nvml_library is None:
         return MISMATCHED
@@ -123,10 +131,10 @@ def _whose_library(host: Host | Unknown, driver: Driver) -> ErrorPattern:
     return MISMATCHED_HOST if system else MISMATCHED_IMAGE
 
 
-def _cuda_remedy(driver: Driver) -> ErrorPattern | None:
+def _cuda_remedy(driver: Driver) -> Cause | None:
     ended = driver.cuda
     if ended.code is None:
-        return find_pattern(ended) if ended.how == "error" else None
+        return find_cause(ended) if ended.how == "error" else None
     if ended.code == UNKNOWN_ERROR and driver.unusable_nodes == {}:
         return STALE_UVM
     return CUDA_REMEDIES.get(ended.code, OTHER)

@@ -10,7 +10,7 @@ from doctor.checks.gpu.peer_copies import ASK, GIGA, OFF, P2P, hardware_fault, i
 from doctor.facts.load import AllReduce, Peers, Watched
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.error_patterns import fail_by, find_pattern
+from doctor.judge.known_errors import fail_by, find_cause
 
 SWITCHED = re.compile(r"SXM4|HBM3|NVIDIA H200$|\bG?B[23]00")
 """Boards whose NVLinks connect every GPU with every other one, directly or through switches."""
@@ -53,7 +53,7 @@ def adds_up(
     summary += f"; with NCCL_P2P_DISABLE=1 it {second}" if others else ""
     if any(each.wrong for each in peers.reductions):
         return fail(summary, fix=RETURN + WRONG, owner=Owner.MACHINE)
-    pattern = find_pattern(first.ended)
+    pattern = find_cause(first.ended)
     return fail_by(pattern, summary) if pattern else fail(summary)
 
 

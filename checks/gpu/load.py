@@ -15,7 +15,7 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-from doctor.judge.error_patterns import GPU_TAKEN, fail_by, find_pattern
+from doctor.judge.known_errors import GPU_TAKEN, fail_by, find_cause
 
 TERA = 1e12
 
@@ -231,7 +231,7 @@ def _not_completed(identity: str, load: Load) -> Verdict:
     verbs = {"error": "raised", "signal": "crashed", "timeout": "hung", "budget": "was cut off"}
     detail = load.ended.detail or "no message"
     summary = f"{identity}: the load {verbs[load.ended.how]}: {detail}"
-    pattern = find_pattern(load.ended)
+    pattern = find_cause(load.ended)
     if pattern is GPU_TAKEN:
         return unknown(f"{summary}; see GPU002")
     if pattern:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import listed
+from doctor.errors.cause import Cause
 from doctor.facts.load import PeerCopy, Peers, Watched
 from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
-from doctor.judge.error_patterns import KILLED, ErrorPattern, fail_by, find_pattern
+from doctor.judge.known_errors import KILLED, fail_by, find_cause
 from doctor.judge.switches import VARIABLES, Switch
 
 P2P = (Switch.NCCL_P2P,)
@@ -105,15 +106,15 @@ def _wrong(copy: PeerCopy) -> str:
 
 def _refused(copy: PeerCopy) -> bool:
     """Whether the copy crashed, or a call that performs it returned an error."""
-    if find_pattern(copy.ended) is KILLED:
+    if find_cause(copy.ended) is KILLED:
         return False
     performed = copy.ended.how == "signal" or copy.ended.detail.startswith(COPYING)
     return performed or hardware_fault(copy.ended) is not None
 
 
-def hardware_fault(ended: Ended) -> ErrorPattern | None:
+def hardware_fault(ended: Ended) -> Cause | None:
     """The row of the table, if only the machine's owner can fix it."""
-    pattern = find_pattern(ended)
+    pattern = find_cause(ended)
     return pattern if pattern and pattern.owner is Owner.MACHINE else None
 
 
@@ -121,7 +122,7 @@ def _failed(copies: list[PeerCopy]) -> Verdict:
     verbs = {"signal": "crashed", "error": "was refused"}
     texts = [f"{_pair(c)}: {verbs.get(c.ended.how, c.ended.how)}: {c.ended.detail}" for c in copies]
     summary = f"{listed(texts, SHOWN)}; every copy must complete"
-    patterns = [hardware_fault(copy.ended) for copy in copies] + [find_pattern(copies[0].ended)]
+    patterns = [hardware_fault(copy.ended) for copy in copies] + [find_cause(copies[0].ended)]
     if pattern := next(filter(None, patterns), None):
         return replace(fail_by(pattern, summary), switches_off=P2P)
     fix = f"Run without peer-to-peer traffic:\n{OFF}\nIf it is needed: {ASK}"

@@ -12,16 +12,17 @@ from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import (
+from doctor.judge.known_errors import (
     ALLOCATOR_OPTIONS,
-    ALLOCATOR_VARIABLES,
+    GPU_NOT_STARTED,
     KERNEL_LOG,
     fail_by,
-    find_pattern,
+    find_cause,
 )
-from doctor.judge.error_patterns.driver import GPU_NOT_STARTED
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""Options of torch's allocator of GPU memory; releases before 2.9 read only the last two."""
 PROHIBITED, EXCLUSIVE = 2, 3
 BUSY = "busy or unavailable"
 NOT_BUILT = "not compiled with"
@@ -91,7 +92,7 @@ def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict |
     if NOT_BUILT in started.detail:
         return None
     summary = f"CUDA does not start in torch: {started.detail or started.how}"
-    pattern = find_pattern(started)
+    pattern = find_cause(started)
     if pattern is ALLOCATOR_OPTIONS or NUMBER.fullmatch(started.detail):
         options = _allocator_options(host)
         if options:

@@ -17,6 +17,7 @@ from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
+from doctor.errors.match import MOST, with_message
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -149,6 +150,8 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         *_commands(row, story.first),
         fix=_fix(row, story.first, log, torch),
         places=places[: MOST_PLACES + 1],
+        causes=tuple(each.id for each in _causes(row, story.first)),
+        also=_also(_causes(row, story.first)[1:]),
     )
 
 
@@ -182,6 +185,8 @@ def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
     if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.fix
+    if not row.messages and (causes := _causes(row, event)):
+        return causes[0].fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
         if not version and remedy.package == "torch" and isinstance(torch, Torch):
@@ -189,6 +194,22 @@ def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
         if version and _holds(version, remedy.since, remedy.until):
             return remedy.fix
     return row.fix
+
+
+def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
+    """The causes that have the line as their message, of the same rows as `doctor explain`; the
+    class itself first, unless it is for exceptions of no class."""
+    others = [each for each in with_message(event.text) if each.fix and each.id != row.id]
+    return (*((row,) if row.messages else ()), *others)[:MOST]
+
+
+def _also(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+    """A line for each cause that is no class: its id, what distinguishes it, its fix."""
+    return tuple(
+        f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}"
+        for each in causes
+        if not each.code
+    )
 
 
 def _holds(version: str, since: str, until: str) -> bool:

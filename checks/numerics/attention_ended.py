@@ -6,18 +6,18 @@ import msgspec
 
 from doctor.facts.load import Attention, Trial
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.error_patterns import KILLED, fail_by, find_pattern
+from doctor.judge.known_errors import KILLED, fail_by, find_cause
 
 
 def hardware_fault(attention: Attention) -> Verdict | None:
     """The failure of the machine if a trial on any GPU ended with an error of the hardware."""
     for each in (attention, *attention.others):
         for trial in each.trials:
-            pattern = find_pattern(trial.ended)
+            pattern = find_cause(trial.ended)
             if pattern and pattern.owner is Owner.MACHINE:
                 return fail_by(pattern, _describe(each, trial), seconds=attention.seconds)
     for implementation in attention.implementations:
-        pattern = find_pattern(implementation.ended)
+        pattern = find_cause(implementation.ended)
         if pattern and pattern.owner is Owner.MACHINE:
             where = f'{attention.device}: attn_implementation="{implementation.name}"'
             return fail_by(pattern, f"{where}: {implementation.ended.detail}")
@@ -26,7 +26,7 @@ def hardware_fault(attention: Attention) -> Verdict | None:
 
 def without_killed(attention: Attention) -> tuple[Attention, Trial | None]:
     """The trials that nobody ended from outside, and one that somebody did."""
-    killed = [trial for trial in attention.trials if find_pattern(trial.ended) is KILLED]
+    killed = [trial for trial in attention.trials if find_cause(trial.ended) is KILLED]
     rest = tuple(trial for trial in attention.trials if trial not in killed)
     return msgspec.structs.replace(attention, trials=rest), next(iter(killed), None)
 

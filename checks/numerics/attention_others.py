@@ -12,7 +12,7 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Precision
 from doctor.judge.attention_gates import GATES, defect
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
-from doctor.judge.error_patterns import fail_by, find_pattern
+from doctor.judge.known_errors import fail_by, find_cause
 
 RETURN = (
     "Run the doctor again. If the same GPU is wrong again, return the machine and report the GPU's "
@@ -72,7 +72,7 @@ def _wrong(
         f"on {first} with the same software"
     )
     if not trial.ended.ok:
-        pattern = find_pattern(trial.ended)
+        pattern = find_cause(trial.ended)
         return fail_by(pattern, summary) if pattern else fail(summary)
     if len({_name(device, job_gpus) for device in (first, other.device)}) > 1:
         return fail(summary, fix=OTHER_MODEL)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from doctor.checks.numerics.attention_order import Switches
+from doctor.errors.match import first
 from doctor.facts.load import NOT_TRIED, Attention, AttentionCase, Implementation, Trial
 from doctor.job.job import Precision
 from doctor.judge.attention_gates import GATES, defect
-from doctor.judge.error_patterns import GPU_TAKEN, match_error
+from doctor.judge.known_errors import GPU_TAKEN
 
 MODEL_GATES = {"bf16": 5e-2, "fp16": 2e-2, "fp32": 1e-3}
 """The same for a tiny model against eager in fp32, with weights rounded the same way."""
@@ -216,7 +217,7 @@ def wrong_implementations(attention: Attention, precision: Precision | None) -> 
 def _wrong(implementation: Implementation, gate: float) -> str:
     """What is wrong with it, "" if nothing is."""
     ended = implementation.ended
-    if implementation.name not in IMPLEMENTATIONS or match_error(ended.detail, (GPU_TAKEN,)):
+    if implementation.name not in IMPLEMENTATIONS or first(ended.detail, (GPU_TAKEN,)):
         return ""  # another process used the GPU: the doctor's own, in exclusive mode
     if not ended.ok:
         return ended.detail or ended.how

@@ -12,7 +12,7 @@ from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import BROKEN_GPU, NO_GPU_CODE, fail_by, find_pattern
+from doctor.judge.known_errors import BROKEN_GPU, NO_GPU_CODE, fail_by, find_cause
 
 FORCED = ("CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
 """Set to 1, the driver ignores machine code and compiles PTX, which most wheels do not contain."""
@@ -75,7 +75,7 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         return ok(f"{label}: a kernel ran and its result was read back; {code}")
     if kernel is not None:
         summary = f"{label}: the kernel {how(kernel)}; {code}"
-        if hiding and find_pattern(kernel) is NO_GPU_CODE:
+        if hiding and find_cause(kernel) is NO_GPU_CODE:
             return _hidden(summary, hiding)
         return _kernel_failed(summary, kernel, torch, _for_rocm(gpu) if torch.hip else wheel)
     if torch.hip:
@@ -104,7 +104,7 @@ def _assigned(names: tuple[str, ...]) -> str:
 
 
 def _kernel_failed(summary: str, kernel: Ended, torch: Torch, wheel: Replacement) -> Verdict:
-    pattern = find_pattern(kernel)
+    pattern = find_cause(kernel)
     if pattern is NO_GPU_CODE:
         return fail(summary, *wheel.commands, fix=wheel.fix)
     if pattern is None and kernel.how == "timeout":

@@ -7,96 +7,26 @@ import shlex
 from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.errors.match import first
+from doctor.errors.tables import BY_ID
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
-from doctor.judge.error_patterns import (
-    KILLED,
-    MIXED_CUDNN,
-    ErrorPattern,
-    fail_by,
-    find_pattern,
-    match_error,
-)
+from doctor.judge.known_errors import KILLED, MIXED_CUDNN, fail_by, find_cause
 
 SLOW_IMPORT = 30.0
 """Seconds. A cold import from a local disk takes a few; more means a slow network file system."""
 
 IMPORT_ERRORS = (
-    ErrorPattern(
-        ("UnsupportedPython",),
-        "Name the interpreter that trains with --python: torch 2 requires Python 3.8 or newer.",
-    ),
-    ErrorPattern(
-        ("is not an installed PyTorch",),
-        "Another file or directory called torch is found before PyTorch, if that is installed: "
-        "rename it, or remove its directory from PYTHONPATH.",
-        commands=('echo "$PYTHONPATH"',),
-    ),
-    ErrorPattern(
-        ("static TLS block",),
-        "A library was loaded too late for its thread-local memory: preload the one that the error "
-        "names with LD_PRELOAD, or import torch before other packages.",
-    ),
-    ErrorPattern(
-        (
-            "MemoryError",
-            "bad_alloc",
-            "Memory allocation still failed",
-            "failed to map segment",
-            "Cannot allocate memory",
-        ),
-        "The process may not use enough memory to load torch's libraries: raise its limit of "
-        "address space (ulimit -v unlimited) or the memory of the container.",
-        commands=("ulimit -v",),
-    ),
-    ErrorPattern(
-        ("can't start new thread", "Resource temporarily unavailable"),
-        "The limit of processes is reached: raise it (ulimit -u, or pids.max of the container), or "
-        "end other processes of this user.",
-        commands=("ulimit -u",),
-    ),
-    ErrorPattern(
-        ("Too many open files",),
-        "The limit of open files is reached: raise it (ulimit -n 65536).",
-        commands=("ulimit -n",),
-    ),
-    ErrorPattern(
-        ("__nvJitLink",),
-        "An older libnvJitLink is found before torch's own: remove its directory from "
-        "LD_LIBRARY_PATH, or install torch 2.6 or newer, which loads its own first.",
-        sources=("pytorch-134929",),
-    ),
+    *(BY_ID[id] for id in ("python-unsupported", "torch-shadowed", "static-tls-block")),
+    *(BY_ID[id] for id in ("address-space-limit", "host-out-of-memory", "process-limit")),
+    BY_ID["too-many-open-files"],
+    BY_ID["nvjitlink-older"],
     MIXED_CUDNN,
-    ErrorPattern(
-        ("version `GLIBC_", "version 'GLIBC_"),
-        "A library requires a newer C library (glibc) than this system has, and glibc cannot be "
-        "upgraded alone: use an image of a newer distribution (Ubuntu 20.04, Debian 11 and RHEL 8 "
-        "have 2.28, which wheels of torch since 2.7 require), or an older release of the package "
-        "that the error names.",
-        commands=("ldd --version",),
-        sources=("pytorch-150724",),
-    ),
-    ErrorPattern(
-        ("version `GLIBCXX_", "version `CXXABI_", "version 'GLIBCXX_", "version 'CXXABI_"),
-        "An older libstdc++ is found first: remove its directory from LD_LIBRARY_PATH, or install "
-        "a newer one in the environment (conda install -c conda-forge libstdcxx-ng).",
-        commands=('echo "$LD_LIBRARY_PATH"',),
-    ),
-    ErrorPattern(
-        ("undefined symbol",),
-        "Two libraries that were not built for each other were loaded: remove other copies of the "
-        "CUDA libraries from LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together with "
-        "the packages that it requires.",
-        sources=("pytorch-134929",),
-    ),
-    ErrorPattern(
-        ("cannot open shared object file",),
-        "A library that torch needs is missing: reinstall torch together with the packages that it "
-        "requires.",
-    ),
+    *(BY_ID[id] for id in ("glibc-too-old", "libstdcxx-too-old", "library-does-not-fit")),
 )
+"""The first that the message or the traceback has counts."""
 
 
 def imports(
@@ -129,8 +59,8 @@ def imports(
             seconds=ended.seconds,
         )
     summary = f"import torch {how(ended)} in {where}"
-    pattern = match_error(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
-    if find_pattern(ended) is KILLED:
+    pattern = first(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    if find_cause(ended) is KILLED:
         return fail_by(KILLED, summary, seconds=ended.seconds)
     if pattern:
         return fail_by(pattern, summary, seconds=ended.seconds)

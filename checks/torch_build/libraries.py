@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from doctor._util.records import Unknown
+from doctor.errors.match import first
 from doctor.facts.machine import Libraries, Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.error_patterns import (
-    MIXED_CUDNN,
-    PATTERNS,
-    REFUSES_DEVICE,
-    fail_by,
-    find_pattern,
-    match_error,
-)
+from doctor.judge.known_errors import MIXED_CUDNN, PATTERNS, REFUSES_DEVICE, fail_by, find_cause
 
 LIBRARIES = {
     "libcudnn": "cuDNN",
@@ -32,7 +26,7 @@ DT_RPATH or load them first, measured on torch 2.9 to 2.15. cuDNN's parts can co
 
 def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verdict:
     if torch.cudnn_error:
-        known = match_error(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
+        known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
     if libraries is None:
         return skip("the loaded libraries were not examined")
@@ -43,7 +37,7 @@ def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verd
         return mixed
     used = libraries.used
     if used is not None and not used.ok:
-        pattern = find_pattern(used)
+        pattern = find_cause(used)
         if pattern and (pattern in JUDGED_HERE or pattern.owner is Owner.MACHINE):
             return fail_by(pattern, f"a matmul and an attention call raised: {used.detail}")
         return unknown(f"no kernel ran, so the loaded libraries are not known: {used.detail}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from doctor.errors.match import first
+from doctor.errors.tables import BY_ID
 from doctor.facts.own_model import Compiled, OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
-from doctor.judge.error_patterns import ErrorPattern, match_error
 
 TOLERANCES = {"fp32": 1e-3, "fp16": 1e-2, "bf16": 5e-2}
 """Relative error of the gradients, compiled against eager. Our own numbers, about ten times those
@@ -17,33 +18,15 @@ MOST_ROUNDING = 1.5
 """Error of the compiled gradients against fp32 as a multiple of the eager ones' that is still
 rounding. Our own number: both round the same operations, in another order."""
 
-COMPILE_ERRORS = (
-    ErrorPattern(
-        ("No working C++ compiler", "InvalidCxxCompiler", "gcc: not found", "g++: not found"),
-        "Install a C++ compiler in the image.\napt-get install g++",
-    ),
-    ErrorPattern(
-        ("TritonMissing", "working triton installation", "No module named 'triton'"),
-        "Install the torch wheel of PyTorch's own index: it includes triton, which torch.compile "
-        "needs on a GPU.",
-    ),
-    ErrorPattern(
-        ("GPUTooOldForTriton", "too old to be supported by the triton"),
-        "Train without torch.compile: Triton, which it uses on GPUs, requires compute capability "
-        "7.0 (Volta).",
-        Owner.JOB,
-    ),
-    ErrorPattern(
-        ("Python.h",),
-        "Install Python's headers in the image.\napt-get install python3-dev",
-    ),
-    ErrorPattern(
-        ("mix of the legacy and new APIs",),
-        "Set TF32 through one API only: before torch 2.15 the compiler reads the old one and fails "
-        "if the code uses the new one.",
-        Owner.JOB,
-        ("pytorch-166387",),
-    ),
+COMPILE_ERRORS = tuple(
+    BY_ID[id]
+    for id in (
+        "compiler-missing",
+        "triton-missing",
+        "ptxas-arch",
+        "python-headers-missing",
+        "tf32-two-apis",
+    )
 )
 
 
@@ -59,7 +42,7 @@ def compiled_agrees(own: OwnModel, job: Job, chosen: Chosen) -> Verdict:
     if not compiled.ended.ok:
         reason = compiled.ended.detail or compiled.ended.how
         summary = f"{own.description}: torch.compile: {reason}; required: the step completes"
-        pattern = match_error(compiled.ended.detail, COMPILE_ERRORS)
+        pattern = first(compiled.ended.detail, COMPILE_ERRORS)
         if pattern is None:
             return fail(summary)
         return fail(summary, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)

@@ -12,14 +12,13 @@ from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training import smoke as smoke_checks
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.errors.explain import describe, explain
-from doctor.checks.training.errors.fixes import find_fix
-from doctor.checks.training.own_errors import BUILD_ERRORS, ERRORS, INDEX_ERROR, errors_of
-from doctor.facts.code_errors import code_error
+from doctor.checks.training.own_errors import ERRORS, INDEX_ERROR, causes_of, find_cause
+from doctor.errors.cause import Cause
+from doctor.errors.match import first
 from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
-from doctor.judge.error_patterns import ErrorPattern, match_error
 
 SmallModel = Smoke | Unknown | None
 
@@ -74,7 +73,7 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     if kernel_errors.raised_later(detail):
         return _of_kernel(own, replace(verdict, summary=f"{summary}{_where(own)}"))
     verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
-    if (once := _computed_once(own)) and code_error(detail) == "several losses in the graph":
+    if (once := _computed_once(own)) and AGAIN in detail:
         names = ", ".join(once)
         clause = f"{names} has a graph, and was computed before the first step"
         fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
@@ -89,6 +88,9 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     if pattern := _known_fix(own, detail):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
+
+
+AGAIN = "backward through the graph a second time"
 
 
 def _computed_once(own: OwnModel) -> list[str]:
@@ -130,7 +132,7 @@ def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
     """The failure of a kernel with what it printed, and the error of the same step on the CPU."""
     verdict = replace(verdict, summary=f"{verdict.summary}{kernel_errors.observed(own)}")
     on_cpu = kernel_errors.error_on_cpu(own)
-    by_message = match_error(on_cpu, ERRORS) if on_cpu else None
+    by_message = first(on_cpu, ERRORS) if on_cpu else None
     specific = by_message if by_message is not INDEX_ERROR else None
     pattern = specific or kernel_errors.by_assertion(own) or by_message
     return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
@@ -164,16 +166,15 @@ def build_failure(own: OwnModel) -> Verdict:
     if own.built.how == "error" and (explanation := explain(own)):
         summary = "; ".join(filter(None, (summary, explanation.cause)))
         return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
-    pattern = match_error(own.built.detail, BUILD_ERRORS) or _known_fix(own, own.built.detail)
-    if pattern := pattern or match_error(own.built.detail, errors_of(own.built.detail)):
+    if pattern := _known_fix(own, own.built.detail):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = _look(own, own.built.detail) if own.built.how == "error" else None
     return fail(summary, fix=fix, seconds=seconds)
 
 
-def _known_fix(own: OwnModel, detail: str) -> ErrorPattern | None:
+def _known_fix(own: OwnModel, detail: str) -> Cause | None:
     """By the last line of the error, else by its whole message."""
-    return find_fix(detail) or (find_fix(own.raised.message) if own.raised else None)
+    return find_cause(detail) or (find_cause(own.raised.message) if own.raised else None)
 
 
 def _look(own: OwnModel, detail: str) -> str:
@@ -208,6 +209,7 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
+    verdict = replace(verdict, causes=causes_of(own))
     if own.smoke:
         verdict = add_diagnosis(verdict, own.smoke, own=True)
     if trains(smoke) and verdict.owner is not Owner.MACHINE:

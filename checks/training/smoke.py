@@ -9,10 +9,11 @@ from doctor._util.units import gib, listed
 from doctor.checks.training.diagnosis import with_diagnosis
 from doctor.checks.training.per_gpu import on_each
 from doctor.checks.training.smoke_errors import CRASHED, ERRORS, HUNG
+from doctor.errors.cause import Cause
+from doctor.errors.match import first
 from doctor.facts.training import Parameter, Smoke, Stage, Step, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
-from doctor.judge.error_patterns import ErrorPattern, match_error
 
 MAX_NAMES = 4
 """Names in a summary; the rest is counted."""
@@ -24,7 +25,7 @@ halvings reduce its scale from 65536 to 64."""
 
 def completes(
     smoke: Smoke,
-    errors: tuple[ErrorPattern, ...] = ERRORS,
+    errors: tuple[Cause, ...] = ERRORS,
     hung: tuple[str, Owner | None] = (HUNG, None),
 ) -> Verdict:
     """`errors` and `hung` are the remedies of known errors and of a stage that hangs."""
@@ -40,7 +41,7 @@ def completes(
         f"{_ended(last)} on {_where(smoke)}; completed before: {names or 'none'}; "
         "required: all stages complete"
     )
-    if pattern := match_error(last.ended.detail, errors):
+    if pattern := first(last.ended.detail, errors):
         return fail(
             summary,
             fix=pattern.fix,

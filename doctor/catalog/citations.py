@@ -9,8 +9,8 @@ from typing import NamedTuple
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks.training.remedies import OWN, SMALL
+from doctor.errors.tables import CAUSES
 from doctor.judge.check import Check
-from doctor.judge.error_patterns import PATTERNS
 from doctor.judge.sources import DOCUMENTS, Source
 from doctor.judge.sources.sections import ADVICE
 
@@ -60,9 +60,9 @@ def _remedies(id: str) -> Iterator[str]:
     for remedy in (*OWN.values(), *SMALL.values()):
         if id in remedy.sources and "{" not in remedy.cause:
             yield f"bisection: {remedy.cause}"
-    for pattern in PATTERNS:
-        if id in pattern.sources:
-            yield f'error text: "{pattern.texts[0]}"'
+    for row in CAUSES:
+        if id in row.sources and not row.code:
+            yield f"cause of errors: {row.id}"
 
 
 def _keywords(source: Source) -> set[str]:

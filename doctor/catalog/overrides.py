@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor.errors.tables import BY_ID
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge.check import Finding, Status, Verdict, fail
@@ -22,7 +24,7 @@ class Policy:
     """Changes by code. The empty policy changes nothing."""
 
     ignores: tuple[tuple[Ignore, frozenset[str]], ...] = ()
-    """Each with the codes that it applies to."""
+    """Each with the codes that it applies to; one of a cause applies to every code."""
     severity: Mapping[str, Severity] = field(default_factory=dict)
     inject: frozenset[str] = frozenset()
 
@@ -39,7 +41,7 @@ def resolve(
     """
     where = f"{path}: " if path else ""
     resolved = tuple(
-        (ignore, _codes(ignore.code, f"{where}[[ignore]] {number}: code: "))
+        (ignore, _ignored_codes(ignore, f"{where}[[ignore]] {number}: "))
         for number, ignore in enumerate(ignores, 1)
     )
     severities = {
@@ -50,6 +52,18 @@ def resolve(
     names = [part.strip() for name in inject for part in name.split(",") if part.strip()]
     injected = frozenset(code for name in names for code in _codes(name, "--inject: "))
     return Policy(resolved, severities, injected)
+
+
+def _ignored_codes(ignore: Ignore, where: str) -> frozenset[str]:
+    if (ignore.code is None) is (ignore.cause is None):
+        raise UserError(f"{where}either code or cause is required")
+    if ignore.code is not None:
+        return _codes(ignore.code, f"{where}code: ")
+    if ignore.cause not in BY_ID:
+        near = difflib.get_close_matches(str(ignore.cause), BY_ID, 2)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise UserError(f"{where}cause: no cause is called {ignore.cause!r}{hint}")
+    return frozenset(check.code for check in catalog.CHECKS)
 
 
 def _codes(name: str, where: str) -> frozenset[str]:
@@ -77,7 +91,7 @@ def notes(policy: Policy, host: str, today: datetime.date) -> tuple[str, ...]:
     """For the report: ignores that have no effect, and why."""
     lines = []
     for number, (ignore, _) in enumerate(policy.ignores, 1):
-        what = f"[[ignore]] {number} of {ignore.code} ({ignore.reason})"
+        what = f"[[ignore]] {number} of {ignore.code or ignore.cause} ({ignore.reason})"
         if ignore.until is not None and ignore.until < today:
             lines.append(f"{what} expired on {ignore.until} and has no effect")
         elif ignore.host is not None and not host:
@@ -109,7 +123,8 @@ def _ignored(finding: Finding, policy: Policy, host: str, today: datetime.date) 
     for ignore, codes in policy.ignores:
         expired = ignore.until is not None and ignore.until < today
         elsewhere = ignore.host is not None and not (host and matches_name(ignore.host, host))
-        if finding.check.code in codes and not expired and not elsewhere:
+        of_cause = ignore.cause is None or ignore.cause in finding.verdict.causes[:1]
+        if finding.check.code in codes and of_cause and not expired and not elsewhere:
             until = f" (until {ignore.until})" if ignore.until else ""
             return replace(finding, ignored=f"{ignore.reason}{until}")
     return finding

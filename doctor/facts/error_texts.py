@@ -1,6 +1,6 @@
 """Texts of errors that end the tests of a GPU: a repetition in another way fails as well.
 
-Read while facts are collected, and by `doctor.judge.error_patterns`, which adds cause and remedy.
+Read while facts are collected, and by `doctor.judge.known_errors`, which adds cause and remedy.
 """
 
 from __future__ import annotations
@@ -132,3 +132,40 @@ def is_of_kernel(ended: Ended) -> bool:
     """Whether a kernel failed before the call that raised."""
     lower = ended.detail.casefold()
     return not ended.ok and any(text in lower for text in ASYNCHRONOUS)
+
+
+CODE_TYPES = (
+    "TypeError", "AttributeError", "NameError", "UnboundLocalError", "KeyError", "ImportError",
+    "ModuleNotFoundError", "FileNotFoundError", "SyntaxError", "PickleError", "PicklingError",
+    "MisconfigurationException", "EOFError", "RecursionError", "StopIteration", "MemoryError",
+)  # fmt: skip
+"""Exceptions that no kernel and no number raises."""
+_TYPE = re.compile(rf"(?:^|: )(?:[\w.]+\.)?({'|'.join(CODE_TYPES)}):")
+_NUMBERS = re.compile(
+    r"\bnan\b|\binf\b|finite|invalid values|singular|positive-definite|converge|ill-conditioned"
+    r"|overflow|out of bounds|index out of range in self|Class values must be"
+)
+"""Errors that numbers may cause: also in a check of the user's own or of torch.distributions."""
+_KERNELS = re.compile(
+    r"cuda|cudnn|cublas|cusolver|cufft|\bhip|miopen|rocblas|\bmps|triton|inductor|nccl|onednn|mkldnn"
+    r"|primitive|\bengine|\bkernel|is_sm|nvrtc|illegal|not implemented for|_amp_foreach",
+    re.IGNORECASE,
+)
+"""Errors of libraries and kernels, which another kernel or precision may avoid."""
+_IN_SPITE = re.compile(
+    r"not linked with support for mps|MPS backend is supported on|C\+\+ compiler|C compiler"
+    r"|not implemented for '(?:Long|Int|Bool|Byte)'|Attempting to deserialize object on"
+    r"|Kernel size can't be greater|device type for generator|without overflow|CppCompileError"
+    r"|FloatTensor\) and weight type|Torch not compiled with CUDA|re-initialize CUDA in forked",
+    re.IGNORECASE,
+)
+"""Errors of the code that contain such words."""
+
+
+def is_codes_own(ended: Ended) -> bool:
+    """Whether an error comes from the code, so that no change of kernels or numbers avoids it."""
+    if ended.ok or ended.how != "error":
+        return False
+    if _TYPE.search(ended.detail) or _IN_SPITE.search(ended.detail):
+        return True
+    return not (_NUMBERS.search(ended.detail) or _KERNELS.search(ended.detail))

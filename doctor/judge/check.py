@@ -45,7 +45,8 @@ class Verdict:
     `summary` states the observed and the required value. `fix`, `owner` and `commands` replace
     the check's own when given; `sources` stand beside its document sections. `seconds` is how long
     the observation behind it took. `switches_off` is what the remedy turns off, for prescriptions.
-    `places` are the lines of a script or a log that it is about, the first one first.
+    `places` are the lines of a script or a log that it is about, the first one first. `causes` are
+    ids of rows of `doctor.errors` that the failure has or may have, the headline first.
     """
 
     status: Status
@@ -57,6 +58,9 @@ class Verdict:
     seconds: float = 0.0
     switches_off: tuple[Switch, ...] = ()
     places: tuple[Place, ...] = ()
+    causes: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """Fixes of further causes that the failure may have, a line each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,11 @@ class Finding:
     @property
     def fix(self) -> str:
         """The remedy of a problem, or what a note says may be done; else ""."""
+        return "\n".join(filter(None, (self.headline_fix, *self.verdict.also)))
+
+    @property
+    def headline_fix(self) -> str:
+        """The same without the fixes of further causes."""
         if self.status is Status.NOTE:
             return self.verdict.fix or ""
         return (self.verdict.fix or self.check.fix) if self.is_problem else ""
@@ -212,6 +221,8 @@ class Remedy(TypedDict, total=False):
     seconds: float
     switches_off: tuple[Switch, ...]
     places: tuple[Place, ...]
+    causes: tuple[str, ...]
+    also: tuple[str, ...]
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:

@@ -20,14 +20,14 @@ def sections(causes: Iterable[Cause]) -> str:
     return "\n".join("\n".join(_section(cause)) + "\n" for cause in causes)
 
 
-def index(tables: Iterable[tuple[str, str, int]]) -> str:
-    """The tables, each with its title and the number of causes."""
-    rows = [f"| [{plain(title)}]({name}.md) | {count} |" for name, title, count in tables]
+def index(tables: Iterable[tuple[str, str]]) -> str:
+    """The tables, each with its title."""
+    rows = [f"- [{plain(title)}]({name}.md)" for name, title in tables]
     origin = (
         "Generated from the table of errors; `doctor explain ID` prints the same text, and "
         "`doctor explain TEXT` the causes that have such a message."
     )
-    return "\n".join(("# Errors", "", origin, "", "| causes | |", "|---|---|", *rows, ""))
+    return "\n".join(("# Errors", "", origin, "", *rows, ""))
 
 
 def _section(cause: Cause) -> Iterator[str]:

@@ -32,7 +32,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield ""
     yield from wrapped(check.why, "")
     yield ""
-    yield from wrapped(finding.fix, "Fix: ", indent=2)
+    yield from wrapped(finding.headline_fix, "Fix: ", indent=2)
     for command in finding.commands:
         yield f"  $ {command}"
     yield ""

@@ -9,11 +9,11 @@ from doctor.checks.driver import errors
 from doctor.checks.driver.cuda_version import RUNS_TORCH_CUDA
 from doctor.checks.driver.driver import RESPONDS
 from doctor.checks.driver.errors import CUDA_REMEDIES
+from doctor.errors.cause import Cause
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.judge import known_errors as rows
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.error_patterns import ErrorPattern
-from doctor.judge.error_patterns import driver as rows
 
 OK = Ended(how="ok", seconds=0.2)
 HOST = Host(
@@ -85,7 +85,7 @@ CONTAINER = Host(system="Linux", nvidia_devices=1, container="docker")
     ],
 )
 def test_driver_that_does_not_respond_fails_with_its_remedy(
-    nvml: Ended, cuda: Ended, host: Host | Unknown, text: str, remedy: ErrorPattern
+    nvml: Ended, cuda: Ended, host: Host | Unknown, text: str, remedy: Cause
 ) -> None:
     verdict = responds(nvml, cuda, host)
     assert verdict.status is Status.FAIL
@@ -108,7 +108,7 @@ def test_driver_that_does_not_respond_fails_with_its_remedy(
     ],
 )
 def test_a_device_node_is_named_only_if_it_was_observed_to_be_unusable(
-    code: int, nodes: dict[str, str] | None, remedy: ErrorPattern
+    code: int, nodes: dict[str, str] | None, remedy: Cause
 ) -> None:
     driver = Driver(nvml=OK, cuda=error("x", code), unusable_nodes=nodes)
     verdict = RESPONDS.judge(host=HOST, driver=driver, gpus=None)

@@ -8,12 +8,13 @@ import pytest
 import recorded_own
 
 from doctor._util.records import Ended
-from doctor.checks.training.kernel_errors import ASSERTIONS
 from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
 from doctor.collect.changes import PRECISIONS, possible_changes
 from doctor.collect.child_output import kernel_assertion
-from doctor.facts.code_errors import code_error
+from doctor.errors.match import with_message
+from doctor.errors.tables import BY_ID
+from doctor.errors.tables.assertions import ROWS as ASSERTIONS
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Stage
@@ -78,10 +79,11 @@ def test_without_an_assertion_the_error_on_the_cpu_is_named() -> None:
     assert (verdict.fix or "").startswith(INDEX_ERROR.fix)
 
 
+ASSERT_FIX = BY_ID["device-side-assert"].fix
+
+
 def test_what_is_not_known_stays_so() -> None:
-    assert (judged(ASSERT, assertion="Own.cu:1, own: `ok` failed").fix or "").startswith(
-        INDEX_ERROR.fix
-    )
+    assert (judged(ASSERT, assertion="Own.cu:1, own: `ok` failed").fix or "").startswith(ASSERT_FIX)
     verdict = judged(ILLEGAL, on_cpu="completes")
     assert "on the CPU completes" in verdict.summary
     assert "NUM003" in (verdict.fix or "")
@@ -104,4 +106,5 @@ def test_the_layout_of_classes_is_recognized_by_the_texts_of_both_devices() -> N
         "input and target batch or spatial sizes don't match: target [2, 6, 7], input [2, 6, 7, 5]",
         "Expected target size [2, 7], got [2, 6]",
     ):
-        assert code_error(f"forward: RuntimeError: {text}") == "classes in the second place"
+        ids = [row.id for row in with_message(f"forward: RuntimeError: {text}")]
+        assert "classes-second" in ids

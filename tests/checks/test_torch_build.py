@@ -11,17 +11,12 @@ from doctor.checks.torch_build.has_code import HAS_GPU_CODE
 from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
 from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
+from doctor.errors.cause import Cause
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.error_patterns import (
-    BROKEN_GPU,
-    GPU_TAKEN,
-    MIXED_CUDNN,
-    REFUSES_DEVICE,
-    ErrorPattern,
-)
+from doctor.judge.known_errors import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, REFUSES_DEVICE
 
 imports = TORCH_IMPORTS.judge
 built_for_this_gpu = BUILT_FOR_THIS_GPU.judge
@@ -115,7 +110,7 @@ def test_missing_torch_names_the_interpreter() -> None:
         (error("ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"), "",
          "ncclCommRegister", "built for each other"),
         (error("OSError: libcudart.so.13: cannot open shared object file"), "",
-         "libcudart.so.13", "is missing"),
+         "libcudart.so.13", "Libraries are missing"),
         (error("ImportError: see above"), "RuntimeError: cuDNN version incompatibility: PyTorch",
          "see above", "only its own cuDNN"),
         (error("UnsupportedPython: this is Python 3.6.15; 3.9 or newer required"), "",
@@ -355,7 +350,7 @@ def test_a_kernel_that_ran_overrides_the_table() -> None:
     ],
 )
 def test_a_kernel_that_failed_overrides_the_table(
-    kernel: Ended, owner: Owner | None, pattern: ErrorPattern | None
+    kernel: Ended, owner: Owner | None, pattern: Cause | None
 ) -> None:
     verdict = code(V2_15, gpu((9, 0), kernel))
     assert verdict.status is FAIL
@@ -533,7 +528,7 @@ def test_cudnns_own_error_is_judged_without_the_list_of_files() -> None:
         ),
     ],
 )
-def test_an_error_of_cudnn(message: str, pattern: ErrorPattern) -> None:
+def test_an_error_of_cudnn(message: str, pattern: Cause) -> None:
     torch = Torch(version="2.9.1", cuda="12.8", cudnn_error=message)
     verdict = libraries_match(libraries=libraries(*WHEELS), torch=torch)
     assert verdict.status is FAIL

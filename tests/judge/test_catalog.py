@@ -161,7 +161,6 @@ def test_every_address_is_cited() -> None:
     package = Path(doctor.__file__).parent
     citing = [path for folder in checks_folder for path in Path(folder).rglob("*.py")]
     citing += package.glob("prescribe/*.py")
-    citing += package.glob("judge/error_patterns/*.py")
     citing += package.glob("errors/tables/*.py")
     code = "".join(path.read_text("utf-8") for path in citing)
     addresses = [id for id, source in SOURCES.items() if source.url]

@@ -13,7 +13,7 @@ from doctor._util.errors import UserError
 from doctor.catalog.overrides import LOWERED, NOTHING_TO_FIX, RAISED, Policy, apply, notes, resolve
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
-from doctor.judge.check import Finding, Status
+from doctor.judge.check import Finding, Status, fail
 from doctor.judge.engine import examine
 from doctor.report.formats.plain import render
 from doctor.report.report import Outcome, Report
@@ -183,3 +183,31 @@ def test_a_name_that_no_check_has_is_an_error() -> None:
         resolve((), {"NUM999": "warn"}, (), "/x/doctor.toml")
     with pytest.raises(UserError, match=r"^--inject: no check"):
         resolve([], {}, ["NUM03"])
+
+
+def of_cause(cause: str, *found: str) -> str:
+    """The reason for which a failure with these causes is ignored."""
+    policy = resolve([Ignore(cause=cause, reason="known here")], {}, [])
+    check = catalog.find("SMK005")[0]
+    failed = Finding(check, fail("the step raised", causes=found))
+    (result,) = apply([failed], policy, "", TODAY)
+    return result.ignored
+
+
+def test_a_cause_is_ignored_where_it_is_the_headline() -> None:
+    assert of_cause("schedule-end", "schedule-end", "call-arguments") == "known here"
+    assert of_cause("schedule-end", "call-arguments", "schedule-end") == ""
+    assert of_cause("schedule-end") == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({}, "either code or cause is required"),
+        ({"code": "NUM002", "cause": "schedule-end"}, "either code or cause is required"),
+        ({"cause": "schedule-ends"}, "nearest: schedule-end"),
+    ],
+)
+def test_an_ignore_has_a_code_or_a_cause(names: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        resolve([Ignore(reason="known here", **names)], {}, [])

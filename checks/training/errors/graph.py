@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training.errors.explanation import Explanation
-from doctor.checks.training.errors.fixes import CODE_FIXES
+from doctor.errors.tables import BY_ID
 from doctor.facts.raised import Raised
 
 
@@ -197,7 +197,7 @@ def refused_gradient(raised: Raised) -> Explanation | None:
     """A gradient of torch's own operation that does not fit its input."""
     if not (place := raised.observed.get("operation at")):
         return None
-    fix = CODE_FIXES["the shape of an index"]
+    fix = BY_ID["scatter-index-shape"].fix
     if "Scatter" not in raised.message:
         fix = (
             "Look at the shapes and dtypes of the arguments there: the operation accepts them, and "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from doctor.checks.training.errors.explanation import Explanation, module
-from doctor.checks.training.errors.fixes import FORWARD_FIX
+from doctor.errors.tables import BY_ID
 from doctor.facts.raised import Raised
 
 
@@ -238,7 +238,7 @@ def _arguments_of_model(raised: Raised) -> Explanation:
         )
     return Explanation(
         f"{cause}, and needs {needs}" if needs else cause,
-        FORWARD_FIX,
+        BY_ID["arguments-of-forward"].fix,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from doctor._util.units import listed
-from doctor.checks.training.errors import fixes_training
 from doctor.checks.training.errors.explanation import Explanation
+from doctor.errors.tables import BY_ID
 from doctor.facts.raised import Raised
 
 KEYS = re.compile(r'"([^"]+)"')
@@ -162,7 +162,7 @@ def _schedule(raised: Raised) -> Explanation | None:
             "Give the schedule a number of steps above 0: T_max, step_size or total_steps is 0.",
         )
     if "total number of steps" in raised.message or "total steps" in raised.message:
-        return Explanation(text, fixes_training.FIXES["the end of a schedule"])
+        return Explanation(text, BY_ID["schedule-end"].fix)
     return None
 
 

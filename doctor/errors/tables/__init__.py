@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from doctor.errors.cause import Cause
 from doctor.errors.tables import (
+    arguments,
     assertions,
+    batches,
     communication,
     cuda,
     data,
@@ -15,6 +17,7 @@ from doctor.errors.tables import (
     factory,
     files,
     gpu,
+    gradients,
     graph,
     harmless,
     kernels,
@@ -27,13 +30,22 @@ from doctor.errors.tables import (
     precision,
     processes,
     scaler,
+    schedules,
     shapes,
+    sizes,
     transformers,
+    transforms,
     types,
     values,
 )
 
 TABLES = (
+    arguments,
+    batches,
+    gradients,
+    optimizers,
+    sizes,
+    transforms,
     driver,
     memory,
     cuda,
@@ -49,7 +61,7 @@ TABLES = (
     losses,
     graph,
     modules,
-    optimizers,
+    schedules,
     data,
     transformers,
     values,

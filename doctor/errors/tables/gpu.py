@@ -33,9 +33,9 @@ ROWS = (
         ),
         why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
         "this GPU's architecture.",
-        fix="Install a torch wheel whose architecture list has this GPU. If torch alone works, "
-        "rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels have no "
-        "code for GPUs below sm_75.",
+        fix="Install a torch wheel whose architecture list has this GPU (TOR003). If torch alone "
+        "works, rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels "
+        "have no code for GPUs below sm_75.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
         sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
@@ -92,11 +92,13 @@ ROWS = (
         ),
         why="Another cuDNN than the one in the wheel was loaded, most often through "
         "LD_LIBRARY_PATH, or the wheel's cuDNN no longer supports the GPU.",
-        fix="Remove directories with another libcudnn from LD_LIBRARY_PATH and LD_PRELOAD, so "
-        "that torch loads the cuDNN of its wheel.",
+        fix="Make torch load only its own cuDNN: remove directories with another libcudnn from "
+        "LD_LIBRARY_PATH and LD_PRELOAD. With torch 2.12 and 2.13, whose cuDNN 9.20 wheel lacks "
+        "libcudnn_engines_tensor_ir, a system cuDNN that ldconfig lists has the same effect: "
+        "upgrade torch, or remove the system's cuDNN.",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
-        sources=("pytorch-80637", "kohya_ss-1096", "audiocraft-186"),
+        sources=("pytorch-80637", "pytorch-188892", "kohya_ss-1096", "audiocraft-186"),
         next_check="TOR004",
     ),
     Cause(
@@ -224,7 +226,8 @@ ROWS = (
         ),
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
-        fix="Run with CUDA_LAUNCH_BLOCKING=1 to find the call. Replace custom kernels one at a "
+        fix="Check NUM003 and TOR004 first. Run with CUDA_LAUNCH_BLOCKING=1 to find the call. "
+        "Replace custom kernels one at a "
         'time (attn_implementation="eager", no torch.compile, no fused optimizer). If only one '
         "machine fails with the same code, test its GPU.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),

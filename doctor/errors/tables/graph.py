@@ -6,36 +6,12 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="graph-freed",
-        errors=("RuntimeError",),
-        messages=(r"backward through the graph a second time",),
-        examples=("RuntimeError: Trying to backward through the graph a second time",),
-        why="backward() frees the graph; a second backward() reaches a part of it: of the last "
-        "step, of another loss, or of a value computed once.",
-        fix="Add the losses and call backward() once. Detach what is used again in the next "
-        "step (a hidden state, a running loss, stored outputs), compute what depends on "
-        "parameters inside forward, and pass retain_graph=True only where one graph is meant to "
-        "be used twice.",
-    ),
-    Cause(
-        id="overwritten-in-place",
-        errors=("RuntimeError",),
-        messages=(r"modified by an inplace operation", r"is a view and is being modified inplace"),
-        examples=(
-            "RuntimeError: Output 0 of UnbindBackward0 is a view and is being modified inplace.",
-            "RuntimeError: one of the variables needed for gradient computation has been "
-            "modified by an inplace operation: [torch.FloatTensor [32]] is at version 2;",
-        ),
-        why="A value that backward() needs was changed in place after it was used: +=, x[i] = "
-        "y, relu_, an optimizer step before backward().",
-        fix="Replace the in-place operation (x += y, x[i] = y, relu_) by one that returns a new "
-        "tensor (x = x + y, torch.where). torch.autograd.set_detect_anomaly(True) names the "
-        "forward line whose value was overwritten.",
-    ),
-    Cause(
         id="view-of-several",
         errors=("RuntimeError",),
-        messages=(r"is the output of a function that returns multiple views",),
+        messages=(
+            r"is a view and is being modified inplace",
+            r"is the output of a function that returns multiple views",
+        ),
         examples=(
             "RuntimeError: Output 0 of SplitBackward0 is a view and is being modified inplace. "
             "This view is the output of a function that returns multiple views.",
@@ -44,23 +20,6 @@ ROWS = (
         "cannot be changed in place.",
         fix="Write that line with a new tensor, x = x * y for x *= y: results of chunk, split, "
         "unbind and of iterating over a tensor cannot be changed in place.",
-    ),
-    Cause(
-        id="leaf-in-place",
-        errors=("RuntimeError",),
-        messages=(
-            r"leaf Variable that requires grad is being used in an in-place operation",
-            r"a leaf Variable that requires grad has been moved",
-        ),
-        examples=(
-            "RuntimeError: leaf variable has been moved into the graph interior: a leaf Variable "
-            "that requires grad has been moved",
-            "RuntimeError: a leaf Variable that requires grad is being used in an in-place "
-            "operation.",
-        ),
-        why="A parameter was changed in place while its gradient is recorded.",
-        fix="Change parameters under torch.no_grad(), with torch.nn.init or p.copy_(values); in "
-        "forward compute a new tensor.",
     ),
     Cause(
         id="gradient-of-tensor",
@@ -113,36 +72,6 @@ ROWS = (
         why="Values of inference mode cannot be used in a computation that is differentiated.",
         fix="Use torch.no_grad() instead of torch.inference_mode() around what is not trained: "
         "values of inference mode cannot be used in a computation that is differentiated.",
-    ),
-    Cause(
-        id="function-gradients-number",
-        errors=("RuntimeError", "TypeError"),
-        messages=(
-            r"returned an incorrect number of gradients",
-            r"\.backward\(\) (?:takes|missing) \d+ ",
-        ),
-        examples=(
-            "TypeError: Scale.backward() missing 1 required positional argument: 'second'",
-            "RuntimeError: function ScaleBackward returned an incorrect number of gradients "
-            "(expected 2, got 1)",
-        ),
-        why="backward of a torch.autograd.Function takes one gradient for each output of "
-        "forward, and returns one for each argument of forward.",
-        fix="Let backward take ctx and one gradient for each value that forward returns, and "
-        "return one for each argument of forward, None for those that need none.",
-    ),
-    Cause(
-        id="function-gradient-shape",
-        errors=("RuntimeError",),
-        messages=(r"returned an invalid gradient at index",),
-        examples=(
-            "RuntimeError: Function RepeatBackward returned an invalid gradient at index 0 - got "
-            "[6, 10] but expected shape compatible with [6, 5]",
-        ),
-        why="backward of a torch.autograd.Function returned a gradient of another shape than "
-        "the input of forward.",
-        fix="Let backward of that torch.autograd.Function return gradients of the shapes of "
-        "forward's inputs: sum over what forward repeated or broadcast.",
     ),
     Cause(
         id="hook-changes-size",
@@ -227,17 +156,5 @@ ROWS = (
         why="cuDNN keeps no state for the backward pass in eval mode.",
         fix="Call model.train() before the forward pass: cuDNN keeps no state for the backward "
         "pass in eval mode.",
-    ),
-    Cause(
-        id="vmap-randomness",
-        errors=("RuntimeError",),
-        messages=(r"called random operation while in randomness error mode",),
-        examples=(
-            "RuntimeError: vmap: called random operation while in randomness error mode. Please "
-            "either use the 'same' or 'different' randomness flags on vmap or perform the",
-        ),
-        why="Dropout or another random operation runs inside torch.vmap.",
-        fix="Pass randomness='different' to torch.vmap (a mask for each sample) or "
-        "randomness='same', or call model.eval() before it.",
     ),
 )

@@ -86,7 +86,7 @@ ROWS = (
         why="The ptxas that Triton brings is older than the GPU, or the GPU is older than what "
         "Triton compiles for (compute capability 7.0).",
         fix="New GPU: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a current toolkit, or a "
-        "newer torch. Old GPU: no torch.compile.",
+        "newer torch. Old GPU: no torch.compile, which needs compute capability 7.0 (Volta).",
         owner=Owner.ENVIRONMENT,
         commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
         sources=("triton-8539", "vllm-31338"),

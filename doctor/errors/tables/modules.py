@@ -26,16 +26,6 @@ ROWS = (
         "layer.weight.data.copy_(tensor).",
     ),
     Cause(
-        id="forward-missing",
-        errors=("NotImplementedError",),
-        messages=(r"is missing the required \"forward\" function",),
-        examples=('NotImplementedError: Module [Net] is missing the required "forward" function',),
-        why="The module has no forward: a misspelled or wrongly indented one, or a ModuleList "
-        "or ModuleDict that is called.",
-        fix="Define forward in that module, or call the layers that it holds: nn.ModuleList and "
-        "nn.ModuleDict have no forward.",
-    ),
-    Cause(
         id="not-a-module",
         errors=("TypeError",),
         messages=(r"is not a Module subclass",),
@@ -76,18 +66,6 @@ ROWS = (
         why="The attribute belongs to the model inside the wrapper.",
         fix="Ask the model inside the wrapper: model.module for DataParallel and DDP, "
         "model._orig_mod for torch.compile.",
-    ),
-    Cause(
-        id="forward-arguments",
-        errors=("TypeError",),
-        messages=(
-            r"forward\(\) (?:takes|missing \d+ required positional|got an unexpected keyword)",
-        ),
-        examples=("TypeError: forward() missing 1 required positional argument: 'mask'",),
-        why="The batch does not fit the parameters of forward.",
-        fix="Fit the call to forward: a dict of the batch is passed as model(**batch), a tuple "
-        "as model(*batch), a tensor as model(batch); leave out keys that forward does not take. "
-        "Labels go to the criterion unless forward takes them.",
     ),
     Cause(
         id="recursion-depth",

@@ -1,213 +1,94 @@
-"""Optimizers and schedules."""
+"""State dicts and optimizers that do not fit the model."""
 
 from __future__ import annotations
 
 from doctor.errors.cause import Cause
 
+STATE_DICT = (r"Error\(s\) in loading state_dict for",)
+KEYS = (r"Missing key\(s\) in state_dict", r"Unexpected key\(s\) in state_dict")
+KEY_EXAMPLES = (
+    "RuntimeError: Error(s) in loading state_dict for MLP: Missing key(s) in state_dict: "
+    '"first.weight".',
+    "RuntimeError: Error(s) in loading state_dict for MLP: Unexpected key(s) in state_dict: "
+    '"module.first.weight".',
+)
+
 ROWS = (
     Cause(
-        id="no-parameters",
-        errors=("ValueError",),
-        messages=(r"optimizer got an empty parameter list",),
-        examples=("ValueError: optimizer got an empty parameter list",),
-        why="The optimizer got no parameters: the layers are in a plain list, the generator was "
-        "used before, or a filter took none.",
-        fix="Pass model.parameters() to the optimizer after the layers were created: modules in "
-        "a plain list or dict are not registered, nn.ModuleList and nn.ModuleDict are. "
-        "parameters() is a generator, which is empty once it was used: list(model.parameters()).",
+        id="weights-inside-a-checkpoint",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="The file holds a whole checkpoint, and the weights are one part of it.",
+        fix="Load the weights in it: model.load_state_dict(checkpoint['model']).",
+        told_by="the unexpected keys are names such as epoch and optimizer",
     ),
     Cause(
-        id="optimizer-parameters",
-        errors=("TypeError",),
-        messages=(r"params argument given to the optimizer", r"'\w+' object is not iterable"),
-        examples=(
-            "TypeError: params argument given to the optimizer should be an iterable of Tensors "
-            "or dicts, but got torch.FloatTensor",
-            "TypeError: 'MLP' object is not iterable",
-        ),
-        why="The optimizer takes an iterable of parameters; it got a module, a method without "
-        "parentheses, or one tensor.",
-        fix="Pass model.parameters() with parentheses, or [parameter] for one.",
+        id="prefixed-keys",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="A wrapper adds a prefix to the keys: module. of DistributedDataParallel, _orig_mod. "
+        "of torch.compile, or a part of another model.",
+        fix="Remove the prefix: {key.removeprefix('module.'): value for key, value in "
+        "state.items()}.",
+        told_by="the keys are equal behind a prefix",
     ),
     Cause(
-        id="parameter-in-two-groups",
+        id="other-keys",
+        errors=("RuntimeError",),
+        messages=KEYS,
+        examples=KEY_EXAMPLES,
+        why="Model and file have other layers.",
+        fix="If layers are new or were removed on purpose, load with strict=False, which leaves "
+        "new ones as they are initialized; else load the file into the model that wrote it.",
+    ),
+    Cause(
+        id="shared-parameters",
         errors=("ValueError",),
         messages=(r"some parameters appear in more than one parameter group",),
         examples=("ValueError: some parameters appear in more than one parameter group",),
-        why="Two groups of the optimizer contain the same parameter.",
-        fix="Pass each parameter once: leave those of the first group out of the second, by id().",
+        why="A parameter is in two groups: one that two modules share, or a group of a part beside "
+        "one of the whole model.",
+        fix="Put each parameter into one group: leave those of the second group out of the first.\n"
+        "ids = {id(p) for p in model.head.parameters()}\n"
+        "rest = [p for p in model.parameters() if id(p) not in ids]",
     ),
     Cause(
-        id="optimizer-of-result",
+        id="empty-parameter-list",
         errors=("ValueError",),
-        messages=(r"can't optimize a non-leaf Tensor",),
-        examples=("ValueError: can't optimize a non-leaf Tensor",),
-        why="The optimizer got the result of an operation, such as .to() or a view of a "
-        "parameter, which holds no gradient.",
-        fix="Pass leaf tensors to the optimizer: create the parameter in its final form, "
-        "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation on one.",
+        messages=(r"optimizer got an empty parameter list",),
+        examples=("ValueError: optimizer got an empty parameter list",),
+        why="The optimizer got no parameter: a generator is empty after a loop or a sum over it, "
+        "all parameters are frozen, or modules in a plain list are not registered.",
+        fix="Call model.parameters() again for the optimizer, or keep list(model.parameters()). "
+        "Look at the filter that makes the list, and call requires_grad_(True) on what is to "
+        "train before. Hold modules in nn.ModuleList or nn.ModuleDict.",
     ),
     Cause(
-        id="learning-rate-invalid",
-        errors=("ValueError",),
-        messages=(r"Invalid learning rate",),
-        examples=("ValueError: Invalid learning rate: -0.001",),
-        why="The learning rate is negative or not a number.",
-        fix="Pass a learning rate of 0 or more.",
-    ),
-    Cause(
-        id="number-as-text",
+        id="no-parameters",
         errors=("TypeError",),
         messages=(
-            r"not supported between instances of '(?:float|int)' and 'str'",
-            r"not supported between instances of 'str' and '(?:float|int)'",
+            r"params argument given to the optimizer should be an iterable of",
+            r"object is not iterable",
         ),
         examples=(
-            "TypeError: '<' not supported between instances of 'str' and 'int'",
-            "TypeError: '<=' not supported between instances of 'float' and 'str'",
+            "TypeError: params argument given to the optimizer should be an iterable of Tensors or "
+            "dicts, but got torch.FloatTensor",
+            "TypeError: 'MLP' object is not iterable",
         ),
-        why="A number of a configuration or the command line is a text: YAML reads 1e-3 as one, "
-        "1.0e-3 as a number.",
-        fix="Convert it where it is read, float(config['lr']), or write it as 0.001 or 1.0e-3.",
+        why="An optimizer takes the parameters themselves, in an iterable.",
+        fix="Pass model.parameters(), called with parentheses, instead of the model; a single "
+        "tensor in a list, [parameter].",
     ),
     Cause(
-        id="fused-and-foreach",
-        errors=("RuntimeError",),
-        messages=(r"`fused` and `foreach` cannot be",),
-        examples=("RuntimeError: `fused` and `foreach` cannot be `True` together.",),
-        why="The optimizer has one implementation at a time.",
-        fix="Pass only one of fused=True and foreach=True.",
-    ),
-    Cause(
-        id="learning-rate-tensor",
-        errors=("ValueError",),
-        messages=(r"lr as a Tensor is not supported",),
-        examples=(
-            "ValueError: lr as a Tensor is not supported for capturable=False and foreach=True",
-        ),
-        why="A learning rate in a tensor needs capturable=True for foreach.",
-        fix="Pass the learning rate as a float (lr=rate.item()), or foreach=False with the "
-        "tensor; capturable=True is for CUDA graphs.",
-    ),
-    Cause(
-        id="sparse-gradients",
-        errors=("RuntimeError",),
-        messages=(r"does not support sparse gradients",),
-        examples=(
-            "RuntimeError: Adam does not support sparse gradients, please consider SparseAdam "
-            "instead",
-        ),
-        why="An embedding with sparse=True gives sparse gradients, which most optimizers do not "
-        "take.",
-        fix="Use torch.optim.SparseAdam for embeddings with sparse=True, or omit sparse=True.",
-    ),
-    Cause(
-        id="sparse-adam-dense",
-        errors=("RuntimeError",),
-        messages=(r"SparseAdam does not support dense gradients",),
-        examples=(
-            "RuntimeError: SparseAdam does not support dense gradients, please consider Adam "
-            "instead",
-        ),
-        why="SparseAdam takes the embeddings with sparse=True alone.",
-        fix="Use torch.optim.AdamW: SparseAdam is for embeddings with sparse=True only, which "
-        "it gets alone.",
-    ),
-    Cause(
-        id="schedule-end",
-        errors=("ValueError",),
-        messages=(r"The specified number of total steps is",),
-        examples=("ValueError: Tried to step 3 times. The specified number of total steps is 2",),
-        why="The schedule was stepped more often than total_steps says.",
-        fix="Let total_steps of the schedule (epochs * steps_per_epoch) be the number of "
-        "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
-        "gradient accumulation. If the scheduler is stepped once per epoch, that is the number "
-        "of epochs.",
-    ),
-    Cause(
-        id="schedule-without-steps",
-        errors=("ValueError",),
-        messages=(r"Expected positive integer (?:total_steps|steps_per_epoch|epochs)",),
-        examples=("ValueError: Expected positive integer steps_per_epoch, but got 0",),
-        why="The number of steps of the schedule is 0.",
-        fix="Let the number of steps be at least 1: with n // batch_size it is 0 if a batch is "
-        "larger than the data. len(loader) is the number of batches.",
-    ),
-    Cause(
-        id="schedule-resumed",
-        errors=("KeyError",),
-        messages=(r"'initial_lr' is not specified",),
-        examples=(
-            "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
-        ),
-        why="last_epoch makes the schedule go on from the states of an optimizer that has none.",
-        fix="Omit last_epoch for a new run. To resume, load the states of optimizer and "
-        "schedule instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
-    ),
-    Cause(
-        id="schedule-of-no-optimizer",
-        errors=("TypeError",),
-        messages=(r"is not an Optimizer",),
-        examples=("TypeError: MLP is not an Optimizer",),
-        why="A schedule takes the optimizer.",
-        fix="Pass the optimizer to the schedule, StepLR(optimizer, 10), not the model.",
-    ),
-    Cause(
-        id="schedule-factors",
-        errors=("ValueError",),
-        messages=(r"lr_lambdas, but got",),
-        examples=("ValueError: Expected 2 lr_lambdas, but got 1",),
-        why="The number of functions is not the number of groups of the optimizer.",
-        fix="Pass one function, which all groups share, or a list with one for each group of "
-        "the optimizer.",
-    ),
-    Cause(
-        id="schedule-momentum",
-        errors=("ValueError",),
-        messages=(r"`cycle_momentum` option enabled",),
-        examples=(
-            "ValueError: optimizer must support momentum or beta1 with `cycle_momentum` option "
-            "enabled",
-        ),
-        why="The schedule cycles a momentum that this optimizer lacks.",
-        fix="Pass cycle_momentum=False: this optimizer has no momentum.",
-    ),
-    Cause(
-        id="schedule-mode",
-        errors=("ValueError",),
-        messages=(r"mode \S{1,40} is unknown!",),
-        examples=("ValueError: mode minimum is unknown!",),
-        why="The mode of ReduceLROnPlateau has another name.",
-        fix="Pass mode='min' or 'max', and threshold_mode='rel' or 'abs'.",
-    ),
-    Cause(
-        id="optimizer-state",
-        errors=("ValueError", "RuntimeError", "KeyError"),
-        messages=(
-            r"loaded state dict has a different number of parameter groups",
-            r"doesn't match the size of optimizer's group",
-            r"KeyError: '(?:exp_avg(?:_sq)?|momentum_buffer|momentum|step)'",
-        ),
-        examples=(
-            "ValueError: loaded state dict has a different number of parameter groups",
-            "KeyError: 'momentum'",
-            "ValueError: loaded state dict contains a parameter group that doesn't match the "
-            "size of optimizer's group",
-        ),
-        why="The saved state of the optimizer is of another model or another grouping of its "
-        "parameters.",
-        fix="Load the optimizer's state into an optimizer of the same groups, each with the "
-        "same number of parameters: it was saved by another model, or before parameters were "
-        "added or frozen. To go on without it, load the weights only and start a new optimizer.",
-    ),
-    Cause(
-        id="scaler-without-infs",
-        errors=("AssertionError",),
-        messages=(r"No inf checks were recorded for this optimizer",),
-        examples=("AssertionError: No inf checks were recorded for this optimizer.",),
-        why="scaler.step was called without backward() of the scaled loss, or no parameter has "
-        "a gradient.",
-        fix="Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
-        "optimizer the parameters that the loss depends on.",
+        id="state-of-another-optimizer",
+        errors=("KeyError", "RuntimeError", "ValueError"),
+        messages=(r"KeyError: '(?:momentum|betas|exp_avg|dampening|nesterov)'",),
+        examples=("KeyError: 'momentum'",),
+        why="load_state_dict of an optimizer compares only how many parameters a group has, not "
+        "their shapes and options.",
+        fix="Load a state that this very optimizer saved for this very model: this one is of "
+        "another optimizer or another model. To change them, start without the old state.",
     ),
 )

@@ -45,11 +45,17 @@ ROWS = (
     Cause(
         id="address-space-limit",
         errors=("ImportError", "OSError", "MemoryError"),
-        messages=(r"Memory allocation still failed", r"failed to map segment"),
+        messages=(
+            r"Memory allocation still failed",
+            r"failed to map segment",
+            r"MemoryError|bad_alloc|Cannot allocate memory",
+        ),
         examples=(
             "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
             "ImportError: libtorch_cuda.so: failed to map segment from shared object",
+            "MemoryError",
         ),
+        told_by="it is raised by an import",
         why="The process may not use enough memory to load a library.",
         fix="The process may not use enough memory to load torch's libraries: raise its limit "
         "of address space (ulimit -v unlimited) or the memory of the container.",

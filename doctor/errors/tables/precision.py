@@ -11,7 +11,7 @@ ROWS = (
         title="The loss depends on a trainable parameter",
         errors=("RuntimeError",),
         messages=(
-            r"element 0 of tensors does not require grad and does not have a grad_fn",
+            r"element 0 of tensors does not require grad",
             r"none of output has requires_grad=True, this checkpoint\(\) is not necessary",
         ),
         examples=(

@@ -64,21 +64,6 @@ ROWS = (
         "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
     ),
     Cause(
-        id="ids-or-embeddings",
-        errors=("ValueError",),
-        messages=(
-            r"exactly one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds",
-            r"both (?:decoder_)?input_ids and (?:decoder_)?inputs_embeds",
-        ),
-        examples=(
-            "ValueError: You must specify exactly one of input_ids or inputs_embeds",
-            "ValueError: You cannot specify both input_ids and inputs_embeds at the same time",
-        ),
-        why="The model, or its decoder, got neither ids nor embeddings, or both.",
-        fix="Pass one of input_ids and inputs_embeds; a decoder gets its ids from labels or "
-        "decoder_input_ids.",
-    ),
-    Cause(
         id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
@@ -123,12 +108,12 @@ ROWS = (
         messages=(
             r"mixed precision requires a GPU",
             r"doesn't support bf16/gpu",
-            r"requires Ampere\+ GPU",
+            r"requires Ampere or a newer GPU",
         ),
         examples=(
             "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
             "ValueError: Your setup doesn't support bf16/gpu.",
-            "ValueError: --tf32 requires Ampere+ GPU",
+            "ValueError: --tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7",
         ),
         why="The precision of the arguments needs a GPU that supports it.",
         fix="Choose the precision by the device: fp16 and bf16 arguments of the Trainer need a "

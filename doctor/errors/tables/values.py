@@ -6,57 +6,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="function-without-return",
-        errors=("AttributeError", "TypeError"),
-        messages=(
-            r"'NoneType' object (?:has no attribute|is not (?:callable|iterable|subscriptable))",
-            r"and 'NoneType'|'NoneType' and",
-            r"object of type 'NoneType'|<class 'NoneType'>",
-            r"must be Tensor, not NoneType",
-            r"but (?:got|found element of type) NoneType",
-        ),
-        examples=(
-            "TypeError: 'NoneType' object is not subscriptable",
-            "TypeError: unsupported operand type(s) for +: 'Tensor' and 'NoneType'",
-            "TypeError: object of type 'NoneType' has no len()",
-            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, "
-            "dicts or lists; found <class 'NoneType'>",
-            "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType",
-            "TypeError: expected Tensor as element 1 in argument 0, but got NoneType",
-        ),
-        told_by="the value is what a function of yours returned",
-        why="A function without return gives None: a forward, a __getitem__, a collate_fn, or a "
-        "method that works in place (list.append, nn.Module.apply of a list).",
-        fix="Look for what returns None there: a function without return, dict.get of an absent "
-        "key, or a Dataset whose __getitem__ returns None for a sample, which collate_fn must "
-        "leave out.",
-    ),
-    Cause(
-        id="value-is-none",
-        errors=("AttributeError", "TypeError"),
-        messages=(
-            r"'NoneType' object (?:has no attribute|is not (?:callable|iterable|subscriptable))",
-            r"and 'NoneType'|'NoneType' and",
-            r"object of type 'NoneType'|<class 'NoneType'>",
-            r"must be Tensor, not NoneType",
-            r"but (?:got|found element of type) NoneType",
-        ),
-        examples=(
-            "TypeError: 'NoneType' object is not subscriptable",
-            "TypeError: unsupported operand type(s) for +: 'Tensor' and 'NoneType'",
-            "TypeError: object of type 'NoneType' has no len()",
-            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, "
-            "dicts or lists; found <class 'NoneType'>",
-            "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType",
-            "TypeError: expected Tensor as element 1 in argument 0, but got NoneType",
-        ),
-        told_by="the value is a parameter, an attribute or a field",
-        why="A value was never set: a parameter with the default None that was not passed, an "
-        "attribute for a feature that is switched off, dict.get of an absent key.",
-        fix="Pass the value, or handle None before that line: if mask is not None. p.grad is "
-        "None for a parameter that the loss does not depend on, and after zero_grad().",
-    ),
-    Cause(
         id="attribute-missing",
         errors=("AttributeError",),
         messages=(
@@ -107,26 +56,6 @@ ROWS = (
         "loop that did not run, or further below in the same function.",
     ),
     Cause(
-        id="parts-of-value",
-        errors=("ValueError", "TypeError"),
-        messages=(
-            r"too many values to unpack",
-            r"not enough values to unpack",
-            r"(?:list|tuple) indices must be integers or slices, not str",
-            r"cannot unpack non-iterable",
-        ),
-        examples=(
-            "ValueError: not enough values to unpack (expected 2, got 1)",
-            "TypeError: tuple indices must be integers or slices, not str",
-            "TypeError: cannot unpack non-iterable Tensor object",
-            "ValueError: too many values to unpack (expected 2)",
-        ),
-        why="The value has other parts than the line takes: the batch is a dict or has more "
-        "fields, the model returns more than one value.",
-        fix="Print type(value) and its length or keys before that line. A dict of a batch is "
-        "read by its keys; a model that returns (output, state) needs two names.",
-    ),
-    Cause(
         id="not-callable",
         errors=("TypeError",),
         messages=(r"'(?!NoneType|torch\.Size)[\w.]+' object is not callable",),
@@ -154,22 +83,6 @@ ROWS = (
         why="The function takes other arguments: another name, a missing one, or one too many.",
         fix="Compare the call with the signature, help(function); a library renames arguments "
         "between releases (pip show names the version).",
-    ),
-    Cause(
-        id="division-by-zero",
-        errors=("ZeroDivisionError",),
-        messages=(
-            r"ZeroDivisionError",
-            r"(?:division|modulo) by zero",
-            r"cannot be raised to a negative power",
-        ),
-        examples=(
-            "ZeroDivisionError: division by zero",
-            "ZeroDivisionError: 0.0 cannot be raised to a negative power",
-        ),
-        why="A count is 0: no samples, no steps, or a number of batches below the division.",
-        fix="Print the divisor before that line: len(loader) // accumulation and n // "
-        "batch_size are 0 if there are fewer than one of them; max(1, n) keeps it above 0.",
     ),
     Cause(
         id="not-a-number-to-integer",

@@ -37,9 +37,11 @@ WITHOUT_VARIABLE = ("arguments",)
 class Ignore(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One [[ignore]]: findings that are known and accepted."""
 
-    code: Text
-    """A code, a slug or a family."""
     reason: Text
+    code: Text | None = None
+    """A code, a slug or a family."""
+    cause: Text | None = None
+    """In place of a code: the id of a cause of errors, for the findings that it heads."""
     until: datetime.date | None = None
     """The last day on which it applies."""
     host: Text | None = None

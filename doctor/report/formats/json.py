@@ -89,6 +89,8 @@ class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceRecord, ...]
     seconds: float
     ignored: str
+    causes: tuple[str, ...]
+    """Ids of causes of errors that it has or may have; `doctor explain ID` prints one."""
     """The reason why the user ignores it, "" if it counts."""
     limits: str | msgspec.UnsetType = msgspec.UNSET
     """With --annotate: what this pass does not show, "" for any other status."""
@@ -344,6 +346,7 @@ def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
         sources=sources(finding.sources),
         seconds=round(finding.verdict.seconds, 3),
         ignored=finding.ignored,
+        causes=finding.verdict.causes,
         limits=finding.limits if annotate else msgspec.UNSET,
         places=tuple(map(_place, finding.places)),
         actions=actions_of(finding),

@@ -42,7 +42,7 @@ def test_what_was_not_recorded_is_unknown() -> None:
     ("detail", "owner", "fix"),
     [
         ("peft is not installed in this interpreter", Owner.ENVIRONMENT, "Install it"),
-        ("OutOfMemoryError: CUDA out of memory.", Owner.JOB, "smaller batch"),
+        ("OutOfMemoryError: CUDA out of memory.", Owner.JOB, "smaller micro-batch"),
         ("IndexError: index out of range in self", Owner.JOB, "beyond the rows"),
     ],
 )

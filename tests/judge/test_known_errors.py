@@ -14,19 +14,20 @@ from recorded_parts import STAGES, stopped
 
 from doctor._util.records import Ended, Unknown
 from doctor.catalog import CHECKS
+from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
 from doctor.facts.load import Implementation, Peers
 from doctor.facts.machine import Cuda, Driver, Libraries
 from doctor.facts.training import Stage
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
-from doctor.judge.error_patterns import KILLED, PATTERNS, ErrorPattern, find_pattern
+from doctor.judge.known_errors import KILLED, PATTERNS, find_cause
 from doctor.report.report import Outcome, Report
 
 BASE = two_a100()
 replace = msgspec.structs.replace
-BY_CAUSE = {pattern.cause: pattern for pattern in PATTERNS}
-ROWS = [(pattern, text) for pattern in PATTERNS for text in TEXTS[pattern.cause]]
+BY_CAUSE = {pattern.id: pattern for pattern in PATTERNS}
+ROWS = [(pattern, text) for pattern in PATTERNS for text in TEXTS[pattern.id]]
 
 
 def kernel(ended: Ended) -> Facts:
@@ -132,7 +133,7 @@ JUDGED_BY: dict[str, tuple[str, Callable[[Ended], Facts]]] = {
 }
 
 
-def ended_with(pattern: ErrorPattern, text: str) -> Ended:
+def ended_with(pattern: Cause, text: str) -> Ended:
     signal = text.startswith("SIG")
     return Ended(how="signal" if signal else "error", detail=text)
 
@@ -141,14 +142,14 @@ def test_every_row_has_examples_that_find_it() -> None:
     assert set(BY_CAUSE) == set(TEXTS)
     assert len(BY_CAUSE) == len(PATTERNS)
     for pattern, text in ROWS:
-        assert find_pattern(ended_with(pattern, text)) is pattern, text
+        assert find_cause(ended_with(pattern, text)) is pattern, text
         assert pattern.fix
         assert pattern.owner is not Owner.JOB
 
 
 def test_only_hardware_and_its_fabric_condemn_the_machine() -> None:
-    machine = {pattern.cause for pattern in PATTERNS if pattern.owner is Owner.MACHINE}
-    assert machine == {"the GPU is at fault", "the NVSwitch fabric is not ready"}
+    machine = {pattern.id for pattern in PATTERNS if pattern.owner is Owner.MACHINE}
+    assert machine == {"gpu-at-fault", "fabric-not-ready"}
 
 
 def test_the_base_is_ready() -> None:

@@ -1,0 +1,274 @@
+"""Samples, batches, lengths and inputs that a model or a loss refuses."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS_OF_BATCH = (r"Expected input batch_size \(\d{1,12}\) to match target batch_size",)
+ROWS_EXAMPLES = ("ValueError: Expected input batch_size (60) to match target batch_size (36).",)
+EXACTLY = (
+    r"exactly one of input_ids or inputs_embeds",
+    r"both input_ids and inputs_embeds at the same time",
+)
+EXACTLY_EXAMPLES = (
+    "ValueError: You must specify exactly one of input_ids or inputs_embeds",
+    "ValueError: You cannot specify both input_ids and inputs_embeds at the same time",
+)
+ARGUMENTS = (
+    r"takes \d{1,3} positional arguments? but \d{1,3} (?:was|were) given",
+    r"missing \d{1,3} required positional arguments?",
+    r"got an unexpected keyword argument",
+)
+ARGUMENT_EXAMPLES = (
+    "TypeError: make() takes 0 positional arguments but 1 was given",
+    "TypeError: loss() missing 1 required positional argument: 'batch'",
+    "TypeError: loss() got an unexpected keyword argument 'x'",
+)
+
+ROWS = (
+    Cause(
+        id="factory-with-parameters",
+        errors=("TypeError",),
+        messages=ARGUMENTS,
+        examples=ARGUMENT_EXAMPLES,
+        why="The factory of --model is called without arguments.",
+        fix="Name a factory without parameters, a function around it: it is called without "
+        "arguments.\ndef make():\n    return build(config)",
+        told_by="the function is the one that --model names",
+    ),
+    Cause(
+        id="loss-with-other-parameters",
+        errors=("TypeError",),
+        messages=ARGUMENTS,
+        examples=ARGUMENT_EXAMPLES,
+        why="A loss function of --model is called as loss(module, batch), a criterion as "
+        "criterion(output, target).",
+        fix="Give the third value of the factory the arguments that it is called with.",
+        told_by="the function is the third value of the factory",
+    ),
+    Cause(
+        id="arguments-of-forward",
+        errors=("TypeError",),
+        messages=(
+            r"forward\(\) takes \d{1,3} positional",
+            r"forward\(\) missing \d{1,3} required positional",
+            r"forward\(\) got an unexpected keyword",
+        ),
+        examples=(
+            "TypeError: MLP.forward() takes 2 positional arguments but 3 were given",
+            "TypeError: MLP.forward() missing 1 required positional argument: 'y'",
+            "TypeError: MLP.forward() got an unexpected keyword argument 'x'",
+        ),
+        why="The batch is passed to the forward pass, whose parameters are others.",
+        fix="Fit the batch to the forward pass: a tuple or list is passed as module(*batch), a "
+        "dict as module(**batch), a tensor as module(batch). For a batch of (inputs, labels) "
+        "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
+        "function loss(module, batch), which picks the fields.",
+        told_by="the function is the forward of a module",
+    ),
+    Cause(
+        id="hook-on-a-replaced-layer",
+        errors=("KeyError", "AttributeError", "TypeError", "IndexError"),
+        messages=(r"KeyError: '\w{1,60}'",),
+        examples=("KeyError: 'stage2'",),
+        why="A hook was registered on a layer that was replaced afterwards, so it never runs, and "
+        "what it was to keep is absent.",
+        fix="Register the hook after the layers are replaced, on the layer that the forward pass "
+        "calls, or return what it keeps from the forward pass itself.",
+        told_by="the key is written by a hook",
+    ),
+    Cause(
+        id="absent-in-samples",
+        errors=("KeyError", "TypeError", "AttributeError", "RuntimeError", "ValueError"),
+        messages=(
+            r"object of type 'NoneType' has no len\(\)",
+            r"default_collate: batch must contain tensors",
+        ),
+        examples=(
+            "TypeError: object of type 'NoneType' has no len()",
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
+            "or lists; found <class 'NoneType'>",
+        ),
+        why="Some samples lack a field, or it is None in them.",
+        fix="Return the same fields from __getitem__ for every sample, with a default where there "
+        "is no value, or leave such samples out in collate_fn: torch takes the keys of the first "
+        "one.",
+    ),
+    Cause(
+        id="unequal-samples",
+        errors=("RuntimeError", "ValueError"),
+        messages=(
+            r"stack expects each tensor to be equal size",
+            r"expected sequence of length \d{1,9} at dim \d",
+            r"each element in list of batch should be of equal size",
+        ),
+        examples=(
+            "RuntimeError: stack expects each tensor to be equal size, but got [3] at entry 0 and "
+            "[4] at entry 1",
+            "ValueError: expected sequence of length 6 at dim 1 (got 7)",
+            "RuntimeError: each element in list of batch should be of equal size",
+        ),
+        why="A DataLoader joins the samples of a batch into one tensor, and they differ in size.",
+        fix="Pad or resize the samples of a batch to one size in collate_fn: "
+        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
+        "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as "
+        "data_collator of the Trainer).",
+        told_by="the loader raises, and no line of the model",
+    ),
+    Cause(
+        id="unsorted-lengths",
+        errors=("RuntimeError",),
+        messages=(r"lengths` array must be sorted in decreasing order",),
+        examples=(
+            "RuntimeError: `lengths` array must be sorted in decreasing order when "
+            "`enforce_sorted` is True.",
+        ),
+        why="pack_padded_sequence takes the longest sequence first, unless it is told to sort.",
+        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
+        "longest first.",
+    ),
+    Cause(
+        id="lengths-on-a-gpu",
+        errors=("RuntimeError",),
+        messages=(r"'lengths' argument should be a 1D CPU int64 tensor",),
+        examples=(
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
+            "Long tensor",
+        ),
+        why="pack_padded_sequence reads the lengths on the CPU.",
+        fix="Pass lengths.cpu() to pack_padded_sequence, one whole number for each sample.",
+    ),
+    Cause(
+        id="empty-sequences",
+        errors=("RuntimeError",),
+        messages=(r"Length of all samples has to be greater than 0",),
+        examples=(
+            "RuntimeError: Length of all samples has to be greater than 0, but found an element in "
+            "'lengths' that is <= 0",
+        ),
+        why="A sequence without elements cannot be packed.",
+        fix="Leave out samples without elements, or pass lengths.clamp(min=1) to "
+        "pack_padded_sequence.",
+    ),
+    Cause(
+        id="dataset-without-a-length",
+        errors=("TypeError",),
+        messages=(r"object of type '\w{1,60}' has no len\(\)",),
+        examples=("TypeError: object of type 'Words' has no len()",),
+        why="A DataLoader needs the number of samples to shuffle them or to cut them into batches.",
+        fix="Define __len__ in the dataset, the number of samples; a stream without a length is an "
+        "IterableDataset.",
+        told_by="the object is a dataset",
+    ),
+    Cause(
+        id="list-indexed-by-name",
+        errors=("TypeError",),
+        messages=(r"(?:list|tuple) indices must be integers or slices, not str",),
+        examples=("TypeError: list indices must be integers or slices, not str",),
+        why="The batch is a list or a tuple, whose parts have positions and no names.",
+        fix="Use positions, batch[0], or let the loader return a dict.",
+    ),
+    Cause(
+        id="outputs-without-a-loss",
+        errors=("TypeError",),
+        messages=(r"returned no loss but \w{0,60}Output",),
+        examples=(
+            "TypeError: the forward pass returned no loss but CausalLMOutputWithPast with logits, "
+            "past_key_values",
+        ),
+        why="A model of transformers computes its loss only if it gets labels=.",
+        fix="Add labels to the batch, under that name: for a causal language model they are a copy "
+        "of input_ids, with -100 where nothing is to be learned. Or return (module, batch, loss) "
+        "from the factory, with a loss(module, batch).",
+    ),
+    Cause(
+        id="no-loss-returned",
+        errors=("TypeError",),
+        messages=(r"returned no loss but (?!\w{0,60}Output)\w",),
+        examples=("TypeError: training_step returned no loss but NoneType",),
+        why="A forward pass, training_step or a loss function must return the loss as a tensor.",
+        fix="Return the loss at the end of the function, the tensor itself without .item() or "
+        "float(), in a dict under the key 'loss', and no generator (yield). Or return (module, "
+        "batch, loss) from the factory, where loss(module, batch) is a scalar tensor:\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        "doctor explain model",
+    ),
+    Cause(
+        id="loss-of-several-values",
+        errors=("ValueError",),
+        messages=(r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",),
+        examples=("ValueError: the loss has the shape [6] and is not a scalar",),
+        why="backward() starts from one number.",
+        fix="Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. "
+        "If it is the output of the model and not a loss, return (module, batch, loss) from the "
+        "factory.\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        "doctor explain model",
+    ),
+    Cause(
+        id="mask-of-samples-first",
+        errors=("AssertionError", "RuntimeError"),
+        messages=(r"key_padd\w{2,3}_mask\.shape\[0\] to be \d{1,9}, but got",),
+        examples=("AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",),
+        why="Attention with batch_first=False takes its input as [length, samples, features], and "
+        "the mask of padding has the samples first.",
+        fix="Pass batch_first=True to nn.MultiheadAttention or nn.TransformerEncoderLayer if the "
+        "samples come first, or transpose the input: pad_sequence returns the length first "
+        "without batch_first=True.",
+    ),
+    Cause(
+        id="samples-second",
+        errors=("ValueError", "RuntimeError"),
+        messages=(*ROWS_OF_BATCH, r"start \(\d{1,9}\) \+ length \(\d{1,9}\) exceeds dimension"),
+        examples=(
+            *ROWS_EXAMPLES,
+            "RuntimeError: start (16) + length (4) exceeds dimension size (16).",
+        ),
+        why="pad_sequence without batch_first=True returns the length first, and the model takes "
+        "the first dimension for the samples.",
+        fix="Put the samples first: pad_sequence(sequences, batch_first=True), or "
+        "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers.",
+        told_by="the predictions are as many as the longest sequence has positions",
+    ),
+    Cause(
+        id="labels-of-another-length",
+        errors=("ValueError", "RuntimeError"),
+        messages=ROWS_OF_BATCH,
+        examples=ROWS_EXAMPLES,
+        why="The model computes more or fewer positions than the labels have.",
+        fix="Prepend -100 to the labels for positions that the model puts before its input, leave "
+        "these out of the logits, or cut the labels to the positions that are computed.",
+        told_by="both numbers are multiples of the samples",
+    ),
+    Cause(
+        id="rows-and-labels",
+        errors=("ValueError", "RuntimeError"),
+        messages=ROWS_OF_BATCH,
+        examples=ROWS_EXAMPLES,
+        why="A loss of classes takes one label for each prediction.",
+        fix="If each sample has one label, a view(-1, n) before the last layer has put a part of "
+        "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the model "
+        "predicts each token or pixel, pass one label for each token.",
+    ),
+    Cause(
+        id="ids-and-embeddings",
+        errors=("ValueError",),
+        messages=EXACTLY,
+        examples=EXACTLY_EXAMPLES,
+        why="A model of transformers takes either input_ids or inputs_embeds.",
+        fix="Pass only one of input_ids and inputs_embeds: leave the other out of the call, or of "
+        "the batch.",
+        told_by="the model has no decoder of its own",
+    ),
+    Cause(
+        id="decoder-without-inputs",
+        errors=("ValueError",),
+        messages=(r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds",),
+        examples=("ValueError: You must specify exactly one of input_ids or inputs_embeds",),
+        why="The decoder makes its inputs from the labels, and got none.",
+        fix="Pass labels, or decoder_input_ids. Where the loss is computed outside of the model, "
+        "as by a Trainer with label_smoothing_factor, "
+        "DataCollatorForSeq2Seq(tokenizer, model=model) makes decoder_input_ids.",
+        told_by="the model is an encoder with a decoder",
+    ),
+)

@@ -1,0 +1,164 @@
+"""Learning rates, schedules and settings of optimizers."""
+
+from __future__ import annotations
+
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="optimizer-of-result",
+        errors=("ValueError",),
+        messages=(r"can't optimize a non-leaf Tensor",),
+        examples=("ValueError: can't optimize a non-leaf Tensor",),
+        why="The optimizer got the result of an operation, such as .to() or a view of a "
+        "parameter, which holds no gradient.",
+        fix="Pass leaf tensors to the optimizer: create the parameter in its final form, "
+        "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation on one.",
+    ),
+    Cause(
+        id="learning-rate-invalid",
+        errors=("ValueError",),
+        messages=(r"Invalid learning rate",),
+        examples=("ValueError: Invalid learning rate: -0.001",),
+        why="The learning rate is negative or not a number.",
+        fix="Pass a learning rate of 0 or more.",
+    ),
+    Cause(
+        id="fused-and-foreach",
+        errors=("RuntimeError",),
+        messages=(r"`fused` and `foreach` cannot be",),
+        examples=("RuntimeError: `fused` and `foreach` cannot be `True` together.",),
+        why="The optimizer has one implementation at a time.",
+        fix="Pass only one of fused=True and foreach=True.",
+    ),
+    Cause(
+        id="learning-rate-tensor",
+        errors=("ValueError",),
+        messages=(r"lr as a Tensor is not supported",),
+        examples=(
+            "ValueError: lr as a Tensor is not supported for capturable=False and foreach=True",
+        ),
+        why="A learning rate in a tensor needs capturable=True for foreach.",
+        fix="Pass the learning rate as a float (lr=rate.item()), or foreach=False with the "
+        "tensor; capturable=True is for CUDA graphs.",
+    ),
+    Cause(
+        id="sparse-gradients",
+        errors=("RuntimeError",),
+        messages=(r"does not support sparse gradients",),
+        examples=(
+            "RuntimeError: Adam does not support sparse gradients, please consider SparseAdam "
+            "instead",
+        ),
+        why="An embedding with sparse=True gives sparse gradients, which most optimizers do not "
+        "take.",
+        fix="Use torch.optim.SparseAdam for embeddings with sparse=True, or omit sparse=True.",
+    ),
+    Cause(
+        id="sparse-adam-dense",
+        errors=("RuntimeError",),
+        messages=(r"SparseAdam does not support dense gradients",),
+        examples=(
+            "RuntimeError: SparseAdam does not support dense gradients, please consider Adam "
+            "instead",
+        ),
+        why="SparseAdam takes the embeddings with sparse=True alone.",
+        fix="Use torch.optim.AdamW: SparseAdam is for embeddings with sparse=True only, which "
+        "it gets alone.",
+    ),
+    Cause(
+        id="schedule-end",
+        errors=("ValueError",),
+        messages=(r"The specified number of total steps is",),
+        examples=("ValueError: Tried to step 3 times. The specified number of total steps is 2",),
+        why="The schedule was stepped more often than total_steps says.",
+        fix="Let total_steps of the schedule (epochs * steps_per_epoch) be the number of "
+        "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
+        "gradient accumulation. If the scheduler is stepped once per epoch, that is the number "
+        "of epochs.",
+    ),
+    Cause(
+        id="schedule-without-steps",
+        errors=("ValueError",),
+        messages=(r"Expected positive integer (?:total_steps|steps_per_epoch|epochs)",),
+        examples=("ValueError: Expected positive integer steps_per_epoch, but got 0",),
+        why="The number of steps of the schedule is 0.",
+        fix="Let the number of steps be at least 1: with n // batch_size it is 0 if a batch is "
+        "larger than the data. len(loader) is the number of batches.",
+    ),
+    Cause(
+        id="schedule-resumed",
+        errors=("KeyError",),
+        messages=(r"'initial_lr' is not specified",),
+        examples=(
+            "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
+        ),
+        why="last_epoch makes the schedule go on from the states of an optimizer that has none.",
+        fix="Omit last_epoch for a new run. To resume, load the states of optimizer and "
+        "schedule instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
+    ),
+    Cause(
+        id="schedule-of-no-optimizer",
+        errors=("TypeError",),
+        messages=(r"is not an Optimizer",),
+        examples=("TypeError: MLP is not an Optimizer",),
+        why="A schedule takes the optimizer.",
+        fix="Pass the optimizer to the schedule, StepLR(optimizer, 10), not the model.",
+    ),
+    Cause(
+        id="schedule-factors",
+        errors=("ValueError",),
+        messages=(r"lr_lambdas, but got",),
+        examples=("ValueError: Expected 2 lr_lambdas, but got 1",),
+        why="The number of functions is not the number of groups of the optimizer.",
+        fix="Pass one function, which all groups share, or a list with one for each group of "
+        "the optimizer.",
+    ),
+    Cause(
+        id="schedule-momentum",
+        errors=("ValueError",),
+        messages=(r"`cycle_momentum` option enabled",),
+        examples=(
+            "ValueError: optimizer must support momentum or beta1 with `cycle_momentum` option "
+            "enabled",
+        ),
+        why="The schedule cycles a momentum that this optimizer lacks.",
+        fix="Pass cycle_momentum=False: this optimizer has no momentum.",
+    ),
+    Cause(
+        id="schedule-mode",
+        errors=("ValueError",),
+        messages=(r"mode \S{1,40} is unknown!",),
+        examples=("ValueError: mode minimum is unknown!",),
+        why="The mode of ReduceLROnPlateau has another name.",
+        fix="Pass mode='min' or 'max', and threshold_mode='rel' or 'abs'.",
+    ),
+    Cause(
+        id="optimizer-state",
+        errors=("ValueError", "RuntimeError", "KeyError"),
+        messages=(
+            r"loaded state dict has a different number of parameter groups",
+            r"doesn't match the size of optimizer's group",
+        ),
+        examples=(
+            "ValueError: loaded state dict has a different number of parameter groups",
+            "ValueError: loaded state dict contains a parameter group that doesn't match the "
+            "size of optimizer's group",
+        ),
+        why="The saved state of the optimizer is of another model or another grouping of its "
+        "parameters.",
+        fix="Load the optimizer's state into an optimizer of the same groups, each with the "
+        "same number of parameters: it was saved by another model, or before parameters were "
+        "added or frozen. To go on without it, load the weights only and start a new optimizer.",
+    ),
+    Cause(
+        id="scaler-without-infs",
+        errors=("AssertionError",),
+        messages=(r"No inf checks were recorded for this optimizer",),
+        examples=("AssertionError: No inf checks were recorded for this optimizer.",),
+        why="scaler.step was called without backward() of the scaled loss, or no parameter has "
+        "a gradient.",
+        fix="Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
+        "optimizer the parameters that the loss depends on.",
+    ),
+)

@@ -1,0 +1,107 @@
+"""What an error of a driver, a CUDA library or a process means for the verdict.
+
+The rows are those of `doctor.errors`. Only rows that the machine's owner must fix condemn hardware;
+a message in no row never does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor._util.owner import Owner
+from doctor._util.records import Ended
+from doctor.errors.cause import Cause
+from doctor.errors.match import first
+from doctor.errors.tables import BY_ID
+from doctor.errors.tables.commands import KERNEL_LOG as KERNEL_LOG
+from doctor.judge.check import Verdict, fail, unknown
+
+
+def _row(id: str) -> Cause:
+    """The row as it holds for a program of the doctor's own: the job's code is not at fault."""
+    row = BY_ID[id]
+    return replace(row, owner=Owner.ENVIRONMENT) if row.owner is Owner.JOB else row
+
+
+GPU_NOT_STARTED = _row("gpu-not-started")
+"""Also where nvidia-smi prints Not Found instead of a device handle."""
+MISMATCHED = _row("driver-library-mismatch")
+"""Where the library came from decides who can fix it, see DRV001."""
+FABRIC = _row("fabric-not-ready")
+COMPAT = _row("libcuda-compat")
+STUB = _row("libcuda-stub")
+LIBRARY = _row("driver-library-missing")
+NOT_LOADED = _row("kernel-module-not-loaded")
+IN_CONTAINER = _row("container-lost-gpus")
+FORBIDDEN = _row("gpu-no-permission")
+ALLOCATOR_OPTIONS = _row("allocator-options")
+NO_GPU_CODE = _row("no-kernel-image")
+GPU_TAKEN = _row("gpu-full-or-in-use")
+BROKEN_GPU = _row("gpu-at-fault")
+MIXED_CUDNN = _row("cudnn-mismatch")
+REFUSES_DEVICE = _row("cudnn-refuses-gpu")
+KILLED = _row("killed-sigkill")
+
+DRIVER = (GPU_NOT_STARTED, MISMATCHED, FABRIC, COMPAT, STUB, LIBRARY, NOT_LOADED, IN_CONTAINER,
+          FORBIDDEN)  # fmt: skip
+OF_LIBRARIES = (
+    *DRIVER,
+    ALLOCATOR_OPTIONS,
+    NO_GPU_CODE,
+    _row("ptx-newer-than-driver"),
+    _row("gpu-code-not-loadable"),
+    _row("driver-too-old"),
+    _row("gpu-not-visible"),
+    GPU_TAKEN,
+    BROKEN_GPU,
+    _row("device-side-assert"),
+    _row("cuda-illegal-access"),
+    _row("display-time-limit"),
+    REFUSES_DEVICE,
+    MIXED_CUDNN,
+    _row("cudnn-attention-failed"),
+    _row("cublas-refuses-call"),
+    _row("cublas"),
+    _row("cudnn-error"),
+    _row("library-does-not-fit"),
+    _row("ranks-share-gpu"),
+    _row("nccl-versions-differ"),
+    _row("shared-memory-full"),
+    _row("nccl-timeout"),
+    _row("nccl-error"),
+    _row("cuda-unavailable"),
+)
+"""The first that has the message counts, so the more specific row comes first."""
+BY_SIGNAL = {
+    "SIGKILL": KILLED,
+    "SIGBUS": _row("shm-bus-error"),
+    **dict.fromkeys(
+        ("SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP"), _row("segmentation-fault")
+    ),
+}
+PATTERNS = (*OF_LIBRARIES, *dict.fromkeys(BY_SIGNAL.values()))
+
+
+def find_cause(ended: Ended) -> Cause | None:
+    """The row for how a call or a child process ended, None if there is none."""
+    if ended.ok:
+        return None
+    for name, row in BY_SIGNAL.items():
+        if name in ended.detail:
+            return row
+    return first(ended.detail, PATTERNS)
+
+
+def fail_by(row: Cause, summary: str, *, seconds: float = 0.0) -> Verdict:
+    """The failure that a row explains; unknown if the process was killed."""
+    if row is KILLED:
+        return unknown(f"{summary}; killed from outside, most often for want of memory: MEM002")
+    return fail(
+        summary,
+        *row.commands,
+        fix=row.fix,
+        owner=row.owner,
+        sources=row.sources,
+        seconds=seconds,
+        causes=(row.id,),
+    )

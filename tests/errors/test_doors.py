@@ -1,0 +1,35 @@
+"""Every command proposes the same causes for the same message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from error_index import messages
+
+from doctor.cli.explain import explain
+from doctor.cli.explain_text import explain_text
+from doctor.errors.match import with_message
+
+MESSAGES = [
+    f"{row['error']}: {row['message']}".splitlines()[0] for row in messages() if row["error"]
+][::7]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_triage_and_explain_propose_the_rows_of_the_message(message: str) -> None:
+    rows = [row.id for row in with_message(message) if row.fix]
+    stack = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n{message}'
+    explained = explain_text(stack)
+    assert explained
+    shown = [row.id for row in explained.causes] + [each.check.slug for each in explained.findings]
+    assert set(rows) <= set(shown)
+    for finding in explained.findings:  # as triage judges them
+        found = [id for id in finding.verdict.causes if id != finding.check.slug]
+        assert set(found) <= set(rows)
+
+
+def test_json_lists_causes_beside_checks() -> None:
+    items = json.loads(explain("ValueError: optimizer got an empty parameter list", "json"))
+    assert items[0]["cause"] == items[0]["slug"] == "empty-parameter-list"
+    assert items[0]["fix"]
