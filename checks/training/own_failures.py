@@ -11,11 +11,17 @@ from doctor._util.units import visible
 from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training import smoke as smoke_checks
 from doctor.checks.training.diagnosis import add_diagnosis
-from doctor.checks.training.errors.explain import describe, explain
+from doctor.checks.training.errors.explain import (
+    Explained,
+    describe,
+    explain,
+    possible_causes,
+)
 from doctor.checks.training.own_errors import ERRORS, INDEX_ERROR, causes_of, find_cause
 from doctor.errors.cause import Cause
 from doctor.errors.match import first
 from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
+from doctor.facts.observations import IndexRange, KeptGraph, NonFinite, Violation
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
@@ -37,8 +43,9 @@ HUNG_WORKER = (
 )
 CRASHED = (
     "Look at the line where it crashed: a library called there was not built for this environment, "
-    "or was passed invalid memory. The doctor's small model trains here, so torch itself works."
+    "or was passed invalid memory."
 )
+SOUND_TORCH = " The doctor's small model trains here, so torch itself works."
 NO_KERNEL = (
     "oneDNN has no kernel for this layer and dtype on this CPU, which says nothing of another CPU "
     "or of a GPU"
@@ -53,51 +60,90 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     `sound`: the doctor's small model trains here.
     """
     if NO_CPU_KERNEL in last.detail:
-        return unknown(f"{verdict.summary.partition('; ')[0]}; {NO_KERNEL}{_where(own)}")
+        return unknown(f"{_stage(own)}; {NO_KERNEL}{_where(own)}")
     if last.how == "timeout" and own.busy:
-        return unknown(f"{verdict.summary.partition('; ')[0]}; {MORE_TIME}{_where(own)}")
+        return unknown(f"{_stage(own)}; {MORE_TIME}{_where(own)}")
     if last.how == "error":
         return _raised_step(own, verdict, last.detail)
     verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
     if last.how == "timeout" and not (sound or own.stack):
         verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
     if last.how == "signal" and "SIGKILL" not in last.detail and (sound or own.stack):
-        fix = CRASHED if sound else CRASHED.rpartition(". The ")[0] + "."
-        verdict = replace(verdict, fix=fix, owner=Owner.JOB)
+        verdict = replace(verdict, fix=CRASHED + SOUND_TORCH * sound, owner=Owner.JOB)
     return verdict
+
+
+def _stage(own: OwnModel) -> str:
+    return smoke_checks.ended(own.smoke) if own.smoke else own.built.detail
 
 
 def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
     """The failure of a step that raised, with the call, the cause and the remedy."""
-    summary = verdict.summary.partition("; completed before: ")[0]
+    where = f"{_stage(own)}{_where(own)}"
     if kernel_errors.raised_later(detail):
-        return _of_kernel(own, replace(verdict, summary=f"{summary}{_where(own)}"))
-    verdict = replace(verdict, summary=f"{summary}{_where(own)}{describe(own)}")
-    if (once := _computed_once(own)) and AGAIN in detail:
+        return _of_kernel(own, replace(verdict, summary=where))
+    proven = explain(own)
+    if (once := _computed_once(own)) and any(each.cause.id in SEVERAL_TIMES for each in proven):
         names = ", ".join(once)
         clause = f"{names} has a graph, and was computed before the first step"
         fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
-        return replace(verdict, summary=f"{verdict.summary}; {clause}", fix=fix, owner=Owner.JOB)
-    if explanation := explain(own):
+        summary = f"{where}{describe(own)}; {clause}"
+        return replace(verdict, summary=summary, fix=fix, owner=Owner.JOB)
+    if proven:
         return replace(
             verdict,
-            summary="; ".join(filter(None, (verdict.summary, explanation.cause))),
-            fix=explanation.fix,
-            owner=explanation.owner,
+            summary=f"{where}{_causes(own, proven)}",
+            fix=_fixes(proven),
+            owner=proven[0].cause.owner,
+            sources=proven[0].cause.sources,
         )
+    verdict = replace(verdict, summary=f"{where}{describe(own)}")
+    if possible := possible_causes(own):
+        return replace(verdict, fix=_either(possible), owner=possible[0].owner)
     if pattern := _known_fix(own, detail):
         return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
-AGAIN = "backward through the graph a second time"
+SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss", "backward-of-another-loss")
+
+
+def _causes(own: OwnModel, proven: tuple[Explained, ...]) -> str:
+    """What was observed, and the first cause last."""
+    cause = proven[0].seen.cause
+    return f"{describe(own, cause)}{'; ' * bool(cause)}{cause}"
+
+
+def _ids(own: OwnModel) -> tuple[str, ...]:
+    """Of the causes that are proven, then of those that have the message."""
+    proven = (each.cause.id for each in explain(own))
+    return tuple(dict.fromkeys((*proven, *causes_of(own))))
+
+
+def _either(possible: tuple[Cause, ...]) -> str:
+    """The fixes of causes that have the message, with what tells them apart."""
+    if len(possible) == 1:
+        return possible[0].fix
+    lines = (f"{f'If {each.told_by}: ' if each.told_by else ''}{each.fix}" for each in possible)
+    return "\n".join(["Causes that have this message:", *lines])
+
+
+def _fixes(proven: tuple[Explained, ...]) -> str:
+    """The fix of the first cause, and those of others that are proven too."""
+    others = [f"Also possible, {each.cause.id}: {each.fix}" for each in proven[1:MOST]]
+    return "\n".join([proven[0].fix, *others])
+
+
+MOST = 3
+"""Causes whose fixes are printed."""
 
 
 def _computed_once(own: OwnModel) -> list[str]:
     """Attributes with a graph from before the first step, without those that the loss of the step
     that raised does not depend on."""
-    kept = own.raised.observed.get("kept") if own.raised else None
-    return [name for name in own.computed_once if kept is None or name in kept.split(", ")]
+    kept = own.raised.all(KeptGraph) if own.raised else ()
+    names = {name for each in kept for name in each.names}
+    return [name for name in own.computed_once if not kept or name in names]
 
 
 WITHOUT_VALUES = re.compile(
@@ -109,17 +155,18 @@ WITHOUT_VALUES = re.compile(
 
 def nonfinite_values(own: OwnModel) -> str:
     """The values that were not finite where a step raised; "" if the error has another reason."""
-    if own.raised is None:
+    raised = own.raised
+    if raised is None:
         return ""
-    by_values = {"out of range", "violations"} & set(own.raised.observed)
-    if not by_values and (explained(own) or WITHOUT_VALUES.search(own.raised.message)):
+    by_values = raised.first(IndexRange) or raised.first(Violation)
+    if not by_values and (explain(own) or WITHOUT_VALUES.search(raised.message)):
         return ""
-    return own.raised.observed.get("not finite", "")
+    return ", ".join(f"{each.name} ({each.text})" for each in raised.all(NonFinite))
 
 
 def explained(own: OwnModel) -> bool:
     """Whether the error that was raised has a cause of its own."""
-    return explain(own) is not None
+    return bool(explain(own))
 
 
 def _hung(own: OwnModel) -> str:
@@ -157,15 +204,21 @@ FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILI
 
 def build_failure(own: OwnModel) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
-    summary = f"{how}: {own.built.detail or 'no message'}{_where(own)}{describe(own)}"
+    where = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
+    summary = f"{where}{describe(own)}"
     seconds = own.built.seconds
     if own.built.how == "timeout" and own.busy:
         return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
     if own.built.how == "timeout":
         return fail(summary, fix=_hung(own), owner=Owner.JOB, seconds=seconds)
-    if own.built.how == "error" and (explanation := explain(own)):
-        summary = "; ".join(filter(None, (summary, explanation.cause)))
-        return fail(summary, fix=explanation.fix, owner=explanation.owner, seconds=seconds)
+    if own.built.how == "error" and (proven := explain(own)):
+        owner = proven[0].cause.owner
+        return fail(
+            f"{where}{_causes(own, proven)}", fix=_fixes(proven), owner=owner, seconds=seconds
+        )
+    possible = possible_causes(own) if own.built.how == "error" else ()
+    if possible:
+        return fail(summary, fix=_either(possible), owner=possible[0].owner, seconds=seconds)
     if pattern := _known_fix(own, own.built.detail):
         return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
     fix = _look(own, own.built.detail) if own.built.how == "error" else None
@@ -209,7 +262,7 @@ def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
     verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
-    verdict = replace(verdict, causes=causes_of(own))
+    verdict = replace(verdict, causes=_ids(own))
     if own.smoke:
         verdict = add_diagnosis(verdict, own.smoke, own=True)
     if trains(smoke) and verdict.owner is not Owner.MACHINE:

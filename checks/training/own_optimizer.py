@@ -12,18 +12,17 @@ from doctor.facts.training import HALVES, Parameter, Smoke
 from doctor.judge.check import Verdict, fail, ok, warn
 
 
-def unchanged(
-    steps: Smoke, unchanged: Sequence[Parameter], verdict: Verdict, later: Sequence[str] = ()
-) -> Verdict:
+def unchanged(steps: Smoke, reached: Smoke, verdict: Verdict, later: Sequence[str] = ()) -> Verdict:
     """The verdict on parameters that got a gradient and did not change.
 
-    `later` are those that a further step changed, as an optimizer that accumulates does.
+    `reached`: the steps with the parameters that got one alone; `later` are those that a further
+    step changed, as an optimizer that accumulates does.
     """
     optimizer = steps.optimizer
+    unchanged = [each for each in reached.parameters if not each.moved]
     verdict = replace(verdict, owner=None)
-    summary, *_ = verdict.summary.partition("; required")
-    if optimizer is not None:
-        summary = summary.replace(f"at lr {steps.lr:g}", f"of your {optimizer.name}")
+    kind = f"at lr {steps.lr:g}" if optimizer is None else f"of your {optimizer.name}"
+    summary = judged.count_unchanged(reached, kind)
     required = "; required: all change"
     if cause := _left_by_the_optimizer(steps, unchanged) or _tiny_gradients(steps, unchanged):
         clause, fix = cause

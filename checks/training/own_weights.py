@@ -38,7 +38,7 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
         return replace(verdict, fix=AFTER_GRADIENTS)
     if verdict.status is Status.FAIL:
         later = own.trend.moved if own.trend else ()
-        verdict = unchanged(steps, [each for each in reached if not each.moved], verdict, later)
+        verdict = unchanged(steps, only(reached, steps), verdict, later)
     else:
         verdict = set_back(only(reached, steps), verdict, own.trend)
     if verdict.status is Status.PASS:

@@ -11,7 +11,7 @@ from doctor.checks.training.per_gpu import on_each
 from doctor.checks.training.smoke_errors import CRASHED, ERRORS, HUNG
 from doctor.errors.cause import Cause
 from doctor.errors.match import first
-from doctor.facts.training import Parameter, Smoke, Stage, Step, without_gradient
+from doctor.facts.training import Parameter, Smoke, Step, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 
@@ -37,10 +37,7 @@ def completes(
         steps = f"{names} completed: {len(smoke.steps)} steps on {_where(smoke)}{peak}"
         return ok(steps, seconds=smoke.seconds)
     last = next(stage for stage in smoke.stages if not stage.ended.ok)
-    summary = (
-        f"{_ended(last)} on {_where(smoke)}; completed before: {names or 'none'}; "
-        "required: all stages complete"
-    )
+    summary = f"{ended(smoke)}; completed before: {names or 'none'}; required: all stages complete"
     if pattern := first(last.ended.detail, errors):
         return fail(
             summary,
@@ -60,10 +57,12 @@ def _where(smoke: Smoke) -> str:
     return f"{smoke.device} in {smoke.precision}{'' if smoke.precision == 'fp32' else ' autocast'}"
 
 
-def _ended(stage: Stage) -> str:
+def ended(smoke: Smoke) -> str:
+    """The stage that did not complete, how it ended and where: "forward raised: ... on cuda:0"."""
+    stage = next(each for each in smoke.stages if not each.ended.ok)
     how = {"signal": "crashed", "timeout": "hung"}.get(stage.ended.how, "raised")
     detail = stage.ended.detail.removeprefix(f"{stage.name}: ")
-    return f"{stage.name} {how}: {detail or 'no message'}"
+    return f"{stage.name} {how}: {detail or 'no message'} on {_where(smoke)}"
 
 
 STEP_COMPLETES = Check(
@@ -217,16 +216,22 @@ def weights_move(smoke: Smoke) -> Verdict:
     if not all(parameter.finite for parameter in smoke.parameters):
         return unknown("gradients are not finite, see SMK002")
     unchanged = [parameter for parameter in smoke.parameters if not parameter.moved]
-    total, after = len(smoke.parameters), f"{len(smoke.steps)} steps at lr {smoke.lr:g}"
     if not unchanged:
+        after = f"{len(smoke.steps)} steps at lr {smoke.lr:g}"
         decay = ", without weight decay" if smoke.optimizer is None else ""
-        return ok(f"all {total} trainable parameters changed in {after}{decay}")
-    count = f"{len(unchanged)} of {total} parameters are unchanged after {after}"
-    summary = f"{count}: {_names(unchanged)}; required: all change"
+        return ok(f"all {len(smoke.parameters)} trainable parameters changed in {after}{decay}")
+    summary = f"{count_unchanged(smoke, f'at lr {smoke.lr:g}')}; required: all change"
     if any(parameter.dtype == "bfloat16" and parameter.had_gradient for parameter in unchanged):
         return fail(f"{summary}; {ROUNDING}", owner=Owner.JOB)
     fix = "Compare with SMK003: the optimizer did not update these parameters."
     return fail(summary, fix=fix, owner=Owner.ENVIRONMENT)
+
+
+def count_unchanged(smoke: Smoke, steps: str) -> str:
+    """ "2 of 9 parameters are unchanged after 3 steps at lr 0.001: a, b"; `steps`: of what kind."""
+    unchanged = [parameter for parameter in smoke.parameters if not parameter.moved]
+    count = f"{len(unchanged)} of {len(smoke.parameters)} parameters are unchanged"
+    return f"{count} after {len(smoke.steps)} steps {steps}: {_names(unchanged)}"
 
 
 NO_JOB = Job()

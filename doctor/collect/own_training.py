@@ -23,6 +23,7 @@ from doctor.collect.other_seed import (
 from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
+from doctor.facts.observations import readable
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Raised
 from doctor.facts.training import NO_LOSS, Smoke
@@ -279,6 +280,8 @@ def _read_own(answer: Answer, name: str, request: dict[str, Any]) -> OwnModel | 
     for note in answer.notes:
         part = note.get("own")
         fields |= part if isinstance(part, dict) else {}
+    if isinstance(raised := fields.get("raised"), dict):
+        fields["raised"] = raised | {"observations": readable(raised.get("observations"))}
     own = fit({"type": "OwnModel", **fields}, OwnModel)
     if isinstance(own, OwnModel) and own.raised is not None:
         answer = _without_repetition(answer, own.raised)

@@ -77,7 +77,7 @@ LITERALS: dict[str, tuple[tuple[str, ...], ...]] = {
     'outputs-and-targets': (('])) must be the same as input size',), (') must match the size of tensor b',)),
     'odd-images': (('sizes of tensors must match except in dimension',),),
     'joined-sizes': (('sizes of tensors must match except in dimension',), ('stack expects each tensor to be equal size',)),
-    'memory-of-a-broadcast': (("can't allocate memory: you tried to allocate",), ('cuda out of memory',)),
+    'memory-of-a-broadcast': (("can't allocate memory: you tried to allocate",),),
     'view-size': (("]' is invalid for input of size",),),
     'number-of-dimensions': (('too many indices for tensor of dimension',), ('number of dimensions in the tensor input does not match the length of',), ('dimension out of range (expected to be in range',), ('must have same number of dimensions',), ('must be greater or equal to the number',)),
     'differing-sizes': ((') must match the size of tensor b',), (') must match the existing size',), (' does not match the shape of',)),

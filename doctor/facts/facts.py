@@ -84,7 +84,7 @@ def absent(reason: str) -> msgspec.Meta:
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a run knows. Sections first; the properties below are views of them."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     doctor: str = __version__
     origin: str = "recorded by doctor run"
     """Recorded on hardware, or made from documented values."""
@@ -209,7 +209,11 @@ def decode(data: bytes) -> Facts:
     Raises ValueError with one line that names the place.
     """
     try:
-        facts = msgspec.json.decode(migrate.to_current(data), type=Facts)
+        current = migrate.to_current(data)
+        try:
+            facts = msgspec.json.decode(current, type=Facts)
+        except msgspec.ValidationError:
+            facts = msgspec.json.decode(migrate.readable(current), type=Facts)
         map_texts(facts, CHECKED)
         return facts
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

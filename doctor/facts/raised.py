@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Section
 from doctor.facts.diagnosis import Cut
+from doctor.facts.observations import AnyObservation, Kind
 
 
 class Operand(Section, frozen=True, kw_only=True):
@@ -19,6 +20,8 @@ class Operand(Section, frozen=True, kw_only=True):
     device: str = ""
     value: str = ""
     """Of anything but a tensor, in short: "None", "'1e-4'", "[3, 20]"."""
+    numbers: tuple[int, ...] = ()
+    """An integer, or those in a tuple or list of integers."""
     parameter: str = ""
     """Its name in the model, if it is one of its parameters: "first.weight"."""
 
@@ -30,7 +33,8 @@ class Raised(Section, frozen=True, kw_only=True):
     function mode, else the function of a library that the user's line called.
     """
 
-    error: str
+    errors: tuple[str, ...]
+    """The class of the exception and its parents: AcceleratorError, RuntimeError, Exception."""
     message: str = ""
     """The whole message, at most 4,000 characters."""
     place: str = ""
@@ -43,16 +47,28 @@ class Raised(Section, frozen=True, kw_only=True):
     """That module: "Linear(in_features=8, out_features=5, bias=True)"."""
     function: str = ""
     """As in torch: "linear", "cross_entropy"; of a library "AdamW.__init__"."""
+    caller: str = ""
+    """The function of a library that the user's line called, where torch's own is `function`."""
     operands: tuple[Operand, ...] = ()
-    observed: dict[str, str] = {}
-    """Kind of an observation -> what was observed, as probes/training_side/raised.py lists them."""
+    observations: tuple[AnyObservation, ...] = ()
     cuts: tuple[Cut, ...] = ()
     """Where the paths from the parameters to a loss without graph end."""
 
-    def operand(self, name: str, position: int | None = None) -> Operand | None:
-        """The argument of that name, or at that position if it has no name."""
-        named = next((each for each in self.operands if each.name == name), None)
-        if named is None and position is not None and position < len(self.operands):
-            at = self.operands[position]
-            return at if not at.name else None
-        return named
+    @property
+    def error(self) -> str:
+        return self.errors[0] if self.errors else ""
+
+    def is_a(self, *errors: str) -> bool:
+        """Whether it is of one of these classes, or of one derived from it."""
+        return not set(errors).isdisjoint(self.errors)
+
+    def all(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        """The observations of that kind."""
+        return tuple(each for each in self.observations if isinstance(each, kind))
+
+    def first(self, kind: type[Kind]) -> Kind | None:
+        return next(iter(self.all(kind)), None)
+
+    def operand(self, name: str) -> Operand | None:
+        """The argument of that name."""
+        return next((each for each in self.operands if each.name == name), None)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.training import own_cuts, own_gradients, own_model, own_weights
-from doctor.checks.training.errors.explain import explain
+from doctor.checks.training.remedies import INVALID
 from doctor.facts.diagnosis import Cut, Diagnosis
-from doctor.facts.own_model import BatchTensor, OwnModel, StrayHook, Trend
-from doctor.facts.raised import Operand, Raised
+from doctor.facts.own_model import OwnModel, StrayHook, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
 from doctor.judge.check import Status, Verdict
@@ -90,109 +91,19 @@ def test_a_hook_that_never_runs_is_the_cause_unless_a_path_ends() -> None:
     assert gradients(own(stray_hooks=(KEEP,))).status is Status.PASS
 
 
-def raised_in(code: str, message: str = "must be Tensor, not NoneType") -> OwnModel:
-    raised = Raised(error="TypeError", message=message, place="train.py, line 12", code=code)
-    ended = Ended(how="error", detail=f"TypeError: {message}")
-    return OwnModel(description="", built=ended, raised=raised, stray_hooks=(KEEP,))
-
-
-def test_a_value_that_a_hook_was_to_keep_is_connected_by_its_name() -> None:
-    explanation = explain(raised_in("return self.head(self.features)"))
-    assert explanation
-    assert "never runs" in explanation.cause
-    other = explain(raised_in("return self.head(self.pooled)"))
-    assert other is None or "never runs" not in other.cause
-    sizes = explain(raised_in("return self.head(torch.cat(self.features, 1))", "sizes differ"))
-    assert sizes
-    assert "never runs" in sizes.cause
-
-
-def predictions(rows: int, labels: int, *batch: BatchTensor) -> str:
-    operands = (
-        Operand(name="input", shape=(rows, 3), dtype="float32"),
-        Operand(name="target", shape=(labels,), dtype="int64"),
-    )
-    raised = Raised(error="ValueError", function="cross_entropy", operands=operands)
-    ended = Ended(how="error")
-    explanation = explain(OwnModel(description="", built=ended, raised=raised, batch=batch))
-    assert explanation
-    return f"{explanation.cause}. {explanation.fix}"
-
-
-IDS, FEATURES = {"name": "[0]", "dtype": "int64"}, {"name": "[0]", "dtype": "float32"}
-
-
-def test_sequences_with_the_length_first_are_named_by_their_shapes() -> None:
-    assert "pad_sequence(sequences, batch_first=True)" in predictions(
-        7, 4, BatchTensor(shape=(7, 4), **IDS)
-    )
-    lists = [BatchTensor(name=f"x[{n}]", dtype="int64", shape=(7 - n,)) for n in range(4)]
-    assert "x has 4 sequences, of which the longest has 7 positions" in predictions(7, 4, *lists)
-
-
 @pytest.mark.parametrize(
-    "batch",
+    ("remark", "remedy"),
     [
-        (BatchTensor(shape=(7, 5), **IDS),),
-        (BatchTensor(shape=(7, 4), **FEATURES),),  # 7 samples of 4 features
-        tuple(BatchTensor(name=f"x[{n}]", dtype="int64", shape=(6 - n,)) for n in range(4)),
+        ("tokens: 1 of 6 values outside the vocabulary [0, 50): 50", "one row more"),
+        ("tokens: 2 of 6 values outside the vocabulary [0, 50): 50, 61", "resize_token_embeddings"),
+        ("tokens: 1 of 6 values outside the vocabulary [0, 5): 50", "resize_token_embeddings"),
+        ("labels: 1 of 6 values outside [0, 5): 5", "Count the classes from 0"),
     ],
 )
-def test_other_numbers_of_labels_are_no_matter_of_the_length(
-    batch: tuple[BatchTensor, ...],
-) -> None:
-    assert "pad_sequence" not in predictions(7, 4, *batch)
-
-
-@pytest.mark.parametrize(("first", "named"), [(9, True), (8, False)])
-def test_lengths_of_the_batch_show_which_dimension_is_the_length(first: int, named: bool) -> None:
-    batch = (
-        BatchTensor(name="x", dtype="float32", shape=(first, 4, 3)),
-        BatchTensor(name="lengths", dtype="int64", shape=(4,), low=5, high=9),
-    )
-    raised = Raised(
-        error="RuntimeError",
-        message="start (16) + length (4) exceeds dimension size (16).",
-        module_type="LSTM(16, 16, batch_first=True)",
-    )
-    built = Ended(how="error")
-    explanation = explain(OwnModel(description="", built=built, raised=raised, batch=batch))
-    assert (explanation is not None and "largest of lengths" in explanation.cause) is named
-
-
-def test_a_mask_with_the_samples_first_beside_a_query_with_the_length_first() -> None:
-    def text(shape: tuple[int, ...]) -> str:
-        raised = Raised(
-            error="AssertionError",
-            message="Expected key_padded_mask.shape[0] to be 7, but got 4",
-            function="multi_head_attention_forward",
-            operands=(Operand(name="query", shape=shape, dtype="float32"),),
-            observed={"length first": "train.py, line 3"},
-        )
-        built = Ended(how="error")
-        explanation = explain(OwnModel(description="", built=built, raised=raised))
-        return f"{explanation.cause} {explanation.fix}" if explanation else ""
-
-    assert "batch_first=True) in train.py, line 3" in text((4, 7, 8))
-    assert "exchanged" not in text((5, 7, 8))
-
-
-def test_operations_of_whole_numbers_that_raise_are_explained() -> None:
-    def fix(message: str, **observed: str) -> str:
-        raised = Raised(error="RuntimeError", message=message, place="train.py, line 5",
-                        observed=observed)  # fmt: skip
-        built = Ended(how="error", detail=message)
-        explanation = explain(OwnModel(description="", built=built, raised=raised))
-        return f"{explanation.cause} {explanation.fix}" if explanation else ""
-
-    derivative = "derivative for aten::floor_divide is not implemented"
-    place = {"without derivative": "train.py, line 8 (`x // 2`)"}
-    assert "Divide with / in train.py, line 8:" in fix(derivative, **place)
-    assert "Divide with / in the line that calls it" in fix(derivative)
-    assert "Replace nextafter" in fix("derivative for aten::nextafter is not implemented")
-    zeros = fix("ZeroDivisionError", divisor="1 of 5 values of the divisor are 0, at [2]")
-    assert "divisor.clamp(min=1)" in zeros
-    assert "divisor" not in fix("ZeroDivisionError")
+def test_numbers_that_exceed_a_table_have_their_remedy(remark: str, remedy: str) -> None:
+    remedies = [text for expression, text in INVALID if re.search(expression, remark)]
+    assert len(remedies) == 1
+    assert remedy in remedies[0]
 
 
 def test_a_factor_of_0_is_fixed_where_it_is_made() -> None:

@@ -1,31 +1,53 @@
-"""What is said of an error from the arguments of the call, and from what was observed beside it."""
+"""What is proven of an error by the arguments of the call and by what was observed beside it."""
 
 from __future__ import annotations
 
 import re
+import typing
 from typing import Any
 
 import msgspec
 import pytest
+from own_code import Well
+from paths import ROOT
 
 from doctor._util.records import Ended
-from doctor.checks.training.errors.explain import describe, explain
-from doctor.checks.training.errors.explanation import Explanation, broadcast
+from doctor.checks.training import own_failures
+from doctor.checks.training.errors.explain import (
+    OWN_PROOFS,
+    PROOFS,
+    PROPOSED,
+    Explained,
+    describe,
+    explain,
+    possible_causes,
+)
+from doctor.checks.training.errors.words import WORDS, words
+from doctor.errors.match import with_message
+from doctor.errors.tables import BY_ID
+from doctor.facts import observations as seen
 from doctor.facts.diagnosis import Cut
-from doctor.facts.own_model import BatchTensor, OwnModel
+from doctor.facts.own_model import BatchTensor, OwnModel, StrayHook
 from doctor.facts.raised import Operand, Raised
 
+PARENTS = {"NotImplementedError": ("RuntimeError",), "KeyError": ("LookupError",)}
 
-def own(message: str = "", batch: tuple[BatchTensor, ...] = (), **fields: Any) -> OwnModel:
-    head = re.match(r"(\w+Error): ", message)
-    text = message[head.end() :] if head else message
-    raised = Raised(error=head[1] if head else "RuntimeError", message=text, **fields)
+
+def own(message: str = "", *seen_there: Any, batch: Any = (), **fields: Any) -> OwnModel:
+    head = re.match(r"(\w+Error): ?", message)
+    error = head[1] if head else "RuntimeError"
+    raised = Raised(
+        errors=(error, *PARENTS.get(error, ()), "Exception"),
+        message=message[head.end() :] if head else message,
+        observations=seen_there,
+        **{"place": "train.py, line 5"} | fields,
+    )
     ended = Ended(how="error", detail=message)
     return OwnModel(description="train.py:make", built=ended, raised=raised, batch=batch)
 
 
 def tensor(text: str) -> Operand:
-    """ "input [4, 8] int64"; float32 by default."""
+    """ "input [4, 8] int64 (fc.weight)"; float32 by default."""
     match = re.fullmatch(r"([\w\[\]]*?) ?\[([\d, ]*)\] ?(\w*)(?: \(([\w.]+)\))?", text)
     assert match, text
     sizes = tuple(int(each) for each in match[2].split(",") if each.strip())
@@ -33,304 +55,542 @@ def tensor(text: str) -> Operand:
     return Operand(name=match[1], shape=sizes, dtype=dtype, device="cpu", parameter=match[4] or "")
 
 
-def explained(function: str, *operands: str, message: str = "", **fields: Any) -> Explanation:
-    arguments = tuple(tensor(each) for each in operands)
-    explanation = explain(own(message, function=function, operands=arguments, **fields))
-    assert explanation
-    return explanation
+def number(name: str, *values: int) -> Operand:
+    return Operand(name=name, kind="int", value=str(values), numbers=values)
+
+
+def ids(proven: tuple[Explained, ...]) -> list[str]:
+    return [each.cause.id for each in proven]
+
+
+def text(proven: tuple[Explained, ...]) -> str:
+    return f"{proven[0].seen.cause}. {proven[0].fix}"
 
 
 CALLS = {
-    ("linear", "input [4, 1352]", "weight [5, 1568]"): "in_features=1352",
-    ("linear", "input [4, 8, 5, 5]", "weight [5, 200]"): "flatten(1)",
-    ("linear", "input [4, 16, 50]", "weight [5, 16]"): "transpose(1, 2)",
-    ("matmul", "[4, 7, 16]", "[4, 7, 16]"): "b.transpose(-2, -1)",
-    ("bmm", "[4, 16, 7]", "[4, 16, 5]"): "a.transpose(-2, -1)",
-    ("mm", "[4, 3]", "[5, 6]"): "last but one",
-    ("conv1d", "input [4, 50, 6]", "weight [8, 6, 3]"): "transpose(1, 2)",
-    ("conv2d", "input [4, 16, 16, 3]", "weight [8, 3, 3, 3]"): "permute(0, 3, 1, 2)",
-    ("conv2d", "input [6, 28, 28]", "weight [8, 1, 3, 3]"): "unsqueeze(1)",
-    ("conv2d", "input [6, 4, 9, 9]", "weight [8, 3, 3, 3]"): "x[:, :3]",
-    ("conv2d", "input [6, 32, 9, 9]", "weight [8, 16, 3, 3]"): "in_channels=32",
-    ("batch_norm", "input [4, 7, 16]", "running_mean [16]"): "transpose(1, 2)",
-    ("batch_norm", "input [4, 8, 5, 5]", "running_mean [16]"): "num_features=8",
-    ("cat", "tensors[0] [2, 8, 25, 25]", "tensors[1] [2, 8, 24, 24]"): "F.interpolate",
-    ("cat", "tensors[0] [2, 8]", "tensors[1] [2, 5]"): "dim=1",
-    ("cat", "tensors[0] [2, 8]", "tensors[1] [2, 8, 3]"): "unsqueeze",
-    ("stack", "tensors[0] [3, 8]", "tensors[1] [3, 9]"): "before torch.stack",
-    ("masked_fill", "[3, 4, 7, 7]", "[3, 7] bool"): "x[:, None, None]",
-    ("add", "[4, 12, 16]", "[1, 8, 16] float32 (positions)"): "Make positions larger",
-    ("add", "[4, 8, 12, 12]", "[4, 8, 6, 6]"): "same stride",
-    ("mul", "[4, 7, 5]", "[4, 5, 7]"): "transpose(-2, -1)",
-    ("sub", "[4, 7]", "[4, 6]"): "dimension 1",
-    ("__getitem__", "self [4, 8, 31]", "key [4, 9] bool"): "Cut the mask",
-    ("gather", "[6, 5]", "[6] int64"): "unsqueeze(-1)",
+    ("linear", "input [4, 1352]", "weight [5, 1568]"): "layer-size in_features=1352",
+    ("linear", "input [4, 8, 5, 5]", "weight [5, 200]"): "linear-unflattened .flatten(1)",
+    ("linear", "input [4, 16, 50]", "weight [5, 16]"): "order-of-dimensions transpose(1, 2)",
+    ("matmul", "[4, 7, 16]", "[4, 7, 16]"): "order-of-dimensions transpose(-2, -1)",
+    ("mm", "[4, 3]", "[5, 6]"): "layer-size inner sizes are 3 and 5",
+    ("conv1d", "input [4, 50, 6]", "weight [8, 6, 3]"): "order-of-dimensions transpose(1, 2)",
+    ("conv2d", "input [4, 16, 16, 3]", "weight [8, 3, 3, 3]"):
+        "order-of-dimensions permute(0, 3, 1, 2)",
+    ("conv2d", "input [6, 28, 28]", "weight [8, 1, 3, 3]"): "missing-dimension unsqueeze(1)",
+    ("conv2d", "input [6, 32, 9, 9]", "weight [8, 16, 3, 3]"): "layer-size in_channels=32",
+    ("batch_norm", "input [4, 7, 16]", "running_mean [16]"): "order-of-dimensions transpose(1, 2)",
+    ("batch_norm", "input [4, 8, 5, 5]", "running_mean [16]"): "layer-size num_features=8",
+    ("layer_norm", "input [4, 8, 5, 5]", "weight [8]"): "layer-norm-of-channels nn.GroupNorm",
+    ("conv_transpose2d", "[2, 8, 8, 8]", "[4, 8, 2, 2]"): "layer-size in_channels=8",
+    ("cat", "tensors[0] [2, 8, 25, 25]", "tensors[1] [2, 8, 24, 24]"): "odd-images F.interpolate",
+    ("cat", "tensors[0] [2, 8]", "tensors[1] [3, 5]"): "joined-sizes differ in dimension 1",
+    ("stack", "tensors[0] [3, 8]", "tensors[1] [3, 9]"): "joined-sizes differ in dimension 1",
+    ("masked_fill", "[3, 4, 7, 7]", "[3, 7] bool"): "missing-dimension x[:, None, None]",
+    ("mul", "[6, 16, 16, 16]", "[6, 16]"): "missing-dimension x[:, :, None, None]",
+    ("add", "[4, 12, 16]", "[1, 8, 16] float32 (positions)"): "short-parameter positions has 8",
+    ("add", "[4, 8, 12, 12]", "[4, 8, 6, 6]"): "differing-sizes same stride",
+    ("mul", "[4, 7, 5]", "[4, 5, 7]"): "order-of-dimensions transpose(-2, -1)",
+    ("__getitem__", "self [4, 8, 31]", "key [4, 9] bool"): "differing-sizes 8 against 9",
     ("scaled_dot_product_attention", "query [3, 4, 7, 8]", "key [3, 4, 7, 8]",
-     "attn_mask [3, 7] bool"): "mask[:, None, None]",
-    ("cross_entropy", "input [4, 8, 31]", "target [4, 8] int64"): "transpose(1, 2)",
-    ("cross_entropy", "input [2, 6, 7, 5]", "target [2, 6, 7] int64"): "movedim(-1, 1)",
-    ("cross_entropy", "input [6, 5]", "target [6, 5] int64"): "argmax(1)",
-    ("cross_entropy", "input [6, 5]", "target [6, 1] int64"): "squeeze(1)",
-    ("cross_entropy", "input [6, 5]", "target [6] int32"): ".long()",
-    ("cross_entropy", "input [6, 5]", "target [6]"): ".long()",
-    ("cross_entropy", "input [32, 5]", "target [4, 8] int64"): "labels.flatten()",
-    ("nll_loss", "input [14, 5]", "target [10] int64"): "one label for each",
-    ("binary_cross_entropy_with_logits", "input [6, 1]", "target [6]"): "squeeze(-1)",
-    ("binary_cross_entropy_with_logits", "input [6]", "target [6, 1]"): "labels.squeeze(1)",
-    ("binary_cross_entropy_with_logits", "input [6, 1]", "target [6, 1] int64"): ".float()",
-    ("binary_cross_entropy", "input [6, 5]", "target [6]"): "cross_entropy",
-    ("cross_entropy", "input [32, 10]", "target [8] int64"): "flatten(1)",
-    ("mse_loss", "input [6, 5]", "target [6]"): "out_features=1",
-    ("l1_loss", "input [6, 5]", "target [4, 3]"): "same shape",
+     "attn_mask [3, 7] bool"): "missing-dimension attn_mask[:, None, None]",
+    ("cross_entropy", "input [4, 8, 31]", "target [4, 8] int64"):
+        "order-of-dimensions transpose(1, 2)",
+    ("cross_entropy", "input [4, 5, 9]", "target [9, 4] int64"):
+        "order-of-dimensions target.transpose(0, 1)",
+    ("cross_entropy", "input [6, 5]", "target [6, 5] int64"): "dtype-of-labels argmax(1)",
+    ("cross_entropy", "input [6, 5]", "target [6, 1] int64"): "extra-dimension squeeze(1)",
+    ("cross_entropy", "input [6, 5]", "target [6] int32"): "dtype-of-labels .long()",
+    ("cross_entropy", "input [32, 5]", "target [4, 8] int64"): "unflattened-target .flatten()",
+    ("cross_entropy", "input [32, 10]", "target [8] int64"): "rows-and-labels 4 for each",
+    ("cross_entropy", "input [6] int64", "target [6, 5]"): "exchanged-arguments order",
+    ("binary_cross_entropy", "input [6, 1]", "target [6]"): "extra-dimension squeeze(1)",
+    ("binary_cross_entropy", "input [6, 1]", "target [6, 1] int64"): "dtype-of-labels .float()",
+    ("mse_loss", "input [6, 5]", "target [6]"): "outputs-and-targets out_features=1",
+    ("sub", "[60000, 1]", "[60000]"): "memory-of-a-broadcast 3,600,000,000 values",
+    ("embedding", "input [4, 8]", "weight [9, 3]"): "embedding-of-floats .long()",
+    ("conv2d", "input [4, 3, 8, 8] uint8", "weight [4, 3, 3, 3]"): "images-of-bytes / 255",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_sizes_and_dtypes_of_a_call_are_explained(call: tuple[str, ...]) -> None:
-    assert CALLS[call] in explained(*call).fix
+def test_the_arguments_of_a_call_prove_its_cause_whatever_the_message_is(call: Any) -> None:
+    function, *operands = call
+    cause, _, part = CALLS[call].partition(" ")
+    arguments = tuple(map(tensor, operands))
+    proven = explain(own("other words", function=function, operands=arguments))
+    assert proven[0].cause.id == cause
+    assert part in text(proven)
 
 
-MESSAGES = {
-    ("linear", "mat1 and mat2", "input [3, 8]", "weight [8, 4]"): "in_features=8",
-    ("multi_head_attention_forward", "mat1 and mat2", "query [3, 4, 16]", "key [5, 4, 32]",
-     "in_proj_weight [48, 16]"): "kdim=32",
-    ("multi_head_attention_forward", "The shape of the 2D attn_mask is torch.Size([10, 10]), but "
-     "should be (7, 7).", "query [7, 4, 16]"): "mask[:7, :7]",
-    ("conv_transpose2d", "Given transposed=1", "[2, 8, 8, 8]", "[4, 8, 2, 2]"): "in_channels=8",
-    ("affine_grid", "Expected size for first two dimensions of batch2 tensor to be: [4, 3] but "
-     "got: [3, 3].", "theta [3, 2, 3]"): "same number of samples",
-    ("__setitem__", "index 6 is out of bounds for dimension 0 with size 6", "self [6]"): "0 to 5",
-    ("__setitem__", "The expanded size of the tensor (3) must match the existing size (6) at "
-     "non-singleton dimension 0.  Target sizes: [3, 5].  Tensor sizes: [6, 5]", "self [6, 5]"):
-        "larger place",
-    ("__getitem__", "too many indices for tensor of dimension 2", "self [6, 8]"): "at most 2",
-    ("expand", "The expanded size of the tensor (20) must match the existing size (16) at "
-     "non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]", "[1, 16]"):
-        "size 1 only",
-    ("cross_entropy", "not implemented for 'Long'", "input [6] int64", "target [6, 5]"): "Exchange",
-    ("binary_cross_entropy_with_logits", "Target size", "input [6, 5]", "target [6, 4]"):
-        "out_features=4",
-    ("view", "shape '[32, 144]' is invalid for input of size 1440", "[10, 4, 6, 6]"): "x.size(0)",
-    ("view", "shape '[4, 7, 3, 5]' is invalid for input of size 448", "[4, 7, 16]"): "is 16:",
-    ("reshape", "shape '[-1, 7]' is invalid for input of size 40", "[4, 10]"): "product is 40",
-    ("einsum", "einsum(): the number of subscripts in the equation (2) does not match the number "
-     "of dimensions (3) for operand 0", "[4, 7, 8]"): "operand 0",
-    ("split", "split_with_sizes expects split_sizes to sum exactly to 48 (input tensor's size at "
-     "dimension -1), but got split_sizes=[16, 16]", "[4, 48]"): "add up to 48",
-    ("expand", "The expanded size of the tensor (8) must match the existing size (4) at "
-     "non-singleton dimension 1.  Target sizes: [4, 8].  Tensor sizes: [4]", "[4]"): "x[:, None]",
-    ("permute", "permute(sparse_coo): number of dimensions in the tensor input does not match the "
-     "length of the desired ordering of dimensions i.e. input.dim() = 3", "[4, 7, 8]"): "all 3",
-    ("sub", "DefaultCPUAllocator: can't allocate memory", "[60000, 1]", "[60000]"): "same shape",
-    ("linear", "mat1 and mat2 must have the same dtype, but got Double and Float",
-     "input [4, 8] float64", "weight [5, 8] float32 (first.weight)"): "Convert input with .float()",
-    ("linear", "mat1 and mat2 must have the same dtype, but got Float and Half",
-     "input [4, 8]", "weight [5, 8] float16 (first.weight)"): "autocast",
-    ("conv2d", "Input type (unsigned char) and bias type (float) should be the same",
-     "input [4, 3, 8, 8] uint8", "weight [4, 3, 3, 3]"): "/ 255",
-    ("index_add", "index_add_(): self (Float) and source (BFloat16) must have the same scalar type",
-     "[4, 16]", "[9] int64", "[9, 16] bfloat16"): "dtype=",
-    ("embedding", "Expected tensor for argument #1 'indices' to have one of the following scalar "
-     "types: Long, Int; but got torch.FloatTensor", "input [4, 8]"): "ids.long()",
-    ("add_", "result type Float can't be cast to the desired output type Long",
-     "[5] int64", "[5]"): "torch.zeros(n)",
-    ("linear", "linear(): argument 'input' (position 1) must be Tensor, not numpy.ndarray",
-     "weight [5, 8]"): "from_numpy",
-    ("__iter__", "TypeError: 'MLP' object is not iterable", "params [1]"): "[parameter]",
-    ("clamp_", "a leaf Variable that requires grad is being used in an in-place operation.",
-     "[16, 8] float32 (first.weight)"): "first.weight under torch.no_grad()",
-    ("__setitem__", "a view of a leaf Variable that requires grad is being used in an in-place "
-     "operation.", "[4, 6]"): "clone()",
-}  # fmt: skip
+NUMBERS = {
+    ("view", 32, 144): ("[10, 4, 6, 6]", "view-size x.size(0)"),
+    ("view", 4, 7, 3, 5): ("[4, 7, 16]", "view-size needs 420"),
+    ("reshape", -1, 7): ("[4, 10]", "view-size a multiple of 7"),
+    ("expand", 2, 20): ("[1, 16]", "differing-sizes does not expand to [2, 20]"),
+    ("expand", 4, 8): ("[4]", "missing-dimension unsqueeze(1)"),
+    ("permute", 0, 2, 1): ("[4, 2, 2, 2]", "number-of-dimensions 4 dimensions"),
+}
 
 
-@pytest.mark.parametrize("call", MESSAGES)
-def test_the_message_and_the_arguments_are_read_together(call: tuple[str, ...]) -> None:
-    function, message, *operands = call
-    assert MESSAGES[call] in explained(function, *operands, message=message).fix
+@pytest.mark.parametrize("call", NUMBERS)
+def test_whole_numbers_among_the_arguments_are_read(call: Any) -> None:
+    function, *numbers = call
+    x, expected = NUMBERS[call]
+    cause, _, part = expected.partition(" ")
+    arguments = (tensor(x), *(number(" " * n, each) for n, each in enumerate(numbers, 1)))
+    proven = explain(own("", function=function, operands=arguments))
+    assert proven[0].cause.id == cause
+    assert part in text(proven)
 
 
-OBSERVED: dict[str, tuple[dict[str, str], str]] = {
+LINE = seen.Line(place="a.py, line 2", code="y += 1")
+LAYOUT = seen.Layout(
+    batch_first=False,
+    inputs={"input": (4, 7, 12), "hx": (1, 4, 16)},
+    options={"input_size": 10, "hidden_size": 16, "num_layers": 1},
+)
+RANGE = seen.IndexRange(
+    least=0, size=5, low=-100, high=-100, some=(-100,), outside=3, values=9, distinct=1
+)
+VIOLATION = seen.Violation(
+    distribution="Normal", parameter="scale", constraint="GreaterThan(lower_bound=0.0)",
+    violations=3, checked=8, unit="values", low=-2.0, high=-1.0,
+)  # fmt: skip
+FUNCTION = seen.OwnFunction(
+    name="Scale", place="a.py, line 3", backward="a.py, line 9", parameters=("ctx", "x", "factor"),
+    arguments=("x", "factor"), shapes=((6, 5), None), applied=LINE, outputs=2,
+)  # fmt: skip
+DISTRIBUTION = "ValueError: Expected parameter"
+TWICE = "Trying to backward through the graph a second time"
+OBSERVED: dict[str, tuple[Any, str]] = {
     "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType": (
-        {"returned None": "encoder (Encoder)"}, "forward of Encoder"),
+        seen.Returned(module="encoder", kind="Encoder", value="None"),
+        "module-without-return forward of Encoder"),
     "AttributeError: 'NoneType' object has no attribute 'unsqueeze'": (
-        {"none": "mask", "argument of": "forward"}, "Pass mask to forward"),
-    "TypeError: 'NoneType' object is not iterable": ({"none": "rows"}, "where rows is assigned"),
+        seen.NoneValue(name="mask", function="forward"), "argument-not-passed Pass mask to"),
+    "TypeError: 'NoneType' object is not iterable": (
+        seen.NoneValue(name="rows"), "value-is-none None: rows"),
     "TypeError: linear(): argument 'input' (position 1) must be Tensor, not tuple": (
-        {"returned tuple": "0 (LSTM)"}, "x[0]"),
-    "NameError: name 'optmizer' is not defined": (
-        {"undefined": "optmizer", "similar": "optimizer"}, "Write optimizer"),
-    "NameError: name 'F' is not defined": ({"undefined": "F", "similar": ""}, "Import F"),
-    "AttributeError: 'Net' object has no attribute 'dense_2'": (
-        {"owner": "Net", "lacks": "dense_2", "similar": "dense2", "members": "dense1, dense2"},
-        "Write dense2"),
-    "AttributeError: 'Net' object has no attribute 'pool'": (
-        {"owner": "Net", "lacks": "pool", "similar": "", "members": "conv, fc"}, "Create pool"),
-    "KeyError: 'label'": (
-        {"container": "batch", "keys": "x, labels", "similar": "labels"}, "Write 'labels'"),
+        seen.Returned(module="0", kind="LSTM", value="tuple"), "module-returns-tuple x[0]"),
     "ValueError: too many values to unpack (expected 2)": (
-        {"container": "batch", "count": "3", "parts": "[6, 8] float32, 1, 2"}, "parts, 3"),
-    "TypeError: list indices must be integers or slices, not str": (
-        {"container": "batch", "count": "2", "parts": "1, 2"}, "batch[0]"),
-    "TypeError: Net.forward() got an unexpected keyword argument 'inputs'": (
-        {"accepts": "features, labels", "needs": "features, labels", "keyword": "inputs",
-         "passed": "inputs, labels", "similar": "", "of the model": "yes"},
-        "Rename inputs in the batch to features,"),
-    "TypeError: Net.forward() got an unexpected keyword argument 'x'": (
-        {"accepts": "batch", "needs": "batch", "keyword": "x", "of the model": "yes"},
-        "model(batch)"),
-    "TypeError: Net.forward() takes 2 positional arguments but 3 were given": (
-        {"accepts": "x", "needs": "x", "of the model": "yes"}, "module(*batch)"),
-    "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'": (
-        {"accepts": "model, processing_class", "needs": "", "keyword": "tokenizer", "similar": ""},
-        "Write processing_class="),
-    "TypeError: Linear.__init__() got an unexpected keyword argument 'depth'": (
-        {"accepts": "in_features, out_features", "needs": "", "keyword": "depth", "similar": ""},
-        "in that line"),
-    'NotImplementedError: Module [ModuleList] is missing the required "forward" function': (
-        {"owner": "ModuleList", "similar": ""}, "one by one"),
-    'NotImplementedError: Module [Net] is missing the required "forward" function': (
-        {"owner": "Net", "similar": "foward"}, "Rename foward"),
-    "RuntimeError: Boolean value of Tensor with more than one value is ambiguous": (
-        {"through": "MSELoss.__init__"}, "nn.MSELoss()(prediction, target)"),
-    'NotImplementedError: Module [G] is missing the required "forward" function': (
-        {"owner": "G", "of the base": "yes"}, "super().forward()"),
-    "AttributeError: 'dict' object has no attribute 'width'": (
-        {"owner": "dict", "lacks": "width", "dict": "config"}, "config['width']"),
-    "TypeError: Linear.__init__() missing 1 required positional argument: 'out_features'": (
-        {"accepts": "in_features, out_features", "needs": "in_features, out_features"},
-        "Pass out_features"),
-    "TypeError: 'bool' object is not callable": ({"shadows": "train"}, "another name"),
-    "TypeError: make.<locals>.<lambda>() takes 2 positional arguments but 3 were given": (
-        {"hook of": "Linear", "hook": "<lambda>"}, "(module, args, output)"),
-    "TypeError: cross_entropy_loss(): argument 'input' (position 1) must be Tensor, not list": (
-        {"returned list": "the model (Net)"}, "output[0]"),
-    "TypeError: cross_entropy_loss(): argument 'input' (position 1) must be Tensor, not Net": (
-        {"is the model": "output"}, "loss(module, batch)"),
-    "ZeroDivisionError: integer modulo by zero": (
-        {"schedule": "CosineAnnealingLR with T_max=0"}, "T_max"),
-    "RuntimeError: Trying to backward through the graph a second time  ": (
-        {"calls backward": "a.py, line 9 (`d.backward()`)", "another loss": "yes"}, "detach()"),
-    "ValueError: too many values to unpack (expected 2) ": (
-        {"container": "edges", "rows": "90", "shape": "[90, 2]"}, "edges.t()"),
-    "TypeError: 'tuple' object is not callable": ({"a tuple": "self.out"}, "the comma"),
-    "AttributeError: 'LoRA' object has no attribute 'weight'": (
-        {"owner": "LoRA", "lacks": "weight", "members": "a, b", "read by": "activation.py, line 9"},
-        "a property weight"),
-    "KeyError: 'mask'": ({"incomplete": "sample 2 lacks mask"}, "same keys"),
+        seen.Parts(name="edges", count=90, shape=(90, 2)), "unpacked-rows edges.t()"),
+    "IndexError: index -100 is out of bounds": (
+        RANGE, "ignored-label-as-index labels == -100"),
+    "IndexError: index 7 is out of bounds": (
+        msgspec.structs.replace(RANGE, low=5, high=7, some=(5, 7), distinct=2),
+        "index-beyond-its-table 3 of 9 values are 5, 7; allowed are 0 to 4"),
+    f"{DISTRIBUTION} scale": (VIOLATION, "distribution-of-positive-scale 3 of 8 values of scale"),
+    f"{DISTRIBUTION} probs": (
+        msgspec.structs.replace(VIOLATION, constraint="Simplex()"),
+        "distribution-of-probabilities softmax"),
+    f"{DISTRIBUTION} matrix": (
+        msgspec.structs.replace(VIOLATION, constraint="PositiveDefinite()", unit="rows", low=None),
+        "distribution-of-definite-matrix scale_tril"),
+    "ValueError: Expected value argument": (
+        msgspec.structs.replace(VIOLATION, parameter="value"),
+        "sample-outside-support Number actions"),
+    "RuntimeError: one of them has been modified by an inplace operation": (
+        seen.Saved(operation="Sigmoid", line=LINE, changed=(LINE,)),
+        "value-changed-in-place a.py, line 2 (`y += 1`) changes"),
+    "RuntimeError: modified by an inplace operation: [16, 1]": (
+        seen.Saved(operation="Addmm", line=LINE, changed=(LINE,), parameters=("fc.weight",)),
+        "parameter-changed-before-backward fc.weight"),
+    f"RuntimeError: {TWICE}": (seen.BackwardCall(line=LINE), "backward-in-the-loss a.py, line 2"),
+    f"RuntimeError: {TWICE} ": (
+        seen.BackwardCall(line=LINE, other_loss=True), "backward-of-another-loss critic(fake"),
+    f"RuntimeError: {TWICE}  ": (
+        seen.KeptGraph(names=("hidden",), where="training"),
+        "graph-of-another-step Detach hidden"),
+    f"RuntimeError: {TWICE}   ": (
+        seen.Hook(kind="output", function="<lambda>", on="stem"), "hook-replaces-a-tensor stem"),
+    "TypeError: Scale.backward() takes 2 positional arguments but 3 were given": (
+        FUNCTION, "gradients-of-own-function backward(ctx, grad_0, grad_1) of Scale"),
+    "KeyError: 'mask'": (
+        seen.AbsentInSamples(fields=("mask",), samples=(2,)),
+        "absent-in-samples sample 2 lacks mask"),
+    "TypeError: object of type 'NoneType' has no len()": (
+        seen.AbsentInSamples(fields=(), samples=(3,), none=True),
+        "absent-in-samples sample 3 is None"),
     "RuntimeError: stack expects each tensor to be equal size, but got [3] and [4]": (
-        {"unequal": "'words' of the samples: [3], [4]"}, "collate_fn"),
-    "TypeError: default_collate: found <class 'NoneType'>": (
-        {"none in": "part 0 of sample 3"}, "for every sample"),
-    "IndexError: list index out of range": (
-        {"sample": "5", "dataset": "Rows", "length": "8"}, "let __len__ return their number"),
-    "KeyError: 0": ({"sample": "0", "dataset": "Rows", "keys": "1, 2"}, ".iloc"),
-    "ValueError: optimizer got an empty parameter list": (
-        {"models": "model has 4"}, "list(model.parameters())"),
-    "RuntimeError: hook '<lambda>' has changed the size of value": (
-        {"hooks": "fc.weight: <lambda> in train.py, line 3"}, "same shape"),
-    "RuntimeError: modified by an inplace operation": (
-        {"operation": "SigmoidBackward0", "saved": "a.py, line 1 (`y`)",
-         "changed": "a.py, line 2 (`y += 1`)"}, "a.py, line 2 without an in-place change"),
-    "RuntimeError: is modified by an inplace operation: [16, 1]": (
-        {"operation": "AddmmBackward0", "saved": "a.py, line 1 (`y`)", "parameters": "fc.weight",
-         "changed": "a.py, line 2 (`optimizer.step()`)"}, "step the optimizers then"),
-    "RuntimeError: been modified by an inplace operation: [31, 8]": (
-        {"operation": "MmBackward0", "saved": "a.py, line 1 (`y`)", "parameters": "table.weight",
-         "changed": "a.py, line 2 (`self.table(ids)`)"}, "weight.clone()"),
-    "RuntimeError: variables modified by an inplace operation": (
-        {"operation": "SigmoidBackward0", "saved": "a.py, line 1 (`y`)"}, "max_norm"),
-    "RuntimeError: Trying to backward through the graph a second time": (
-        {"calls backward": "a.py, line 9 (`loss.backward()`)"}, "leave out a.py, line 9"),
-    "RuntimeError: Trying to backward through the graph a second time ": (
-        {"kept": "hidden"}, "hidden = hidden.detach()"),
-    "RuntimeError: Only Tensors created explicitly support the deepcopy protocol": (
-        {"with graph": "last"}, "last = value.detach()"),
-    "ValueError: Target modules {'query'} not found in the base model.": (
-        {"linear": "q_proj, v_proj"}, "q_proj, v_proj"),
+        seen.UnequalSamples(field="'words'", sizes=((3,), (4,))),
+        "unequal-samples 'words' of the samples: [3], [4]"),
+    "RuntimeError: input.size(-1) must be equal to input_size. Expected 10, got 12": (
+        LAYOUT, "recurrent-state batch_first=True"),
     "ValueError: some parameters appear in more than one parameter group": (
-        {"shared": "head.weight"}, "into one group"),
+        seen.SharedParameters(names=("head.weight",)), "shared-parameters head.weight"),
     "RuntimeError: The size of tensor a (4) must match the size of tensor b (8)": (
-        {"optimizer": "AdamW", "state": "exp_avg of fc.weight is [4], the parameter [8]"},
-        "this very model"),
+        seen.OptimizerState(optimizer="AdamW", key="exp_avg", parameter="fc.weight", shape=(4,),
+                            required=(8,)), "state-of-another-optimizer exp_avg of fc.weight"),
     "KeyError: 'momentum'": (
-        {"optimizer": "SGD", "absent": "momentum", "instead": "betas"}, "that SGD saved"),
-    "AssertionError: Expected `key_padded_mask.shape[0]` to be 7, but got 4": (
-        {"batch_first": "False", "inputs": "query [4, 7, 8], key_padding_mask [4, 7]"},
-        "batch_first=True"),
+        seen.OptimizerGroups(optimizer="SGD", absent=("momentum",), others=("betas",)),
+        "state-of-another-optimizer SGD lack momentum and have betas"),
+    "RuntimeError: Error(s) in loading state_dict for Net": (
+        seen.StateKeys(missing=("fc.weight",), unexpected=("epoch", "model")),
+        "weights-inside-a-checkpoint checkpoint['model']"),
+    "RuntimeError: Error(s) in loading state_dict for Net:": (
+        seen.StateKeys(missing=("a.weight",), unexpected=("module.a.weight",)),
+        "prefixed-keys removeprefix('module.')"),
+    "RuntimeError: Error(s) in loading state_dict for Net: ": (
+        seen.StateKeys(missing=("net.a.weight",), unexpected=("a.weight",)),
+        "prefixed-keys model.net.load_state_dict"),
+    "RuntimeError: Error(s) in loading state_dict for Net:  ": (
+        seen.StateKeys(missing=("norm.weight",)), "other-keys the file lacks norm.weight"),
+    "ValueError: You must specify exactly one of input_ids or inputs_embeds": (
+        seen.TransformerInputs(refused=True, decoder=True, smooths_labels=True),
+        "decoder-without-inputs takes the labels out"),
+    "ValueError: You cannot specify both input_ids and inputs_embeds at the same time": (
+        seen.TransformerInputs(refused=True, ids=True, embeddings=True),
+        "ids-and-embeddings the model gets both"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("message", OBSERVED)
-def test_what_was_observed_is_the_remedy(message: str) -> None:
-    observed, text = OBSERVED[message]
-    explanation = explain(own(message, observed=observed))
-    assert explanation
-    assert text in explanation.fix
+def test_what_was_observed_proves_a_cause(message: str) -> None:
+    observation, expected = OBSERVED[message]
+    cause, _, part = expected.partition(" ")
+    proven = explain(own(message, observation))
+    assert proven[0].cause.id == cause
+    assert part in text(proven)
+    bystander = explain(own("SystemError: " + message.partition(": ")[2], observation))
+    assert cause not in ids(bystander)
 
 
-RECURRENT = {
-    ("input.size(-1) must be equal to input_size. Expected 10, got 12", "True"): "input_size=12",
-    ("Expected hidden size (1, 7, 16), got [1, 4, 16]", "False"): "batch_first=True",
-    ("Expected hidden[0] size (1, 4, 16), got [1, 6, 16]", "True"): "with 4 in its second",
-}
+ARGUMENTS = {
+    ("TypeError", "linear(): argument 'input' (position 1) must be Tensor, not numpy.ndarray"):
+        (Operand(name="input", kind="ndarray", shape=(6, 8)), "no-tensor from_numpy"),
+    ("TypeError", "cross_entropy_loss(): argument 'target' must be Tensor, not tuple"):
+        (Operand(name="target", kind="tuple", value="('cat', 'dog')"), "no-tensor names.index"),
+    ("TypeError", "'<=' not supported between instances of 'float' and 'str'"):
+        (Operand(name="lr", kind="str", value="'1e-4'"), "number-as-text lr=float(...)"),
+    ("TypeError", "'method' object is not iterable"):
+        (Operand(name="params", kind="method", value="method object"), "no-parameters parentheses"),
+    ("RuntimeError", "a leaf Variable that requires grad is being used in an in-place operation."):
+        (tensor("x [4] float32 (first.weight)"), "parameter-changed-in-place first.weight"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", RECURRENT)
-def test_a_recurrent_layer_names_its_sizes(case: tuple[str, str]) -> None:
-    message, first = case
-    observed = {"batch_first": first, "inputs": "input [4, 7, 12], hx [1, 4, 16]"}
-    explanation = explain(own(message, module="cell", module_type="GRU(10, 16)", observed=observed))
-    assert explanation
-    assert RECURRENT[case] in explanation.fix
+@pytest.mark.parametrize("error", ARGUMENTS)
+def test_an_argument_of_another_kind_counts_where_the_message_proposes_it(error: Any) -> None:
+    operand, expected = ARGUMENTS[error]
+    cause, _, part = expected.partition(" ")
+    fields = {"function": "clamp_", "operands": (operand,)}
+    proven = explain(own(f"{error[0]}: {error[1]}", **fields))
+    assert proven[0].cause.id == cause
+    assert part in text(proven)
+    assert explain(own(f"{error[0]}: of another matter", **fields)) == ()
 
 
-HEAD = "Error(s) in loading state_dict for Net:\n\t"
-STATES = {
-    f'{HEAD}Missing key(s) in state_dict: "fc.weight". \n\tUnexpected key(s) in state_dict: '
-    '"epoch", "model". ': "checkpoint['model']",
-    f'{HEAD}Missing key(s) in state_dict: "a.weight", "a.bias". \n\tUnexpected key(s) in '
-    'state_dict: "module.a.weight", "module.a.bias". ': "removeprefix('module.')",
-    f'{HEAD}Missing key(s) in state_dict: "net.a.weight". \n\tUnexpected key(s) in '
-    'state_dict: "a.weight". ': "model.net.load_state_dict",
-    f"{HEAD}size mismatch for fc.weight: copying a param with shape torch.Size([9, 4]) from "
-    "checkpoint, the shape in current model is torch.Size([5, 4]).": "v.shape == own[k].shape",
-}
+MIXED = {
+    "mat1 and mat2 must have the same dtype, but got Double and Float":
+        ("linear", "input [4, 8] float64", "weight [5, 8] float32", "mixed-dtypes"),
+    "index_add_(): self (Float) and source (BFloat16) must have the same scalar type":
+        ("index_add_", "[4, 16]", "[9, 16] bfloat16", "mixed-dtypes"),
+    "result type Float can't be cast to the desired output type Long":
+        ("add_", "[5] int64", "[5]", "result-in-integers"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("message", STATES)
-def test_the_keys_of_a_state_dict_are_compared(message: str) -> None:
-    explanation = explain(own(message))
-    assert explanation
-    assert STATES[message] in explanation.fix
+@pytest.mark.parametrize("message", MIXED)
+def test_dtypes_are_named(message: str) -> None:
+    function, *operands, cause = MIXED[message]
+    proven = explain(own(message, function=function, operands=tuple(map(tensor, operands))))
+    assert ids(proven) == [cause]
 
 
-LOSSES = {
-    "TypeError: training_step returned no loss but NoneType": "end of training_step",
-    "TypeError: the loss function returned no loss but float 1.5": "without .item()",
-    "TypeError: the forward pass returned no loss but CausalLMOutput with logits": "Rename label",
-    "TypeError: training_step returned no loss but dict with train_loss": "the key 'loss'",
-}
+def test_tensors_on_two_devices_are_named() -> None:
+    on_gpu = Operand(name="input", shape=(4, 8), dtype="float32", device="cuda:0")
+    weight = Operand(name="weight", shape=(5, 8), dtype="float32", device="cpu")
+    message = "Expected all tensors to be on the same device, but found at least two devices"
+    proven = explain(own(message, function="linear", operands=(on_gpu, weight)))
+    assert "input is on cuda:0, weight is on cpu" in text(proven)
 
 
-@pytest.mark.parametrize("message", LOSSES)
-def test_what_is_no_loss_names_its_cause(message: str) -> None:
-    batch = tuple(BatchTensor(name=n, dtype="int64", shape=(2, 7)) for n in ("input_ids", "label"))
-    explanation = explain(own(message, batch))
-    assert explanation
-    assert LOSSES[message] in explanation.fix
+def test_a_criterion_that_gets_its_tensors_too_early() -> None:
+    message = "Boolean value of Tensor with more than one value is ambiguous"
+    fields = {"function": "__bool__", "caller": "MSELoss.__init__", "operands": (tensor("[6]"),)}
+    assert "nn.MSELoss()(prediction, target)" in text(explain(own(message, **fields)))
+
+
+@pytest.mark.parametrize("error", ["RuntimeError", "AcceleratorError"])
+def test_a_subclass_of_the_error_has_the_same_causes_and_another_error_none(error: str) -> None:
+    operands = (tensor("input [4, 9]"), tensor("weight [5, 8]"))
+    record = own("", function="linear", operands=operands)
+    assert record.raised
+    for errors, expected in (
+        ((error, "RuntimeError", "Exception"), ["layer-size"]),
+        (("OutOfMemory", "Exception"), []),
+    ):
+        raised = msgspec.structs.replace(record.raised, errors=errors)
+        assert ids(explain(msgspec.structs.replace(record, raised=raised))) == expected
+
+
+def test_all_causes_are_kept_specific_ones_first() -> None:
+    operands = (tensor("input [4, 8, 5, 5]"), tensor("weight [5, 200]"))
+    record = own("", function="linear", operands=operands, module="head")
+    assert ids(explain(record)) == ["linear-unflattened", "layer-size"]
+    verdict = own_failures.build_failure(record)
+    assert "flatten(1)" in (verdict.fix or "")
+    assert "Also possible, layer-size: Set in_features=5 in head" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize("message", [*OBSERVED, *MIXED, *(": ".join(each) for each in ARGUMENTS)])
+def test_what_is_not_observed_is_possible_by_its_message_at_most(message: str) -> None:
+    record = own(message)
+    assert explain(record) == ()
+    known = {*with_message(message), *possible_causes(record)}
+    assert set(possible_causes(record)) <= known
+    assert not {each.id for each in possible_causes(record)} & set(OWN_PROOFS)
+
+
+def test_possible_causes_come_with_what_distinguishes_them() -> None:
+    record = own("AttributeError: 'NoneType' object has no attribute 'shape'")
+    fix = own_failures.build_failure(record).fix or ""
+    assert "Causes that have this message:" in fix
+    assert "If the name in that line is a parameter of the function: Pass it" in fix
+
+
+def test_proofs_belong_to_rows_and_say_which_errors_they_are_for() -> None:
+    proofs = {*PROOFS, *OWN_PROOFS}
+    assert proofs <= set(BY_ID)
+    assert set(PROPOSED) <= proofs
+    assert [name for name in proofs if not BY_ID[name].errors] == []
+
+
+# Kinds of observations
+
+KINDS = [each for each in typing.get_args(seen.AnyObservation) if each is not seen.Unread]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_each_kind_is_written_by_a_probe_and_read_by_a_check(kind: type) -> None:
+    probes = ROOT.joinpath("doctor", "probes", "training_side").rglob("*.py")
+    written = [each for each in probes if f'"type": "{kind.__name__}"' in each.read_text("utf-8")]
+    assert written
+    checks = ROOT.joinpath("checks", "training").rglob("*.py")
+    read = [each for each in checks if re.search(rf"\b{kind.__name__}\b", each.read_text("utf-8"))]
+    assert read
+
+
+def test_what_could_not_be_read_is_said() -> None:
+    assert words(seen.Unread(kind="FromTheFuture", reason="unknown")) == (
+        "not read: FromTheFuture, unknown"
+    )
+    assert set(WORDS) <= {*KINDS, seen.Unread}
+
+
+# The description
+
+
+def test_the_summary_has_the_module_and_the_call() -> None:
+    operands = tuple(map(tensor, ("input [4, 9]", "weight [5, 8] float32 (head.weight)")))
+    record = own(
+        "m", module="head", module_type="Linear(8, 5)", function="linear", operands=operands
+    )
+    call = "linear got input [4, 9] float32, weight [5, 8] float32"
+    assert describe(record) == f"; in module head, Linear(8, 5); {call}"
+    assert describe(own("m", seen.Value(name="n", text="0"))) == "; there n is 0"
+    assert describe(own("m")) == ""
+
+
+DESCRIBED = {
+    "there is optimizer": seen.Missing(kind="name", name="optmizer", similar=("optimizer",)),
+    "Net has dense2, dense1": seen.Missing(
+        kind="attribute", name="dense_2", owner="Net", members=("dense1", "dense2"),
+        similar=("dense2", "dense1")),
+    "batch has the keys x, labels": seen.Missing(
+        kind="key", name="label", owner="batch", members=("x", "labels")),
+    "config is a dict, whose field is config['width']": seen.Missing(
+        kind="attribute", name="width", owner="dict", dict_of="config"),
+    "it accepts a, b, and needs a; it got c": seen.Signature(
+        accepts=("a", "b"), needs=("a",), passed=("c",)),
+    "batch has 3 parts: [6], 1, 2": seen.Parts(name="batch", count=3, parts=("[6]", "1", "2")),
+    "train is an attribute that hides": seen.Variable(name="train", kind="attribute"),
+    "self.out is a tuple with one member": seen.Variable(name="self.out", kind="one-tuple"),
+    "scale is a property of Tugs, whose getter raised an AttributeError that __getattr__ hides: "
+    "no width, in a.py, line 2": seen.Getter(
+        name="scale", owner="Tugs", message="no width", line=LINE),
+    "2 of 5 values of the divisor are 0, at [2] and [3]": seen.ZeroDivisor(
+        zeros=2, values=5, at=((2,), (3,))),
+    "a hook is registered on fc.weight: f in a.py, line 2": seen.Hook(
+        kind="gradient", function="f", on="fc.weight", place="a.py, line 2"),
+    "floor_divide is in a.py, line 2": seen.Operation(name="floor_divide", line=LINE),
+    "attributes with a graph: last": seen.KeptGraph(names=("last",), where="copied"),
+    "CosineAnnealingLR with T_max=0": seen.Schedule(
+        kind="CosineAnnealingLR", numbers={"T_max": 0}),
+    "model has 4 parameters, 0 trainable": seen.ParameterCount(
+        model="model", parameters=4, trainable=0),
+    "Rows has 8 samples by its __len__ and raises for sample 5": seen.Sample(
+        index=5, dataset="Rows", length=8),
+    "linear modules of this model: q_proj, v_proj": seen.LinearModules(
+        names=("q_proj", "v_proj")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", DESCRIBED)
+def test_observations_without_a_proof_are_described(part: str) -> None:
+    record = own("ValueError: m", DESCRIBED[part])
+    assert part in describe(record)
+    assert part in own_failures.build_failure(record).summary
+
+
+def test_what_the_cause_says_is_not_said_twice() -> None:
+    record = own("KeyError: 'mask'", seen.AbsentInSamples(fields=("mask",), samples=(2,)))
+    assert own_failures.build_failure(record).summary.count("sample 2 lacks mask") == 1
+
+
+# Several observations together
 
 
 def test_a_loss_without_a_graph_names_where_the_path_ends() -> None:
     cut = Cut(kind="indices", name="argmax", place="train.py, line 3", code="x.argmax(-1)")
     message = "element 0 of tensors does not require grad and does not have a grad_fn"
-    explanation = explain(own(message, cuts=(cut,)))
-    assert explanation
-    assert "argmax in train.py, line 3" in explanation.cause
-    decorated = {"decorated": "forward in train.py, line 9"}
-    explanation = explain(own(message, cuts=(cut,), observed=decorated))
-    assert explanation
-    assert "the decorator that runs forward" in explanation.fix
+    assert "argmax in train.py, line 3" in text(explain(own(message, cuts=(cut,))))
+    decorated = seen.NoGradFunction(function="forward in train.py, line 9")
+    assert "the decorator that runs forward" in text(explain(own(message, decorated, cuts=(cut,))))
+
+
+def test_a_source_of_a_size_is_named() -> None:
+    joined = seen.Joined(function="cat", shapes=((8, 16), (8, 1)), place="train.py, line 4")
+    operands = (tensor("input [8, 17]"), tensor("weight [5, 20]"))
+    proven = explain(own("", joined, function="linear", operands=operands))
+    assert "17: cat of [8, 16] and [8, 1] in train.py, line 4" in text(proven)
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second", "accidental"),
+    [
+        ("linear", "input [8, 24]", "weight [32, 17]", True),
+        ("linear", "input [8, 24]", "weight [32, 20]", False),
+        ("linear", "input [8, 17]", "weight [32, 24]", False),
+        ("matmul", "[8, 8]", "[1, 5]", True),
+        ("matmul", "[8, 8]", "[6, 5]", False),
+        ("add", "[8, 8]", "[8, 5]", True),
+        ("add", "[8, 8]", "[5, 8]", False),
+    ],
+)
+def test_a_broadcast_is_the_cause_where_the_call_fits_without_it(
+    function: str, first: str, second: str, accidental: bool
+) -> None:
+    line = seen.Line(place="train.py, line 9", code="gap = depth - self.one(x)")
+    grown = seen.Grown(name="depth", row=(8,), column=(8, 1), result=(8, 8), line=line)
+    operands = (tensor(first), tensor(second))
+    proven = explain(own("", grown, function=function, operands=operands))
+    assert (proven[0].cause.id == "sizes-grown-before") is accidental
+    if accidental:
+        assert "depth [8] and [8, 1] broadcast to [8, 8] in train.py, line 9" in text(proven)
+        assert "depth[:, None] is [8, 1]" in text(proven)
+
+
+def test_a_mask_with_the_samples_first_beside_a_query_with_the_length_first() -> None:
+    def causes(query: tuple[int, ...]) -> list[str]:
+        inputs = {"query": query, "key_padding_mask": (4, 7)}
+        layout = seen.Layout(batch_first=False, inputs=inputs)
+        padded = seen.LengthFirst(place="train.py, line 3")
+        operand = Operand(name="query", shape=query, dtype="float32")
+        fields = {"function": "multi_head_attention_forward", "operands": (operand,)}
+        proven = explain(own("AssertionError: shape", layout, padded, **fields))
+        assert not proven or "batch_first=True) in train.py, line 3" in text(proven)
+        return ids(proven)
+
+    assert causes((4, 7, 8)) == ["mask-of-samples-first"]
+    assert causes((7, 4, 8)) == []
+    assert causes((5, 7, 8)) == []
+
+
+def test_a_mask_is_repeated_for_its_heads() -> None:
+    layout = seen.Layout(batch_first=True, inputs={"query": (8, 6, 16), "attn_mask": (8, 6, 6)})
+    proven = explain(own("shape", layout, operands=(number("num_heads", 4),)))
+    assert "[32, 6, 6]" in text(proven)
+    assert "repeat_interleave(4, dim=0)" in text(proven)
+
+
+def recurrent(state: tuple[int, ...], **options: int) -> str:
+    options = {"input_size": 12, "hidden_size": 16, "num_layers": 1, **options}
+    inputs = {"input": (4, 7, 12), "hx[0]": state}
+    layout = seen.Layout(batch_first=True, inputs=inputs, options=options)
+    return text(explain(own("", layout, module="cell", module_type="LSTM(12, 16)")))
+
+
+def test_a_recurrent_layer_names_its_sizes() -> None:
+    assert "takes [1, 4, 16]" in recurrent((1, 6, 16))
+    assert "takes [4, 4, 16]" in recurrent((2, 4, 16), num_layers=2, bidirectional=1)
+    assert "a tuple of two states" in text(
+        explain(own("IndexError: m", LAYOUT, module="cell", module_type="LSTM(10, 16)"))
+    )
+
+
+# With the batch
+
+
+def batch(**shapes: tuple[int, ...]) -> tuple[BatchTensor, ...]:
+    return tuple(BatchTensor(name=n, dtype="int64", shape=shape) for n, shape in shapes.items())
+
+
+def of_lengths(rows: int, labels: int, samples: int, *more: Any) -> str:
+    operands = (tensor(f"input [{rows}, 90]"), tensor(f"target [{labels}] int64"))
+    every = batch(input_ids=(samples, labels // samples), labels=(samples, labels // samples))
+    fields = {"function": "cross_entropy", "operands": operands, "batch": every}
+    return text(explain(own("ValueError: batch_size", *more, **fields)))
+
+
+def test_lengths_are_named_for_each_sample() -> None:
+    embedded = seen.TransformerInputs(embeddings=True, positions=20)
+    found = of_lengths(60, 36, 3, embedded)
+    assert "in each of 3 samples 20 predictions against 12 labels (input_ids, labels" in found
+    assert "inputs_embeds has 20 positions" in found
+    assert "logits[:, 8:]" in of_lengths(60, 36, 3)
+    assert "Cut the labels to the 8 positions" in of_lengths(24, 36, 3)
+    assert "samples" not in of_lengths(32, 24, 7).partition(". ")[0]  # no multiple of them
+
+
+@pytest.mark.parametrize(("longest", "named"), [(7, True), (6, False)])
+def test_sequences_with_the_length_first_are_named(longest: int, named: bool) -> None:
+    lists = tuple(
+        BatchTensor(name=f"x[{n}]", dtype="int64", shape=(longest - n,)) for n in range(4)
+    )
+    operands = (tensor("input [7, 3]"), tensor("target [4] int64"))
+    fields = {"function": "cross_entropy", "operands": operands, "batch": lists}
+    proven = explain(own("ValueError: batch_size", **fields))
+    assert ("samples-second" in ids(proven)) is named
+
+
+@pytest.mark.parametrize(("first", "named"), [(9, True), (8, False)])
+def test_lengths_of_the_batch_show_which_dimension_is_the_length(first: int, named: bool) -> None:
+    every = (
+        BatchTensor(name="x", dtype="float32", shape=(first, 4, 3)),
+        BatchTensor(name="lengths", dtype="int64", shape=(4,), low=5, high=9),
+    )
+    layout = seen.Layout(batch_first=True)
+    proven = explain(own("start (16) + length (4) exceeds", layout, batch=every))
+    assert ("largest of lengths" in text(proven) if proven else False) is named
+
+
+def test_a_hook_on_a_replaced_layer_is_connected_by_its_name() -> None:
+    hook = StrayHook(hook="keep in train.py, line 3", registered="train.py, line 9",
+                     module="Linear(8, 8)", uses=("features",))  # fmt: skip
+
+    def causes(code: str) -> list[str]:
+        record = own("KeyError: 'x'", code=code)
+        return ids(explain(msgspec.structs.replace(record, stray_hooks=(hook,))))
+
+    assert causes("return self.head(self.features)") == ["hook-on-a-replaced-layer"]
+    assert causes("return self.head(self.pooled)") == []
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_factory_or_a_loss_with_other_parameters(built: bool) -> None:
+    record = own("TypeError: make() missing 1 required positional argument: 'config'", place="")
+    if built:
+        record = msgspec.structs.replace(record, built=Ended(how="ok"))
+    assert ("loss(module, batch)" if built else "def make():") in text(explain(record))
+    inside = msgspec.structs.replace(record.raised, place="train.py, line 3")  # type: ignore[type-var]
+    assert explain(msgspec.structs.replace(record, raised=inside)) == ()
+
+
+def test_a_training_without_an_error_has_no_cause() -> None:
+    assert explain(Well().own) == ()
+    assert describe(Well().own) == ""
+    assert possible_causes(Well().own) == ()
 
 
 @pytest.mark.parametrize(
@@ -340,73 +600,9 @@ def test_a_loss_without_a_graph_names_where_the_path_ends() -> None:
         ("matmul", ("[4, 8]", "[8, 5]"), "CUBLAS_STATUS_EXECUTION_FAILED"),
         ("cross_entropy", ("input [6, 5]", "target [6] int64"), "Target 7 is out of bounds."),
         ("add", ("[4, 8]", "[8]"), "unknown"),
-        ("conv2d", ("input [4, 3, 8, 8]", "weight [4, 3, 3, 3]"), "unknown"),
         ("my_function", ("[4]", "[5]"), "unknown"),
     ],
 )
-def test_arguments_that_fit_explain_nothing(
-    function: str, operands: tuple[str, ...], message: str
-) -> None:
-    arguments = tuple(tensor(each) for each in operands)
-    assert explain(own(message, function=function, operands=arguments)) is None
-
-
-def test_tensors_on_two_devices_are_named() -> None:
-    on_gpu = Operand(name="input", shape=(4, 8), dtype="float32", device="cuda:0")
-    weight = Operand(name="weight", shape=(5, 8), dtype="float32", device="cpu")
-    message = "Expected all tensors to be on the same device, but found at least two devices"
-    explanation = explain(own(message, function="linear", operands=(on_gpu, weight)))
-    assert explanation
-    assert "input on cuda:0, weight on cpu" in explanation.cause
-    assert "nn.ModuleList" in explanation.fix
-
-
-def test_the_summary_has_the_module_and_the_call() -> None:
-    operands = tuple(map(tensor, ("input [4, 9]", "weight [5, 8] float32 (head.weight)")))
-    text = describe(
-        own("m", module="head", module_type="Linear(8, 5)", function="linear", operands=operands)
-    )
-    assert (
-        text
-        == "; in module head, Linear(8, 5); linear got input [4, 9] float32, weight [5, 8] float32"
-    )
-    assert describe(own("m", observed={"values": "n is 0"})) == "; there n is 0"
-    assert describe(own("m")) == ""
-
-
-def test_shapes_broadcast_as_torch_does_it() -> None:
-    assert broadcast((4, 1), (5,)) == (4, 5)
-    assert broadcast((4, 3), (4,)) is None
-    assert broadcast((), (2, 3)) == (2, 3)
-    assert broadcast((0, 3), (1, 3)) == (0, 3)
-
-
-def test_positions_of_a_library_model_are_named() -> None:
-    message = (
-        "The expanded size of the tensor (20) must match the existing size (16) at non-singleton "
-        "dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]"
-    )
-    fields = {"function": "expand", "module": "bert.embeddings", "operands": (tensor("[1, 16]"),)}
-    explanation = explain(own(message, **fields))
-    assert explanation
-    assert "max_length=16" in explanation.fix
-
-
-def test_rows_that_are_a_part_of_the_batch_are_named() -> None:
-    operands = (tensor("input [3, 8]"), tensor("weight [8, 4]"))
-    explanation = explain(
-        own("mat1", function="linear", operands=operands, observed={"samples": "6"})
-    )
-    assert explanation
-    assert "3 rows, the batch 6 samples" in explanation.cause
-    assert "dim=-1" in explanation.fix
-
-
-@pytest.mark.parametrize("built", [True, False])
-def test_a_factory_or_a_loss_with_other_parameters(built: bool) -> None:
-    record = own("TypeError: make() missing 1 required positional argument: 'config'")
-    if built:
-        record = msgspec.structs.replace(record, built=Ended(how="ok"))
-    explanation = explain(record)
-    assert explanation
-    assert ("loss(module, batch)" if built else "def make():") in explanation.fix
+def test_arguments_that_fit_prove_nothing(function: str, operands: Any, message: str) -> None:
+    arguments = tuple(map(tensor, operands))
+    assert explain(own(message, function=function, operands=arguments)) == ()

@@ -47,7 +47,7 @@ def test_non_finite_numbers_travel_as_strings() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 3}', b"null"],
+    [b"", b"{}", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema_version": 4}', b"null"],
 )
 def test_what_is_no_facts_file_is_one_line(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a facts file") as error:
@@ -57,7 +57,7 @@ def test_what_is_no_facts_file_is_one_line(data: bytes) -> None:
 
 def test_a_file_of_schema_version_1_is_read() -> None:
     facts = decode((Path(__file__).parent / "version1.json").read_bytes())
-    assert facts.schema_version == 2
+    assert facts.schema_version == 3
     assert facts.job == Job(device="cpu", working_dir="/data/runs", keep=3)
     assert facts.options == RunOptions(
         smoke=False, quick=True, budget=8.0, omitted=("load", "peers", "smoke")

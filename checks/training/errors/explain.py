@@ -1,117 +1,103 @@
-"""The cause of an error that was raised and its remedy, from what was observed there."""
+"""From an error that was raised to its causes: observations decide, the message only proposes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import NamedTuple
 
-from doctor.checks.training.errors import (
-    broadcasts,
-    distributions,
-    functions,
-    functorch,
-    getters,
-    graph,
-    grown,
-    hooks,
-    inputs,
-    layers,
-    losses,
-    names,
-    no_loss,
-    ranges,
-    samples,
-    shapes,
-    time_first,
-    types,
-    updates,
-)
-from doctor.checks.training.errors.explanation import Explanation
+from doctor.checks.training.errors import data, graph, shapes, values
+from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
+from doctor.checks.training.errors.words import words
+from doctor.errors.cause import Cause
+from doctor.errors.match import is_message_of, with_message
+from doctor.errors.tables import CAUSES
+from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
 
+PROOFS: dict[str, Proof] = {**graph.PROOFS, **values.PROOFS, **data.PROOFS, **shapes.PROOFS}
+OWN_PROOFS: dict[str, OwnProof] = data.OWN_PROOFS
+"""Id of a row of `doctor.errors` -> its proof."""
+PROPOSED = (
+    "module-without-return",
+    "module-returns-tuple",
+    "no-tensor",
+    "number-as-text",
+    "parameter-changed-in-place",
+    "result-in-integers",
+    "mixed-dtypes",
+    "two-devices",
+    "no-parameters",
+    "factory-with-parameters",
+    "loss-with-other-parameters",
+)
+"""Rows whose operands occur where nothing is wrong with them, too: autocast mixes dtypes. They
+count if the message is one of the row."""
 MOST, COLUMNS = 5, 80
 """Arguments in a summary, and characters of one."""
 LOSSES = re.compile(r"loss|entropy")
 
 
-CALLED = (
-    "Give the third value of the factory the arguments that it is called with: a function is "
-    "called as loss(module, batch), an instance of nn.Module or a function of "
-    "torch.nn.functional as criterion(output, target)."
-)
-ARGUMENTS = re.compile(r"positional arguments? but|required positional|unexpected keyword argument")
+class Explained(NamedTuple):
+    """A cause that follows from what was observed."""
+
+    cause: Cause
+    seen: Explanation
+
+    @property
+    def fix(self) -> str:
+        return self.seen.fix or self.cause.fix
 
 
-FACTORY = (
-    "Name a factory without parameters, a function around it: it is called without arguments.\n"
-    "def make():\n"
-    "    return build(config)"
-)
-
-
-EXPLAINERS: tuple[Callable[[Raised], Explanation | None], ...] = (
-    functions.explain,
-    functorch.explain,
-    ranges.explain,
-    distributions.explain,
-    getters.explain,
-    names.explain,
-    samples.explain,
-    graph.explain,
-    layers.explain,
-    updates.explain,
-    types.explain,
-    losses.explain,
-    grown.explain,
-    shapes.explain,
-    broadcasts.explain,
-)
-
-
-def _called_by_doctor(own: OwnModel) -> Explanation | None:
-    """A factory or its loss whose parameters are others, so that no line of it ran.
-
-    torch calls functions of the user too, in the backward pass: hooks and autograd functions."""
+def explain(own: OwnModel) -> tuple[Explained, ...]:
+    """Every proven cause in the order of the table, specific before general: the first is the
+    headline, the others are possible too."""
     raised = own.raised
-    if raised is None or raised.error != "TypeError" or not ARGUMENTS.search(raised.message):
+    if raised is None:
+        return ()
+    possible = (each for each in CAUSES if not each.errors or raised.is_a(*each.errors))
+    proven = ((cause, _proof(cause, raised, own)) for cause in possible)
+    return tuple(Explained(cause, proof) for cause, proof in proven if proof)
+
+
+def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:
+    if cause.id in PROPOSED and not is_message_of(cause, f"{raised.error}: {raised.message}"):
         return None
-    if raised.place or raised.module_type or raised.observed:
-        return None
-    if not own.built.ok:
-        return Explanation("", FACTORY)
-    return Explanation("", CALLED) if _stage(own) in ("", "forward") else None
+    of_own = OWN_PROOFS.get(cause.id)
+    if of_own and (proof := of_own(raised, own)):
+        return proof
+    prove = PROOFS.get(cause.id)
+    return prove(raised) if prove else None
 
 
-def explain(own: OwnModel) -> Explanation | None:
-    """What the first explainer says about the error; None if it is not explained."""
-    if own.raised is None:
-        return None
-    of_all = (no_loss.explain, hooks.explain, time_first.explain, inputs.explain, _called_by_doctor)
-    for explain_own in of_all:
-        if explanation := explain_own(own):
-            return explanation
-    for explainer in EXPLAINERS:
-        if explanation := explainer(own.raised):
-            return explanation
-    return None
+def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
+    """Those that have the message, where none is proven; without those that the arguments of the
+    call would have proven."""
+    raised = own.raised
+    if raised is None:
+        return ()
+    by_call = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
+    decided = {*OWN_PROOFS, *(by_call if raised.operands else ())}
+    rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
+    rows = [each for each in rows if each.id not in decided]
+    return with_message(f"{raised.error}: {raised.message}", rows)
 
 
-def _stage(own: OwnModel) -> str:
-    """The stage that raised, "" if none is recorded."""
-    return own.smoke.stages[-1].name if own.smoke and own.smoke.stages else ""
+# The call, its arguments, and everything else that was observed
 
 
-def describe(own: OwnModel) -> str:
-    """The module and the call with its arguments, as clauses that begin with a semicolon."""
+def describe(own: OwnModel, cause: str = "") -> str:
+    """The module, the call with its arguments and what was observed, as clauses that begin with a
+    semicolon; without those that `cause` has."""
     raised = own.raised
     if raised is None:
         return ""
     clauses = [_module(raised), _call(raised)]
-    if LOSSES.search(raised.function) and own.batch:
+    if own.batch and (LOSSES.search(raised.function) or not raised.place):
         shapes = ", ".join(f"{each.name} {list(each.shape)}" for each in own.batch[:MOST])
         clauses.append(f"the batch has {shapes}")
-    return "".join(f"; {each}" for each in clauses if each)
+    clauses += [words(each) for each in raised.observations]
+    return "".join(f"; {each}" for each in dict.fromkeys(clauses) if each and each not in cause)
 
 
 def _module(raised: Raised) -> str:
@@ -122,7 +108,7 @@ def _module(raised: Raised) -> str:
 
 def _call(raised: Raised) -> str:
     """The function with its arguments, without those that say nothing; else the line's values."""
-    if "own function" in raised.observed:  # the cause lists them
+    if raised.all(seen.OwnFunction):  # its arguments are listed
         return ""
     of_torch = any(each.shape is not None for each in raised.operands)
     informative = [
@@ -132,11 +118,12 @@ def _call(raised: Raised) -> str:
         and each.name not in ("bias", "memo", "_nil", "args", "kwargs")
     ]
     function = raised.function.removesuffix(".__init__").removesuffix(".forward")
-    if not informative or (re.search("__get(attr|item)__$", function) and not of_torch):
-        listed = {"keys", "parts"} & set(raised.observed)
-        values = "" if listed else raised.observed.get("values", "")
-        return f"there {values}" if values else ""
-    return f"{function} got {', '.join(show(each) for each in informative[:MOST])}"
+    if informative and (of_torch or not re.search("__get(attr|item)__$", function)):
+        return f"{function} got {', '.join(show(each) for each in informative[:MOST])}"
+    if raised.all(seen.Parts) or any(each.kind == "key" for each in raised.all(seen.Missing)):
+        return ""
+    values = [f"{each.name} is {each.text}" for each in raised.all(seen.Value)[:MOST]]
+    return f"there {', '.join(values)}" if values else ""
 
 
 def _is_named(operand: Operand, raised: Raised) -> bool:

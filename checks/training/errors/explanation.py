@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+from doctor.checks.training.errors.words import words
+from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
-from doctor.judge.check import Owner
 
 
 class Explanation(NamedTuple):
-    """`cause` is a clause of the summary, "" if the error says it; `fix` are sentences."""
+    """What was observed of a cause."""
 
     cause: str
-    fix: str
-    owner: Owner = Owner.JOB
+    """A clause of the summary, "" if the error says it."""
+    fix: str = ""
+    """Sentences, "" for those of the cause's row."""
 
 
-Shape = tuple[int, ...]
+Proof = Callable[[Raised], Explanation | None]
+"""Whether a cause follows from what was observed: None if not. A message proves nothing where the
+arguments of the call were seen."""
+OwnProof = Callable[[Raised, OwnModel], Explanation | None]
+"""The same with the training beside the error: its batch, its hooks."""
 
 
-def tensors(raised: Raised) -> list[Operand]:
-    return [each for each in raised.operands if each.shape is not None]
+def first_of(*proofs: Proof) -> Proof:
+    """What the first one says that holds: specific ones before general ones."""
+
+    def proof(raised: Raised) -> Explanation | None:
+        return next(filter(None, (prove(raised) for prove in proofs)), None)
+
+    return proof
 
 
-def shape(operand: Operand) -> Shape:
-    return operand.shape or ()
+def seen_as(record: type[Any], fix: str = "", **fields: object) -> Proof:
+    """An observation of that kind with these values is the cause, in its own words."""
 
+    def proof(raised: Raised) -> Explanation | None:
+        for each in raised.all(record):
+            if all(getattr(each, name) == value for name, value in fields.items()):
+                return Explanation(words(each), fix)
+        return None
 
-def text(sizes: Shape) -> str:
-    return str(list(sizes))
-
-
-def dimensions(numbers: Sequence[int]) -> str:
-    return f"dimension{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+    return proof
 
 
 def named(operand: Operand, other: str) -> str:
@@ -46,17 +56,3 @@ def module(raised: Raised, other: str = "the layer") -> str:
     """The module that was running, by its path; "module 0" if that is a number."""
     path = raised.module or raised.module_type.partition("(")[0] or other
     return f"module {path}" if path.rpartition(".")[2].isdigit() else path
-
-
-def broadcast(first: Shape, second: Shape) -> Shape | None:
-    """The shape of both together; None if they do not fit."""
-    length = max(len(first), len(second))
-    pairs = zip(
-        (1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second, strict=True
-    )
-    sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
-    return None if -1 in sizes else tuple(sizes)
-
-
-def count(sizes: Shape) -> int:
-    return math.prod(sizes)

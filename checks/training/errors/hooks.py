@@ -3,9 +3,6 @@ missing."""
 
 from __future__ import annotations
 
-import re
-
-from doctor.checks.training.errors.explanation import Explanation
 from doctor.facts.own_model import OwnModel, StrayHook
 
 FIX = (
@@ -31,15 +28,3 @@ def beside(own: OwnModel, remedy: str, *, explained: bool) -> tuple[str, str]:
         return "", remedy
     hook = own.stray_hooks[0]
     return f"; {describe(hook)}", remedy if explained else f"{fix(hook)} {remedy}"
-
-
-def explain(own: OwnModel) -> Explanation | None:
-    """A hook that uses a value of the line that raised; None if there is none."""
-    raised = own.raised
-    if raised is None:
-        return None
-    used = set(re.findall(r"\w+", raised.code))
-    for hook in own.stray_hooks:
-        if used.intersection(hook.uses):
-            return Explanation(describe(hook), fix(hook))
-    return None

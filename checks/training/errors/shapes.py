@@ -1,284 +1,456 @@
-"""Layers, products and views whose sizes do not fit, by the arguments of torch's function."""
+"""Sizes that do not fit, by the arguments of the call."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from typing import NamedTuple
 
 from doctor.checks.training.errors.explanation import (
     Explanation,
-    count,
+    Proof,
+    first_of,
     module,
-    shape,
+    named,
+)
+from doctor.checks.training.errors.sizes import (
+    Call,
+    Sizes,
+    broadcast,
+    call_of,
+    sizes_of,
     tensors,
     text,
 )
-from doctor.facts.raised import Raised
+from doctor.facts.observations import Grown, Joined, Layout
+from doctor.facts.raised import Operand, Raised
 
-INVALID = re.compile(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
-BATCHES = re.compile(
-    r"first two dimensions of batch2 tensor to be: \[(\d+), \d+\] but got: \[(\d+),"
-)
-PERMUTED = {3: "transpose(1, 2)", 4: "permute(0, 3, 1, 2)", 5: "permute(0, 4, 1, 2, 3)"}
-"""Dimensions of a batch with channels last -> what puts them second."""
+CLASSES = ("cross_entropy", "nll_loss")
+LOSSES = re.compile(r"loss|entropy")
+PRODUCTS = r"(__)?r?matmul(__)?|bmm|mm"
+LAYERS = {
+    "linear": ("in_features", -1, -1),
+    "conv": ("in_channels", 1, 1),
+    "conv_transpose": ("in_channels", 1, 0),
+    "batch_norm": ("num_features", 1, 0),
+    "layer_norm": ("normalized_shape", -1, -1),
+}
+"""Function, without its number of dimensions -> the option of the layer, the dimension of its input
+and that of its weight, which are equal."""
+JOINING = {"cat": 0, "concat": 0, "concatenate": 0, "vstack": 0, "hstack": 1, "dstack": 2,
+           "stack": -1}  # fmt: skip
+"""Function -> the dimension along which sizes may differ; -1: none."""
+LARGE = 1000
+"""Values of a result for each value of its larger argument. Our own number."""
 
 
-def explain(raised: Raised) -> Explanation | None:
-    """The sizes that differ and what makes them fit; None if the call is not known."""
-    explainer = next((f for names, f in FUNCTIONS if re.fullmatch(names, raised.function)), None)
-    return (explainer(raised) if explainer else None) or _batches(raised)
+def refused(raised: Raised) -> Call | None:
+    """The call whose sizes do not fit each other; None if they do, or it is not known."""
+    call = call_of(raised)
+    return None if call is None or call.fits else call
 
 
-def _batches(raised: Raised) -> Explanation | None:
-    """Two numbers of samples in a product that a function of torch makes."""
-    match = BATCHES.search(raised.message)
-    if not match or match[1] == match[2]:
-        return None
-    return Explanation(
-        f"{match[1]} samples against {match[2]}",
-        "Give both arguments the same number of samples, their first dimension.",
+def _layer(raised: Raised) -> str:
+    return re.sub(r"\dd$", "", raised.function)
+
+
+def _listed(call: Call) -> str:
+    return " and ".join(
+        f"{named(each, 'an argument')} {text(sizes_of(each))}" for each in call.operands
     )
 
 
-def attention(raised: Raised) -> Explanation | None:
-    """Keys of another width than the queries, or a mask of other lengths."""
-    key, weight = raised.operand("key"), raised.operand("in_proj_weight")
-    query = raised.operand("query")
-    mask = re.search(r"attn_mask is torch.Size\((\[[\d, ]*\])\), but should be \(([\d, ]*)\)",
-                     raised.message)  # fmt: skip
-    if mask:
-        length = mask[2].rpartition(", ")[2]
-        if mask[1].count(",") == mask[2].count(",") == 2 and mask[1][1:-1].endswith(
-            mask[2].partition(", ")[2]
-        ):
-            return Explanation(
-                f"attn_mask has {mask[1]}, one for each sample; required is one for each sample "
-                f"and head, ({mask[2]})",
-                "Repeat the mask of each sample for its heads: "
-                "mask.repeat_interleave(num_heads, dim=0), or pass one of (queries, keys) for all.",
-            )
-        return Explanation(
-            f"attn_mask is {mask[1]}, the lengths of the queries and keys are ({mask[2]})",
-            f"Make the mask for the length of this batch, {length}: "
-            "generate_square_subsequent_mask(x.size(1)) with batch_first=True, or cut it, "
-            f"mask[:{length}, :{length}].",
-        )
-    if key is None or weight is None or query is None or not (shape(key) and shape(weight)):
+def _source(raised: Raised, operand: Operand) -> str:
+    """ "the input of head", "target", "the argument"."""
+    if operand.name == "input" and _layer(raised) in LAYERS:
+        return f"the input of {module(raised)}"
+    return named(operand, "the argument")
+
+
+# One change makes the call fit
+
+
+def mended(raised: Raised, codes: str = "") -> Explanation | None:
+    """`codes`: a pattern of the change; any if empty."""
+    call = refused(raised)
+    found = call.mended() if call else None
+    if call is None or found is None or not re.search(codes, found[1].code):
         return None
-    width, got = shape(weight)[-1], shape(key)[-1]
+    operand, change = found
+    fix = (
+        f"Write {named(operand, 'x')}{change.code} for {_source(raised, operand)}: "
+        f"{text(sizes_of(operand))} becomes {text(change.sizes)}."
+    )
+    if raised.function == "layer_norm":
+        fix += " For channels, which come second, use nn.GroupNorm(1, channels)."
+    return Explanation(f"{_listed(call)}: {named(operand, 'x')}{change.code} fits", fix)
+
+
+# Layers
+
+
+class Size(NamedTuple):
+    """A size of a layer's input that is another than the layer was made for."""
+
+    option: str
+    dimension: int
+    expected: int
+    got: int
+
+
+def layer_size(raised: Raised) -> Explanation | None:
+    size = _of_recurrent(raised) or _of_layer(raised)
+    if size is None or grown(raised):  # its size is right once that is mended
+        return None
     where = module(raised)
-    if got == width or shape(query)[-1] != width:
-        return None
+    place = "the last dimension" if size.dimension < 0 else f"dimension {size.dimension}"
+    source = ""
+    if joined := raised.first(Joined):
+        shapes = " and ".join(map(text, joined.shapes))
+        source = f": {joined.function} of {shapes} in {joined.place}"
     return Explanation(
-        f"{where} takes keys and values of {width} features, they have {got}",
-        f"Pass kdim={got} and vdim={got} to {where}, or project keys and values to {width} first.",
+        f"{where} takes {size.expected} in {place} of its input, which has {size.got}{source}",
+        f"Set {size.option}={size.got} in {where}, or change what comes before it so that {place} "
+        f"of its input is {size.expected}.",
     )
 
 
-def linear(raised: Raised) -> Explanation | None:
-    x, weight = raised.operand("input"), raised.operand("weight")
-    if x is None or weight is None or len(shape(weight)) != 2 or not shape(x):
+def _of_layer(raised: Raised) -> Size | None:
+    call = refused(raised)
+    if call is None or _layer(raised) not in LAYERS:
         return None
-    outputs, inputs = shape(weight)
-    sizes = shape(x)
-    if sizes[-1] == inputs:
+    option, dimension, of_weight = LAYERS[_layer(raised)]
+    sizes, weight = call.sizes
+    groups = raised.operand("groups")
+    expected = weight[of_weight] * (groups.numbers[0] if groups and groups.numbers else 1)
+    if len(sizes) <= max(dimension, 0) or sizes[dimension] == expected:
         return None
-    where = module(raised)
-    cause = f"{where} takes {inputs} features, the last dimension of its input has {sizes[-1]}"
-    change = f"Set in_features={sizes[-1]} in {where} (nn.Linear({sizes[-1]}, {outputs}))"
-    if len(sizes) > 2 and count(sizes[1:]) == inputs:
-        return Explanation(cause, f"Call flatten(1) on the input of {where}: {text(sizes)} becomes "
-                           f"[{sizes[0]}, {inputs}].")  # fmt: skip
-    if len(sizes) == 3 and sizes[1] == inputs:
-        return Explanation(cause, f"Call transpose(1, 2) on the input of {where}: the layer works "
-                           f"on the last dimension, and dimension 1 has the {inputs}.")  # fmt: skip
-    samples = int(raised.observed.get("samples", 0))
-    if len(sizes) == 2 and samples > sizes[0] > 0 == samples % sizes[0]:
+    return Size(option, dimension, expected, sizes[dimension])
+
+
+def _of_recurrent(raised: Raised) -> Size | None:
+    layout = raised.first(Layout)
+    x = layout.inputs.get("input", ()) if layout else ()
+    size = layout.options.get("input_size", 0) if layout else 0
+    return Size("input_size", -1, size, x[-1]) if x and size and x[-1] != size else None
+
+
+def recurrent_state(raised: Raised) -> Explanation | None:
+    """A state of other numbers of layers, samples or features than the layer takes."""
+    layout, where = raised.first(Layout), module(raised)
+    if layout is None or "hidden_size" not in layout.options:
+        return None
+    if "hx" in layout.inputs and raised.module_type.startswith("LSTM"):
         return Explanation(
-            f"{cause}; it has {sizes[0]} rows, the batch {samples} samples",
-            "If a chunk, a split or an index before that line was meant for the features, pass "
-            f"dim=-1: dimension 0 is the batch. Otherwise s{change[1:]}.",
+            f"{where} got one tensor as its state",
+            f"Pass a tuple of two states to {where}, (h, c), or none: they are zeros then.",
         )
-    joined = raised.observed.get("joined", "")
-    if joined:
-        cause += f": {joined}"
-    if joined.startswith(("cat", "concat", "hstack")):
-        place = joined.rpartition(" in ")[2]
-        return Explanation(
-            cause,
-            f"Look at what {place} joins: {where} needs {inputs} in the last dimension. If these "
-            f"sizes are meant, s{change[1:]}.",
-        )
+    x, state = layout.inputs.get("input", ()), layout.inputs.get("hx", layout.inputs.get("hx[0]"))
+    if len(x) != 3 or state is None or len(state) != 3:
+        return None
+    options = layout.options
+    layers = options.get("num_layers", 1) * (1 + options.get("bidirectional", 0))
+    expected = (layers, x[0] if layout.batch_first else x[1], options["hidden_size"])
+    if state == expected:
+        return None
+    cause = f"the state is {text(state)}; {where} with the input {text(x)} takes {text(expected)}"
+    if layout.batch_first or state[1] != x[0] or x[0] == x[1]:
+        return Explanation(cause)
     return Explanation(
-        cause,
-        f"{change}, or change what comes before it so that its input has {inputs} in the last "
-        "dimension.",
+        f"{cause}, the samples second",
+        f"Pass batch_first=True to {where}: the samples are the first dimension of its input.",
     )
 
 
-def product(raised: Raised) -> Explanation | None:
-    pair = tensors(raised)[-2:]
-    if len(pair) < 2 or min(len(shape(each)) for each in pair) < 2:
+def mask_for_each_head(raised: Raised) -> Explanation | None:
+    """A mask for each sample, where one for each sample and head is needed."""
+    layout, heads = raised.first(Layout), raised.operand("num_heads")
+    mask = layout.inputs.get("attn_mask", ()) if layout else ()
+    query = layout.inputs.get("query", ()) if layout else ()
+    if len(mask) != 3 or mask[0] not in query[:2] or not heads or heads.numbers in ((), (1,)):
         return None
-    first, second = (shape(each) for each in pair)
+    number = heads.numbers[0]
+    return Explanation(
+        f"attn_mask is {text(mask)}, one for each of {mask[0]} samples; required is one for each "
+        f"sample and head, {text((mask[0] * number, *mask[1:]))}",
+        f"Repeat the mask of each sample for its {number} heads: "
+        f"mask.repeat_interleave({number}, dim=0), or pass one of (queries, keys) for all.",
+    )
+
+
+# Products, losses, and what is combined
+
+
+def inner_sizes(raised: Raised) -> Explanation | None:
+    """The inner sizes of a product differ."""
+    call = refused(raised)
+    if call is None or not re.fullmatch(PRODUCTS, raised.function):
+        return None
+    first, second = call.sizes
     if first[-1] == second[-2]:
+        return Explanation(f"{text(first)} and {text(second)} are other numbers of matrices")
+    return Explanation(f"the inner sizes are {first[-1]} and {second[-2]}")
+
+
+def outputs_and_targets(raised: Raised) -> Explanation | None:
+    """A loss that compares values, with another number of outputs than of targets."""
+    call = refused(raised)
+    if call is None or not LOSSES.search(raised.function) or raised.function in CLASSES:
         return None
-    cause = f"the inner sizes are {first[-1]} and {second[-2]}"
-    if first[-1] == second[-1]:
+    have, want = call.sizes
+    if have[:1] != want[:1] or call.mended():
+        return None
+    outputs = want[-1] if len(want) > 1 else 1
+    return Explanation(
+        f"{_listed(call)}: {have[-1]} outputs for each sample, {outputs} targets",
+        f"Give the last layer {outputs} outputs (out_features={outputs}), as many as the targets "
+        "have; for one class of several use cross_entropy with labels.long().",
+    )
+
+
+def rows_and_labels(raised: Raised) -> Explanation | None:
+    """Another number of predictions than of labels."""
+    call = refused(raised)
+    if call is None or raised.function not in CLASSES or call.mended():
+        return None
+    rows, labels = call.sizes
+    if len(rows) != 2 or len(labels) != 1 or rows[0] == labels[0]:
+        return None
+    whole = labels[0] and rows[0] % labels[0] == 0
+    each = f", {rows[0] // labels[0]} for each" if whole else ""
+    return Explanation(f"{rows[0]} predictions against {labels[0]} labels{each}")
+
+
+def short_parameter(raised: Raised) -> Explanation | None:
+    """A table of the model, as one of positions, that is shorter or longer than what it is added
+    to."""
+    call = refused(raised)
+    if call is None or len(call.operands) != 2 or _layer(raised) in LAYERS:
+        return None
+    table = next((each for each in call.operands if each.parameter), None)
+    other = next((each for each in call.operands if not each.parameter), None)
+    if table is None or other is None or len(sizes_of(table)) != len(sizes_of(other)):
+        return None
+    pairs = enumerate(zip(sizes_of(table), sizes_of(other), strict=True))
+    differing = [(n, a, b) for n, (a, b) in pairs if a != b and 1 not in (a, b)]
+    if len(differing) != 1:
+        return None
+    n, have, need = differing[0]
+    return Explanation(
+        f"{table.parameter} has {have} in dimension {n}, the other {need}",
+        f"Give {table.parameter} {need} in dimension {n}, or cut the longer one with "
+        f"narrow({n}, 0, {min(have, need)}). A class token needs a position of its own, + 1.",
+    )
+
+
+def differing_sizes(raised: Raised) -> Explanation | None:
+    """Two tensors that are combined."""
+    call = refused(raised)
+    if call is None or call.mended():
+        return None
+    if len(call.operands) == 1:
         return Explanation(
-            cause,
-            f"Transpose the second factor, a @ b.transpose(-2, -1): {text(first)} with "
-            f"{text((*second[:-2], second[-1], second[-2]))} fits.",
+            f"{_listed(call)} does not expand to {text(_target(raised))}",
+            "Expand dimensions of size 1 only and repeat the others (x.repeat, "
+            "repeat_interleave). For a table of positions truncate the samples (truncation=True, "
+            "max_length=), or build the model with more positions.",
         )
-    if first[-2] == second[-2]:
-        return Explanation(
-            cause,
-            f"Transpose the first factor, a.transpose(-2, -1) @ b: "
-            f"{text((*first[:-2], first[-1], first[-2]))} with {text(second)} fits.",
-        )
+    of_others = _layer(raised) in LAYERS or re.fullmatch(PRODUCTS, raised.function)
+    if of_others or LOSSES.search(raised.function):
+        return None
+    first, second = call.sizes
+    if len(first) != len(second) and raised.function != "__getitem__":
+        return Explanation(f"{_listed(call)} have other numbers of dimensions")
+    numbers = [n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
+    sizes = "; ".join(f"dimension {n}: {first[n]} against {second[n]}" for n in numbers)
+    return Explanation(
+        f"{_listed(call)}, {sizes}",
+        "Make these sizes equal, or 1 in one of them: cut a mask as its tensor was cut, and give "
+        "both branches of a residual block the same stride.",
+    )
+
+
+# Joining
+
+
+class Unequal(NamedTuple):
+    """Two shapes that are joined, and the dimensions in which they may not differ."""
+
+    first: Sizes
+    other: Sizes
+    dimensions: list[int]
+    axis: int
+    """The one in which they may; -1: none."""
+
+
+def unequal(raised: Raised) -> Unequal | None:
+    sizes = [sizes_of(each) for each in tensors(raised)]
+    if raised.function not in JOINING or len(sizes) < 2 or not sizes[0]:
+        return None
+    if len({len(each) for each in sizes}) > 1:
+        return None
+    axis = JOINING[raised.function]
+    numbers = [each.numbers[0] for each in raised.operands if each.numbers]
+    if numbers and raised.function != "stack":
+        axis = numbers[0] % len(sizes[0])
+    for other in sizes[1:]:
+        pairs = enumerate(zip(sizes[0], other, strict=True))
+        if differing := [n for n, (a, b) in pairs if a != b and n != axis]:
+            return Unequal(sizes[0], other, differing, axis)
+    return None
+
+
+def odd_images(raised: Raised) -> Explanation | None:
+    """Images of nearly the same sides, as after halving and doubling an odd number."""
+    if (found := unequal(raised)) is None or len(found.first) < 4:
+        return None
+    sides = [(found.first[n], found.other[n]) for n in found.dimensions]
+    if min(found.dimensions) < 2 or any(abs(a - b) > 3 for a, b in sides):
+        return None
+    return Explanation(
+        f"{text(found.first)} and {text(found.other)}: {max(sides[0])} is halved and doubled to "
+        "another number"
+    )
+
+
+def joined_sizes(raised: Raised) -> Explanation | None:
+    if (found := unequal(raised)) is None:
+        return None
+    along = f"; {raised.function} joins along dimension {found.axis}" if found.axis >= 0 else ""
+    numbers = ", ".join(map(str, found.dimensions))
+    return Explanation(
+        f"{text(found.first)} and {text(found.other)} differ in dimension {numbers}{along}"
+    )
+
+
+# Broadcasting
+
+
+def grown(raised: Raised) -> Explanation | None:
+    """[N] with [N, 1] broadcast to [N, N] before the call, which fits without that."""
+    for seen in raised.all(Grown):
+        if _fits_without(raised, seen):
+            index = ", ".join([":", *["None"] * (len(seen.column) - 1)])
+            return Explanation(
+                f"{seen.name} {text(seen.row)} and {text(seen.column)} broadcast to "
+                f"{text(seen.result)} in {seen.line}".strip(),
+                f"Combine equal shapes in {seen.line.place}: {seen.name or 'x'}[{index}] is "
+                f"{text(seen.column)}, as the other tensor. What raises need not change then.",
+            )
+    return None
+
+
+def _fits_without(raised: Raised, seen: Grown) -> bool:
+    """Whether the call takes its arguments once what has grown has the shape of the column, by
+    itself or joined to others in the last dimension."""
+    if raised.function in ("view", "reshape"):
+        return math.prod(_target(raised)) == math.prod(seen.column)
+    call = refused(raised)
+    if call is None:
+        sizes = [sizes_of(each) for each in tensors(raised)]
+        return raised.function in JOINING and set(sizes) <= {seen.column, seen.result}
+    more = [(seen.result[-1] - 1) * parts for parts in range(1, MOST_JOINED + 1)]
+    return any(
+        call.with_sizes(n, each)
+        for n, sizes in enumerate(call.sizes)
+        for each in (seen.column, *((*sizes[:-1], sizes[-1] - size) for size in more))
+        if sizes[:1] == seen.result[:1] and (sizes == seen.result or each != seen.column)
+    )
+
+
+MOST_JOINED = 4
+"""Grown tensors among those that are joined to one that does not fit."""
+
+
+def memory_of_a_broadcast(raised: Raised) -> Explanation | None:
+    """Two shapes that fit, and give many times as many values."""
+    call = call_of(raised)
+    if call is None or len(call.operands) != 2 or not call.fits:
+        return None
+    together = broadcast(*call.sizes) or ()
+    if math.prod(together) < LARGE * max(map(math.prod, call.sizes)):
+        return None
+    return Explanation(
+        f"{_listed(call)} broadcast to {text(together)}, {math.prod(together):,} values"
+    )
+
+
+# Views and numbers of dimensions
+
+
+def _target(raised: Raised) -> Sizes:
+    return tuple(n for each in raised.operands for n in each.numbers)
+
+
+def view_size(raised: Raised) -> Explanation | None:
+    x, target = next(iter(tensors(raised)), None), _target(raised)
+    if raised.function not in ("view", "reshape") or x is None or not target:
+        return None
+    sizes, total = sizes_of(x), math.prod(sizes_of(x))
+    known = math.prod(each for each in target if each != -1)
+    if known == total or (-1 in target and known and total % known == 0):
+        return None
+    needs = f"a multiple of {known:,}" if -1 in target else f"{known:,}"
+    cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
+    rest = math.prod(target[1:])
+    if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
+        return Explanation(cause, PRODUCT_OF_SIZES.format(total=total))
     return Explanation(
         cause,
-        f"Make the last size of the first factor, {first[-1]}, equal to the last but one of the "
-        f"second, {second[-2]}: {text(first)} @ {text(second)}.",
+        f"Do not write the batch size down: the first size is {target[0]} there, and "
+        f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
     )
 
 
-def convolution(raised: Raised) -> Explanation | None:
-    x, weight = raised.operand("input"), raised.operand("weight")
-    groups = re.search(r"groups=(\d+)", raised.message)
-    if x is None or weight is None or len(shape(weight)) < 3:
+PRODUCT_OF_SIZES = (
+    "Choose sizes whose product is {total} in that line, with -1 for one of them. A width is "
+    "divided into heads only if it is a multiple of their number."
+)
+
+
+def number_of_dimensions(raised: Raised) -> Explanation | None:
+    """Another number of dimensions than permute or an index names."""
+    x, key = next(iter(tensors(raised)), None), raised.operand("key")
+    indices = key.value.count(",") + 1 if key and key.kind == "tuple" else 0
+    named_ones = {"permute": len(_target(raised)), "__getitem__": indices}.get(raised.function, 0)
+    dimensions = len(sizes_of(x)) if x else 0
+    if x is None or named_ones in (0, dimensions) or (indices and indices < dimensions):
         return None
-    sizes, dimensions = shape(x), len(shape(weight))
-    channels = shape(weight)[1] * (int(groups[1]) if groups else 1)
-    where = module(raised)
-    order = "[batch, channels, " + ", ".join(("depth", "height", "width")[5 - dimensions :]) + "]"
-    if dimensions == 3:
-        order = "[batch, channels, time]"
-    if len(sizes) == dimensions - 1 and channels == 1:
-        return Explanation(
-            f"{where} takes {order}, its input is {text(sizes)}",
-            f"Call unsqueeze(1) on the input of {where}: {text(sizes)} has no dimension for the "
-            f"one channel, and becomes {text((sizes[0], 1, *sizes[1:]))}.",
-        )
-    if len(sizes) != dimensions or sizes[1] == channels:
-        return None
-    cause = f"{where} takes {channels} channels, dimension 1 of its input has {sizes[1]}"
-    if sizes[-1] == channels:
-        return Explanation(
-            cause,
-            f"Call {PERMUTED[dimensions]} on the input of {where}: its {channels} channels come "
-            f"last ({text(sizes)}), and the layer takes {order}.",
-        )
-    fitting = f"set in_channels={sizes[1]} in {where}"
-    colours = {
-        (4, 3): "Leave the transparency out, x[:, :3] or image.convert('RGB')",
-        (1, 3): "Repeat the gray channel, x.expand(-1, 3, -1, -1) or image.convert('RGB')",
-        (3, 1): "Convert the images to gray, x.mean(1, keepdim=True) or image.convert('L')",
-    }
-    if dimensions == 4 and (colour := colours.get((sizes[1], channels))):
-        return Explanation(cause, f"{colour}, or {fitting}.")
-    return Explanation(
-        cause, f"S{fitting[1:]}, or pass it {channels} channels in dimension 1 of {order}."
-    )
+    return Explanation(f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}")
 
 
-def transposed_convolution(raised: Raised) -> Explanation | None:
-    """Its weight is [in_channels, out_channels / groups, ...]."""
-    pair = tensors(raised)[:2]
-    if len(pair) < 2 or len(shape(pair[0])) != len(shape(pair[1])):
-        return None
-    sizes, channels = shape(pair[0]), shape(pair[1])[0]
-    if len(sizes) < 3 or sizes[1] == channels:
-        return None
-    where = module(raised)
-    return Explanation(
-        f"{where} takes {channels} channels, dimension 1 of its input has {sizes[1]}",
-        f"Set in_channels={sizes[1]} in {where}, or pass it {channels} channels in dimension 1.",
-    )
+def mended_by(codes: str) -> Proof:
+    """`codes`: a pattern of what is written behind the argument."""
+    return lambda raised: mended(raised, codes)
 
 
-def batch_norm(raised: Raised) -> Explanation | None:
-    x = raised.operand("input")
-    known = raised.operand("running_mean") or raised.operand("weight")
-    if x is None or known is None or len(shape(x)) < 2 or not shape(known):
-        return None
-    sizes, features = shape(x), shape(known)[0]
-    if sizes[1] == features:
-        return None
-    where = module(raised, "the norm")
-    cause = f"{where} normalizes {features} channels, dimension 1 of its input has {sizes[1]}"
-    if len(sizes) == 3 and sizes[2] == features:
-        return Explanation(
-            cause,
-            f"Call transpose(1, 2) on the input of {where}, and again on its output: the channels "
-            f"come second there, and in {text(sizes)} they come last.",
-        )
-    return Explanation(cause, f"Set num_features={sizes[1]} in {where}, or move it to a place with "
-                       f"{features} channels.")  # fmt: skip
+def layer_norm_of_channels(raised: Raised) -> Explanation | None:
+    return mended(raised) if raised.function == "layer_norm" else None
 
 
-def layer_norm(raised: Raised) -> Explanation | None:
-    x, weight = raised.operand("input"), raised.operand("normalized_shape")
-    if x is None or weight is None or not shape(x):
-        return None
-    sizes = shape(x)
-    normalized = tuple(map(int, re.findall(r"\d+", weight.value)))
-    if not normalized or sizes[-len(normalized) :] == normalized:
-        return None
-    where = module(raised, "the norm")
-    cause = f"{where} normalizes {text(normalized)}, the last size of its input is {sizes[-1]}"
-    if len(normalized) == 1 and len(sizes) > 2 and sizes[1] == normalized[0]:
-        return Explanation(
-            cause,
-            f"Normalize the channels, which come second in {text(sizes)}, with nn.GroupNorm(1, "
-            f"{normalized[0]}) in {where}, or move them to the end before it: a LayerNorm works on "
-            "the last dimensions.",
-        )
-    return Explanation(
-        cause,
-        f"Write nn.LayerNorm({sizes[-1]}) for {where}, or place it where the last dimension has "
-        f"{text(normalized)}.",
-    )
+def order_of_dimensions(raised: Raised) -> Explanation | None:
+    of_norm = raised.function == "layer_norm"
+    return None if of_norm else mended(raised, r"^\.(transpose|permute)")
 
 
-def view(raised: Raised) -> Explanation | None:
-    match = INVALID.search(raised.message)
-    operand = next(iter(tensors(raised)), None)
-    if match is None or operand is None:
-        return None
-    target = tuple(int(each) for each in match[1].split(",") if each.strip())
-    sizes, total = shape(operand), int(match[2])
-    known = count(tuple(each for each in target if each != -1))
-    cause = f"{text(sizes)} has {total:,} values, {text(target)} "
-    cause += f"needs a multiple of {known:,}" if -1 in target else f"needs {known:,}"
-    rest = count(target[1:])
-    if sizes and -1 not in target and sizes[0] != target[0] and rest and total % rest == 0:
-        return Explanation(
-            cause,
-            f"Do not write the batch size down: the first size is {target[0]} there, and "
-            f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
-        )
-    prefix = next((n for n, (a, b) in enumerate(zip(sizes, target, strict=False)) if a != b), 0)
-    if prefix and len(sizes) == prefix + 1 and len(target) == prefix + 2 and -1 not in target:
-        return Explanation(
-            cause,
-            f"Choose numbers whose product is {sizes[-1]}: {target[-2]} * {target[-1]} is "
-            f"{target[-2] * target[-1]}. A width is divided into heads only if it is a multiple of "
-            "their number.",
-        )
-    return Explanation(
-        cause, f"Choose sizes whose product is {total:,} in that line, with -1 for one of them."
-    )
-
-
-FUNCTIONS: tuple[tuple[str, Callable[[Raised], Explanation | None]], ...] = (
-    ("linear", linear),
-    (r"(__)?r?matmul(__)?|bmm|mm|addmm|baddbmm|mv", product),
-    ("conv[123]d", convolution),
-    ("conv_transpose[123]d", transposed_convolution),
-    ("multi_head_attention_forward", attention),
-    ("batch_norm", batch_norm),
-    ("layer_norm", layer_norm),
-    ("view|reshape|_unsafe_view|unflatten", view),
-)  # fmt: skip
-"""Pattern of a function's name -> what explains its sizes."""
+PROOFS: dict[str, Proof] = {
+    "sizes-grown-before": grown,
+    "linear-unflattened": mended_by(r"^\.flatten\(1\)"),
+    "unflattened-target": mended_by(r"^\.flatten\(\)"),
+    "extra-dimension": mended_by(r"^\.squeeze"),
+    "layer-norm-of-channels": layer_norm_of_channels,
+    "order-of-dimensions": order_of_dimensions,
+    "missing-dimension": mended_by(r"None|^\.unsqueeze"),
+    "mask-for-each-head": mask_for_each_head,
+    "recurrent-state": recurrent_state,
+    "layer-size": first_of(layer_size, inner_sizes),
+    "short-parameter": short_parameter,
+    "outputs-and-targets": outputs_and_targets,
+    "rows-and-labels": rows_and_labels,
+    "odd-images": odd_images,
+    "joined-sizes": joined_sizes,
+    "memory-of-a-broadcast": memory_of_a_broadcast,
+    "view-size": view_size,
+    "number-of-dimensions": number_of_dimensions,
+    "differing-sizes": differing_sizes,
+}

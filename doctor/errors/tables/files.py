@@ -24,8 +24,8 @@ ROWS = (
         why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors "
         "and plain containers: often the random state or the optimizer of an older checkpoint.",
         fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that "
-        "the message names with torch.serialization.add_safe_globals([...]), or upgrade the "
-        "framework that loads it.",
+        "the message names with torch.serialization.add_safe_globals([...]), save the state_dict "
+        "instead of the model, or upgrade the framework that loads it.",
         commands=("doctor scan FILE",),
         sources=("transformers-34631", "transformers-40500", "ms-swift-5808"),
         next_check="CKP001",

@@ -242,11 +242,10 @@ ROWS = (
     Cause(
         id="memory-of-a-broadcast",
         errors=("RuntimeError",),
-        messages=(r"can't allocate memory: you tried to allocate", r"CUDA out of memory"),
+        messages=(r"can't allocate memory: you tried to allocate",),
         examples=(
             "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "
             "can't allocate memory: you tried to allocate 144000000000000 bytes. Error code 12",
-            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 131072.00 GiB.",
         ),
         why="Two shapes such as [N] and [N, 1] broadcast to [N, N], with N a large number.",
         fix="Give both tensors the same shape (squeeze, or unsqueeze the other one too): they are "

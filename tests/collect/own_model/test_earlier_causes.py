@@ -32,17 +32,20 @@ GETTERS = {
     "return self.settings.hidden_dim**-0.5": (
         "whose getter raised an AttributeError that __getattr__ hides: 'Settings' object has no "
         "attribute 'hidden_dim'",
-        "Write hidden_size for hidden_dim in train.py, line ",
+        "Look at the getter of scale in train.py, line ",
     ),
-    "return self.cache.mean()": ("None: self.cache", "self.cache is assigned"),
-    "return self.hidden_dim": ("Scaled has a, b", "Create hidden_dim in __init__ of Scaled"),
-    "raise AttributeError('no scale')": ("hides: no scale, in train.py", "Correct the attribute"),
+    "return self.cache.mean()": (
+        "self.cache is None",
+        "Look at the getter of scale in train.py, line ",
+    ),
+    "return self.hidden_dim": ("Scaled has a, b", "Look at the getter of scale in train.py, line "),
+    "raise AttributeError('no scale')": ("hides: no scale, in train.py", "Look at the getter"),
     "return super().__getattr__('scale')": (
         "hides: 'Scaled' object has no attribute 'scale', in train.py",
-        "Correct the attribute",
+        "Look at the getter",
     ),
     "return seen[0] if seen else seen.append(1) or seen.absent": (
-        "an AttributeError, which __getattr__ hides",
+        "an AttributeError that __getattr__ hides",
         "Look at the getter of scale in train.py, line ",
     ),
 }
@@ -57,13 +60,12 @@ def test_the_error_inside_of_a_property_is_named(getter: str, decorator: str, ow
     assert "scale is a property of Scaled" in verdict.summary
     assert cause in verdict.summary
     assert fix in (verdict.fix or "")
-    assert "Write scale for scale" not in (verdict.fix or "")
 
 
 def test_another_spelling_of_a_property_is_named_as_before(own: Own) -> None:
     source = PROPERTY.format(decorator="@property", getter="return 1.0", name="scales")
     verdict = completes(own(source))
-    assert "Write scale for scales" in (verdict.fix or "")
+    assert "Scaled has scale" in verdict.summary
     assert "property" not in verdict.summary
 
 
@@ -112,7 +114,7 @@ def test_other_sizes_are_joined(own: Own) -> None:
         verdict = completes(own(source))
         assert "broadcast to" not in verdict.summary
         assert "cat of [4, 8] and [4, 4] in train.py, line " in verdict.summary
-        assert (verdict.fix or "").startswith("Look at what train.py, line ")
+        assert (verdict.fix or "").startswith("Set in_features=12 in head, or change what comes")
     flat = GROWN.format(features=9, difference="0", use="self.head(x.view(4, 2, 4).flatten(1))")
     verdict = completes(own(flat))
     assert "flatten of [4, 2, 4] in train.py, line " in verdict.summary
@@ -172,10 +174,7 @@ def test_what_holds_a_tensor_of_an_earlier_step_is_named(
 def test_a_hook_that_returns_a_tensor_of_an_earlier_step_is_named(own: Own) -> None:
     verdict = completes(own(HELD.format(keep="return shown.setdefault('a', out)", use="pass")))
     assert "the forward hook keep in train.py, line " in verdict.summary
-    assert (
-        "returns a tensor of an earlier step, shown['a'], which replaces the output of a"
-        in verdict.summary
-    )
+    assert "returns a tensor of an earlier step, which replaces the output of a" in verdict.summary
     assert "return None" in (verdict.fix or "")
 
 

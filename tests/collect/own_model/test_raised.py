@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from own_code import Own, completes
 
+from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Status
 
@@ -71,29 +72,134 @@ def make():
 
 def test_a_batch_that_a_worker_cannot_make_is_made_again_here(own_process: Own) -> None:
     record = own_process(WORKER)
-    assert raised_by(record).observed["unequal"] == "'ids' of the samples: [3], [4], [5], [6]"
+    (unequal,) = raised_by(record).all(seen.UnequalSamples)
+    assert (unequal.field, unequal.sizes) == ("'ids'", ((3,), (4,), (5,), (6,)))
     assert "collate_fn" in (completes(record).fix or "")
 
 
 OBSERVED = {
     "NameError": (
         "optmizer = torch.optim.SGD(Net().parameters(), 1); return Net(), optimizer",
-        "similar",
-        "optmizer",
+        seen.Missing(kind="name", name="optimizer", members=("optmizer",), similar=("optmizer",)),
     ),
-    "KeyError": ("inputs = batch(); return Net(), inputs['label']", "keys", "x, labels"),
-    "AttributeError": ("return Net().c, batch()", "members", "a, b"),
-    "ValueError": ("model, inputs = Net(), batch(), None", "values", ""),
-    "TypeError": ("return torch.optim.AdamW(Net().parameters(), rate=1)", "accepts", "params, lr"),
+    "KeyError": (
+        "inputs = batch(); return Net(), inputs['label']",
+        seen.Missing(
+            kind="key", name="", owner="inputs", members=("x", "labels"), similar=("labels",)
+        ),
+    ),
+    "AttributeError": (
+        "return Net().c, batch()",
+        seen.Missing(kind="attribute", name="c", owner="Net", members=("a", "b")),
+    ),
+    "ValueError": (
+        "both = (Net(), batch(), None); model, inputs = both",
+        seen.Parts(name="both", count=3, parts=("Net", "{'x', 'labels'}", "None")),
+    ),
 }
 
 
 @pytest.mark.parametrize("error", OBSERVED)
 def test_names_are_observed_where_the_factory_raised(error: str, own: Own) -> None:
-    code, kind, text = OBSERVED[error]
+    code, record = OBSERVED[error]
     raised = raised_by(own(f"def make():\n    {code}\n"))
-    assert raised.error == error
-    assert text in raised.observed.get(kind, "")
+    assert raised.errors[0] == error
+    assert raised.errors[-2:] == ("Exception", "BaseException")
+    assert record in raised.observations
+
+
+def test_what_a_function_accepts_is_observed(own: Own) -> None:
+    raised = raised_by(own("def make():\n    return torch.optim.AdamW([], rate=1)\n"))
+    (signature,) = raised.all(seen.Signature)
+    assert signature.accepts[:2] == ("params", "lr")
+    assert (signature.needs, signature.keyword) == (("params",), "rate")
+
+
+SOME = {
+    "None": ("value = None", "value.shape", {seen.NoneValue(name="value")}),
+    "nan": (
+        "x = torch.full((2, 2), float('nan'))",
+        "torch.linalg.cholesky(x)",
+        {seen.NonFinite(name="x", text="4 of 4 values")},
+    ),
+    "index": (
+        "x = torch.tensor([0, 7, 9])",
+        "torch.zeros(5)[x]",
+        {
+            seen.IndexRange(
+                least=-5, size=5, low=7, high=9, some=(7, 9), outside=2, values=3, distinct=2,
+                at=((1,), (2,)), origin="the result of tensor in train.py, line {line}",
+            )
+        },
+    ),
+    "column": (
+        "x, y = torch.zeros(4), torch.zeros(4, 1); z = x - y",
+        "torch.nn.functional.linear(z, torch.zeros(3, 1))",
+        {
+            seen.Grown(
+                name="x", row=(4,), column=(4, 1), result=(4, 4),
+                line=seen.Line(place="{place}", code="x, y = torch.zeros(4), torch.zeros(4, 1)"),
+            )
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ["None", "nan", "index", "column"])
+def test_the_values_of_the_raising_line_are_observed(case: str, own: Own) -> None:
+    before, line, expected = SOME[case]
+    record = own(f"""
+    def loss(module, inputs):
+        {before}
+        {line}
+        return module(**inputs)["loss"]
+
+    def make():
+        return Net(), batch(), loss
+    """)
+    (kind,) = {type(each) for each in expected}
+    (one,) = raised_by(record).all(kind)
+    (known,) = expected
+    names = [name for name in known.__struct_fields__ if name not in ("origin", "line")]
+    assert [getattr(one, name) for name in names] == [getattr(known, name) for name in names]
+
+
+TRAINING = {
+    "kept": (
+        "kept = [torch.zeros(3)]",
+        "kept[0] = kept[0].detach() * 0 + module.b(kept[0].new_zeros(8)) + kept[0]",
+        "kept[0].sum()",
+        seen.KeptGraph(names=("kept[0]",), where="training"),
+    ),
+    "backward": (
+        "",
+        "value = module(**inputs)['loss']; value.backward()",
+        "value",
+        seen.BackwardCall,
+    ),
+    "in place": (
+        "",
+        "y = module.a(inputs['x']).sigmoid(); y += 1",
+        "y.sum()",
+        seen.Saved,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRAINING)
+def test_the_graph_of_a_backward_pass_is_observed(case: str, own: Own) -> None:
+    before, line, result, expected = TRAINING[case]
+    record = own(f"""
+    def make():
+        {before or "pass"}
+        def loss(module, inputs):
+            {line}
+            return {result}
+        return Net(), batch(), loss
+    """)
+    kind = expected if isinstance(expected, type) else type(expected)
+    (one,) = raised_by(record).all(kind)
+    assert isinstance(expected, type) or one == expected
 
 
 def test_secrets_are_not_shown_in_arguments(own: Own) -> None:
@@ -103,8 +209,8 @@ def test_secrets_are_not_shown_in_arguments(own: Own) -> None:
         return torch.optim.AdamW(Net().parameters(), lr=table[api_key])
     """
     raised = raised_by(own(source))
-    assert "api_key is ***" in raised.observed["values"]
-    assert all("secret-value" not in each for each in raised.observed.values())
+    assert seen.Value(name="api_key", text="***") in raised.observations
+    assert "secret-value" not in repr(raised.observations)
 
 
 LIGHTNING = """

@@ -21,7 +21,7 @@ def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict
     frames = stack_frames.frames_of(error)
     fields: Dict[str, Any] = {
         "type": "Raised",
-        "error": type(error).__name__,
+        "errors": [kind.__name__ for kind in type(error).__mro__[:-1]],
         "message": str(error)[:MESSAGE],
     }
     used = [index for index, frame in enumerate(frames) if not frame.library]
@@ -38,7 +38,7 @@ def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict
     except Exception:
         fields.pop("function", None)
     user = frames[used[-1]] if used else None
-    fields["observed"] = raised_observations.observe(error, frames, user, model)
+    fields["observations"] = raised_observations.observe(error, frames, user, model)
     return fields
 
 

@@ -4,49 +4,32 @@ reports the property itself as absent.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 from ..foreign import places, stack_frames
+from . import raised_names
 
 SECONDS = 3.0
 """Limit of a getter that is called again, in a thread that is abandoned then."""
-Observer = Callable[..., Dict[str, str]]
-INNER = "inner "
-"""Begins the kind of what was observed at the error inside of the getter."""
 
 
-def observe(
-    error: Any, owner: Any, name: str, model: Any, observers: Tuple[Observer, ...]
-) -> Dict[str, str]:
-    """The getter that hides its error, and what `observers` see of that error, after `INNER`; {} if
-    the class of `owner` has no property of that name."""
-    getter = getter_of(owner, name)
-    if getter is None or "has no attribute '%s'" % name not in str(error):
-        return {}
-    _, place = places.line_of_function(getter)
-    observed = {"getter": name, "owner": type(owner).__name__, "getter at": place}
-    inner = error_of(getter, owner)
-    frames = stack_frames.frames_of(inner) if inner is not None else []
-    user = next((each for each in reversed(frames) if not each.library), None)
-    if not isinstance(inner, AttributeError) or user is None:
-        return observed
-    observed.update({INNER + "place": user.place, INNER + "code": user.code})
-    observed[INNER + "message"] = str(inner)[:400]
-    for observer in observers:
-        about = observer(inner, frames, user, model)
-        observed.update((INNER + kind, text) for kind, text in about.items())
-    return observed
-
-
-def getter_of(owner: Any, name: str) -> Optional[Callable[[Any], Any]]:
-    """The function of a property of that name in the class of this object."""
-    stored = inspect.getattr_static(type(owner), name, None)
-    if isinstance(stored, property):
-        return stored.fget
-    return stored.func if isinstance(stored, functools.cached_property) else None
+def getter(error: Any, frames: List[Any], user: Any, model: Any) -> List[Dict[str, Any]]:
+    """The getter that hides its error, and what is absent there."""
+    owner, name = getattr(error, "obj", None), getattr(error, "name", None)
+    hiding = raised_names.getter_of(error)
+    if hiding is None:
+        return []
+    _, place = places.line_of_function(hiding)
+    record = {"type": "Getter", "name": name, "owner": type(owner).__name__, "place": place}
+    inner = error_of(hiding, owner)
+    below = stack_frames.frames_of(inner) if inner is not None else []
+    own = next((each for each in reversed(below) if not each.library), None)
+    if not isinstance(inner, AttributeError) or own is None:
+        return [record]
+    record.update(message=str(inner)[:400], line={"place": own.place, "code": own.code})
+    absent = raised_names.attributes(inner, below, own, model)
+    return [record, *raised_names.none(inner, below, own, model), *absent]
 
 
 def error_of(getter: Callable[[Any], Any], owner: Any) -> Optional[BaseException]:

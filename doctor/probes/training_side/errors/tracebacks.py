@@ -43,10 +43,10 @@ def scene(error: BaseException, module: Any = None) -> Optional[Dict[str, Any]]:
 
 def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Any:
     """The error with what its repetition showed."""
-    observed = {**fields["observed"], **more.get("observed", {})}
-    if "function" in more and fields.get("function"):
-        observed["through"] = fields["function"]
-    return without_secrets_in({**fields, **more, "observed": observed})
+    observations = [*fields["observations"], *more.get("observations", [])]
+    caller = fields.get("function", "") if "function" in more else ""
+    together = {**fields, **more, "observations": observations, "caller": caller}
+    return without_secrets_in(together)
 
 
 def without_secrets_in(value: Any) -> Any:

@@ -38,6 +38,7 @@ def operand(
     shape = shape_of(value)
     if shape is None:
         record["value"] = described(name, value)
+        record["numbers"] = numbers_of(value)
         return record
     record["shape"] = shape
     record["dtype"] = str(value.dtype).replace("torch.", "")
@@ -45,6 +46,13 @@ def operand(
         record["device"] = str(value.device)
         record["parameter"] = (names or {}).get(id(value), "")
     return record
+
+
+def numbers_of(value: Foreign) -> List[int]:
+    """An integer, or those of a tuple or list that holds nothing else."""
+    members = value if isinstance(value, (list, tuple)) else [value]
+    whole = all(isinstance(each, int) and not isinstance(each, bool) for each in members)
+    return [int(each) for each in members] if whole and len(members) <= ITEMS else []
 
 
 def shape_of(value: Foreign) -> Optional[List[int]]:

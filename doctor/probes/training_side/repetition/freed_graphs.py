@@ -29,7 +29,7 @@ class Backwards(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places: List[str] = []
+        self.lines: List[Dict[str, str]] = []
         self.roots: List[Any] = []
         """The nodes of the graph from which they start."""
 
@@ -37,15 +37,17 @@ class Backwards(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         if getattr(func, "__name__", "") == "backward":
-            self.places.append("%s (`%s`)" % places.innermost()[0])
+            place, code = places.innermost()[0]
+            self.lines.append({"place": place, "code": code})
             self.roots.append(getattr(args[0], "grad_fn", None))
         return func(*args, **(kwargs or {}))
 
 
-def twice(training: Any) -> Dict[str, str]:
+def twice(training: Any) -> List[Dict[str, Any]]:
     """The user's own call of backward(), what is kept of a step with its graph, and the hook that
     returned it."""
-    subject, observed = training.subject, {}
+    subject = training.subject
+    records: List[Dict[str, Any]] = []
     graphs = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
     parts = containers.tensors(subject.batch).items()
     of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
@@ -56,18 +58,17 @@ def twice(training: Any) -> Dict[str, str]:
     except RuntimeError:  # a second backward pass of the user's own
         loss = None
     within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
-    for kind, kept in (("kept", graphs), ("of the batch", of_batch)):
+    for where, kept in (("batch", of_batch), ("training", graphs)):
         names = [name for name, each in kept.items() if within is None or each in within]
         if names:
-            observed[kind] = ", ".join(names[:MOST])
-    if calls.places:
-        observed["calls backward"] = calls.places[0]
+            records.append({"type": "KeptGraph", "names": names[:MOST], "where": where})
+    if calls.lines:
         ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
-        if loss is not None and calls.roots[0] not in ends:
-            observed["another loss"] = "yes"
+        other = loss is not None and calls.roots[0] not in ends
+        records.append({"type": "BackwardCall", "line": calls.lines[0], "other_loss": other})
     elif hooks.replaced:
-        observed.update(hooks.replaced)
-    return observed
+        records.append(hooks.replaced)
+    return records
 
 
 def _before(node: Any) -> List[Any]:
@@ -166,8 +167,8 @@ class Replacing:
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = module
         self._originals: List[Tuple[Any, Any, Any]] = []
-        self.replaced: Dict[str, str] = {}
-        """The hook, its module, and whether it replaces the output or the input."""
+        self.replaced: Dict[str, Any] = {}
+        """The hook as a doctor.facts.observations.Hook."""
 
     def __enter__(self) -> Replacing:
         for name, part in self._module.named_modules():
@@ -189,8 +190,8 @@ class Replacing:
             returned = value_origins.tensors(result)
             if not self.replaced and any(map(was_freed, returned)):
                 function, place = places.line_of_function(hook)
-                where = "%s in %s" % (function, place) if place else function
-                self.replaced = {"returned by": where, "replaces": "%s of %s" % (replaced, name)}
+                fields = {"function": function, "on": name, "place": place}
+                self.replaced = {"type": "Hook", "kind": replaced, **fields}
             return result
 
         return watching

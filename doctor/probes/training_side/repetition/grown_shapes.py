@@ -4,6 +4,7 @@ or flattened.
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any, Dict, List, NamedTuple
 
@@ -25,6 +26,8 @@ JOINING = (
 )
 PRODUCTS = ("linear", "matmul", "mm", "bmm", "addmm", "einsum", "conv1d", "conv2d", "conv3d")
 """Their results have the sizes of their weights."""
+MOST = 4
+"""Shapes of tensors that were joined."""
 COLUMN = ("unsqueeze", "__getitem__", "view", "reshape")
 """[N, 1] that these make of [N] is meant for all pairs."""
 
@@ -32,15 +35,15 @@ COLUMN = ("unsqueeze", "__getitem__", "view", "reshape")
 class Origin(NamedTuple):
     """What gave a tensor its sizes."""
 
-    grown: Dict[str, str]
-    """Line, shapes and result of an operation on [N] and [N, 1]; {} if there was none."""
-    joined: str
-    """ "cat of [8, 16] and [8, 1] in train.py, line 12"; "" if nothing was joined."""
+    grown: Dict[str, Any]
+    """The Grown of an operation on [N] and [N, 1]; {} if there was none."""
+    joined: Dict[str, Any]
+    """The Joined of what was joined or flattened, {} if nothing was."""
     column: bool
     """Whether it is [N, 1], made of [N] on purpose."""
 
 
-NOTHING = Origin({}, "", False)
+NOTHING = Origin({}, {}, False)
 
 
 class Sizes:
@@ -79,20 +82,21 @@ class Sizes:
             (
                 each.grown
                 for each in before
-                if each.grown and made.numel() >= int(each.grown["grown numbers"])
+                if each.grown and made.numel() >= math.prod(each.grown["result"])
             ),
             {},
         )
-        joined = ""
+        joined: Dict[str, Any] = {}
         if name in JOINING:
-            joined = "%s of %s" % (name, " and ".join(str(list(each.shape)) for each in inputs[:4]))
-            joined += ", ..." * (len(inputs) > 4) + " in %s" % places.innermost()[0][0]
+            shapes = [list(each.shape) for each in inputs[:MOST]]
+            place = places.innermost()[0][0]
+            joined = {"type": "Joined", "function": name, "shapes": shapes, "place": place}
         elif inputs and inputs[0].shape == made.shape:
             joined = before[0].joined
         column = name in COLUMN and len(inputs) == 1 and inputs[0].dim() == 1
         return Origin(grown, joined, column)
 
-    def _grown(self, inputs: List[torch.Tensor], made: torch.Tensor) -> Dict[str, str]:
+    def _grown(self, inputs: List[torch.Tensor], made: torch.Tensor) -> Dict[str, Any]:
         """The line of the user's code in which [N] and [N, 1] made [N, N]."""
         pair = sorted(inputs[:2], key=torch.Tensor.dim)
         if len(inputs) != 2 or pair[0].dim() != 1 or pair[1].dim() < 2:
@@ -105,23 +109,14 @@ class Sizes:
         (place, code), through = places.innermost()
         if not place or through or self.of(column).column:
             return {}
-        name = places.name_of(row)
-        return {
-            "grown at": "%s (`%s`)" % (place, code),
-            "grown shapes": "%s%s and %s" % (name and name + " ", [count], list(column.shape)),
-            "grown to": str(list(made.shape)),
-            "grown numbers": str(made.numel()),
-            "grown name": name,
-        }
+        shapes = {"row": [count], "column": list(column.shape), "result": list(made.shape)}
+        line = {"place": place, "code": code}
+        return {"type": "Grown", "name": places.name_of(row), "line": line, **shapes}
 
 
-def observed(sizes: Sizes, args: Any, kwargs: Dict[str, Any]) -> Dict[str, str]:
+def observations(sizes: Sizes, args: Any, kwargs: Dict[str, Any]) -> List[Dict[str, Any]]:
     """What the sizes of a refused call's arguments come from."""
-    fields: Dict[str, str] = {}
-    for each in value_origins.tensors((args, kwargs)):
-        origin = sizes.of(each)
-        if "grown at" not in fields:
-            fields.update(origin.grown)
-        if origin.joined and "joined" not in fields:
-            fields["joined"] = origin.joined
-    return fields
+    origins = [sizes.of(each) for each in value_origins.tensors((args, kwargs))]
+    grown = [each.grown for each in origins if each.grown]
+    joined = [each.joined for each in origins if each.joined]
+    return grown[:1] + joined[:1]

@@ -6,7 +6,7 @@ Embeddings and losses of classes are inspected by inspect_inputs.py, before a ke
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
 
@@ -28,47 +28,38 @@ class Index(NamedTuple):
 Call = Tuple[Any, Dict[str, Any]]
 
 
-def observed(error: BaseException, function: Any, call: Call, origins: Any) -> Dict[str, str]:
-    """What is out of range in the arguments of the function that raised; {} if nothing is.
+def observations(
+    error: BaseException, function: Any, call: Call, origins: Any
+) -> List[Dict[str, Any]]:
+    """What is out of range in the arguments of the function that raised.
 
     `origins` is a value_origins.Called that has seen them being made.
     """
     rule = RULES.get(getattr(function, "__name__", "").strip("_"))
     if rule is None or not OUT_OF_RANGE.search(str(error)):
-        return {}
+        return []
     for index in rule(*call):
         values = index.values.detach().cpu()
         outside = (values < index.least) | (values >= index.size)
         if bool(outside.any()):
-            return described(index, values, outside, origins)
-    return {}
+            distinct = sorted(set(values[outside].tolist()))
+            return [
+                {
+                    "type": "IndexRange",
+                    "least": index.least,
+                    "size": None if index.size == float("inf") else int(index.size),
+                    "low": distinct[0],
+                    "high": distinct[-1],
+                    "some": distinct[:SHOWN],
+                    "outside": int(outside.sum()),
+                    "values": values.numel(),
+                    "distinct": len(distinct),
+                    "at": outside.nonzero().tolist()[:SHOWN] if values.dim() else [],
+                    "origin": value_origins.described(origins.of(index.values), ""),
+                }
+            ]
+    return []
 
-
-def described(index: Index, values: Any, outside: Any, origins: Any) -> Dict[str, str]:
-    distinct = sorted(set(values[outside].tolist()))
-    at = outside.nonzero().tolist()[:SHOWN] if values.dim() else []
-    places = ", at %s%s" % (" and ".join(map(str, at)), ", ..." * (int(outside.sum()) > SHOWN))
-    text = "%d of %d values are %s%s" % (
-        int(outside.sum()),
-        values.numel(),
-        listed(distinct),
-        places if at else "",
-    )
-    end = "or more" if index.size == float("inf") else "to %d" % (index.size - 1)
-    return {
-        "out of range": text,
-        "allowed": "%d %s" % (index.least, end),
-        "lowest": str(distinct[0]),
-        "highest": str(distinct[-1]),
-        "values of": value_origins.described(origins.of(index.values), ""),
-    }
-
-
-def listed(values: Any) -> str:
-    return ", ".join(map(str, values[:SHOWN])) + ", ..." * (len(values) > SHOWN)
-
-
-# What each function takes as an index
 
 Rule = Callable[[Any, Dict[str, Any]], Iterator[Index]]
 

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import torch
 
@@ -17,14 +17,13 @@ NAMED = re.compile(
     r"|staticmethod|setup_context|^missing a required argument|^too many positional"
 )
 """Errors of the call of such a function, of its gradients, and of what it does not define."""
-MOST = 8
 
 
 class Applied(NamedTuple):
     """One call of such a function."""
 
     kind: Any
-    place: str
+    line: Dict[str, str]
     shapes: List[Optional[List[int]]]
     """Of the arguments; None for what is no tensor."""
     outputs: Optional[int]
@@ -39,8 +38,8 @@ def calls() -> Iterator[List[Applied]]:
 
     def apply(cls: Any, *args: Any, **options: Any) -> Any:
         shapes = [list(a.shape) if isinstance(a, torch.Tensor) else None for a in args]
-        place = "%s (`%s`)" % places.innermost()[0]
-        applied.append(Applied(cls, place, shapes, None))
+        place, code = places.innermost()[0]
+        applied.append(Applied(cls, {"place": place, "code": code}, shapes, None))
         number = len(applied) - 1
         result = original.__func__(cls, *args, **options)
         outputs = len(result) if isinstance(result, tuple) else 1
@@ -54,30 +53,28 @@ def calls() -> Iterator[List[Applied]]:
         torch.autograd.Function.apply = original  # type: ignore[method-assign]
 
 
-def observed(error: BaseException, applied: List[Applied]) -> Dict[str, str]:
-    """What is known of the function that the error names; {} if it names none of these."""
+def observations(error: BaseException, applied: List[Applied]) -> List[Dict[str, Any]]:
+    """The function that the error names; [] if it names none of these."""
     if not NAMED.search(str(error)):
-        return {}
+        return []
     named = [each for each in applied if is_named(each.kind, str(error))]
     last = named[-1] if named else applied[-1] if applied else None
     if last is None:
-        return {}
+        return []
     parameters = parameters_of(last.kind)
-    shown = [
-        "%s %s" % (name, "" if shape is None else shape)
-        for name, shape in zip(names(parameters, len(last.shapes)), last.shapes)
+    return [
+        {
+            "type": "OwnFunction",
+            "name": last.kind.__name__,
+            "place": line_of_class(last.kind),
+            "backward": places.line_of_function(last.kind.backward)[1],
+            "parameters": parameters,
+            "arguments": names(parameters, len(last.shapes)),
+            "shapes": last.shapes,
+            "applied": last.line,
+            "outputs": last.outputs,
+        }
     ]
-    return {
-        "own function": last.kind.__name__,
-        "defined": line_of_class(last.kind),
-        "backward": places.line_of_function(last.kind.backward)[1],
-        "inputs": str(len(last.shapes)),
-        "arguments": "; ".join(each.strip() for each in shown[:MOST]),
-        "forward": ", ".join(parameters),
-        "with setup_context": "yes" * with_context(last.kind),
-        "applied": last.place,
-        **({} if last.outputs is None else {"outputs": str(last.outputs)}),
-    }
 
 
 def is_named(kind: Any, message: str) -> bool:
@@ -92,16 +89,10 @@ def parameters_of(kind: Any) -> List[str]:
         return []
 
 
-def names(parameters: List[str], count: int) -> Tuple[str, ...]:
+def names(parameters: List[str], count: int) -> List[str]:
     """The names of the arguments of apply(); "argument 2" where there is none."""
     own = [each for each in parameters if each not in ("ctx", "self", "_")]
-    return tuple(own[n] if n < len(own) else "argument %d" % n for n in range(count))
-
-
-def with_context(kind: Any) -> bool:
-    """Whether it defines setup_context, so that forward takes no ctx."""
-    base = getattr(torch.autograd.Function, "setup_context", None)
-    return getattr(kind, "setup_context", None) is not base
+    return [own[n] if n < len(own) else "argument %d" % n for n in range(count)]
 
 
 def line_of_class(kind: Any) -> str:

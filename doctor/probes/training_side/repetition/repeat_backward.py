@@ -23,52 +23,48 @@ OVERWRITTEN, NO_GRAPH = "modified by an inplace operation", "does not require gr
 BACKWARD = re.compile(r"Error detected in (\w+)")
 FORWARD_LINE = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+), in .*\n\s*(?P<code>.*)')
 MOST = 3
+Records = List[Dict[str, Any]]
 
 
 def backward(training: Any, error: BaseException) -> Dict[str, Any]:
-    if OVERWRITTEN in str(error):
-        return {"observed": overwritten(training, error)}
-    if NO_GRAPH in str(error):
+    text = str(error)
+    if NO_GRAPH in text:
         return without_graph(training)
-    if "a second time" in str(error):
-        return {"observed": freed_graphs.twice(training)}
-    if NO_DERIVATIVE in str(error):
-        return {"observed": unimplemented(training)}
-    if "has changed the size of value" in str(error) or "hook" in str(error):
-        return {"observed": hooks(training)}
-    if operation := OPERATION.search(str(error)):
-        return {"observed": {"operation at": line_of(training, operation[1])}}
-    if own_functions.NAMED.search(str(error)):
-        return {"observed": of_function(training, error)}
-    return {}
+    return {"observations": observations(training, error, text)}
 
 
-def of_function(training: Any, error: BaseException) -> Dict[str, str]:
-    """What the error says about a torch.autograd.Function of the user."""
-    with own_functions.calls() as applied:
-        loss_of(training)
-    return own_functions.observed(error, applied)
-
-
-def unimplemented(training: Any) -> Dict[str, str]:
-    """The line that calls an operation without a derivative."""
-    place = line_of(training, "NotImplemented")
-    return {"without derivative": place} if place else {}
+def observations(training: Any, error: BaseException, text: str) -> Records:
+    if OVERWRITTEN in text:
+        return overwritten(training)
+    if "a second time" in text:
+        return freed_graphs.twice(training)
+    if NO_DERIVATIVE in text:
+        return line_of(training, "NotImplemented")
+    if "has changed the size of value" in text or "hook" in text:
+        return hooks(training)
+    if operation := OPERATION.search(text):
+        return line_of(training, operation[1])
+    if own_functions.NAMED.search(text):
+        with own_functions.calls() as applied:
+            loss_of(training)
+        return own_functions.observations(error, applied)
+    return []
 
 
 OPERATION = re.compile(r"Function (\w+Backward\d+) returned an invalid gradient")
 """An operation of torch itself, whose gradients do not fit."""
 
 
-def line_of(training: Any, name: str) -> str:
-    """The forward line of the first operation of that name, with its code; "" if unknown."""
+def line_of(training: Any, name: str) -> Records:
+    """The forward line of the first operation of that name."""
     with torch.autograd.detect_anomaly(check_nan=False):
         loss = loss_of(training)
     for node in follow_step.nodes(loss.grad_fn):
         if name in node.name():
             code, place = follow_step.line_of(node)
-            return "%s (`%s`)" % (place, code) if place else ""
-    return ""
+            line = {"place": place, "code": code}
+            return [{"type": "Operation", "name": node.name(), "line": line}] if place else []
+    return []
 
 
 class Changes(TorchFunctionMode):
@@ -117,7 +113,7 @@ def version(tensor: torch.Tensor) -> int:
         return -1
 
 
-def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
+def overwritten(training: Any) -> Records:
     """The forward line whose value autograd needed, and the lines that changed that memory."""
     module = training.subject.module
     changes = Changes({id(weight): name for name, weight in module.named_parameters()})
@@ -129,29 +125,32 @@ def overwritten(training: Any, error: BaseException) -> Dict[str, str]:
                 loss = loss_of(training)
             losses.append(loss)
             torch.autograd.backward(loss)
-            return {}
+            return []
         except RuntimeError as again:
             if OVERWRITTEN not in str(again):
-                return {}
+                return []
     text = "\n".join(str(each.message) for each in caught)
     name = BACKWARD.search(text)
     lines = [m for m in FORWARD_LINE.finditer(text) if not _hidden(m["file"])]
     if not name or not lines:
-        return {}
+        return []
     last = lines[-1]
     place = "%s, line %s" % (last["file"].replace("\\", "/").rpartition("/")[2], last["line"])
-    observed = {"operation": name[1], "saved": "%s (`%s`)" % (place, last["code"].strip())}
     memory = changes.used.get(place, set())
     of_memory = [each for each in changes.changed if each[2] in memory]
     after = [each for each in of_memory if each[4] > changes.last.get(place, 0)]
     culprits = after or of_memory  # the line may run several times
-    texts = ["%s (`%s`)" % each[:2] for each in culprits if each[0]]
-    if texts:
-        observed["changed"] = "; ".join(list(dict.fromkeys(texts))[:MOST])
+    changed = list(dict.fromkeys(each[:2] for each in culprits if each[0]))
     parameters = list(dict.fromkeys(each[3] for each in culprits if each[3]))
-    if parameters:
-        observed["parameters"] = ", ".join(parameters[:MOST])
-    return observed
+    return [
+        {
+            "type": "Saved",
+            "operation": re.sub(r"Backward\d*$", "", name[1]),
+            "line": {"place": place, "code": last["code"].strip()},
+            "changed": [{"place": each[0], "code": each[1]} for each in changed[:MOST]],
+            "parameters": parameters[:MOST],
+        }
+    ]
 
 
 def _hidden(file: str) -> bool:
@@ -171,8 +170,8 @@ def without_graph(training: Any) -> Dict[str, Any]:
     for cut in gradient_cuts.ends(paths, set(training.weights), loss):
         by_place.setdefault((cut["kind"], cut["place"]), cut)
     cuts = sorted(by_place.values(), key=lambda cut: -len(cut["parameters"]))[:MOST]
-    observed = {"decorated": without.function} if without.function else {}
-    return {"cuts": cuts, "observed": observed}
+    records = [{"type": "NoGradFunction", "function": without.function}] if without.function else []
+    return {"cuts": cuts, "observations": records}
 
 
 class WithoutGrad(TorchFunctionMode):
@@ -203,11 +202,12 @@ def decorated() -> str:
     return ""
 
 
-def hooks(training: Any) -> Dict[str, str]:
-    """The parameters with hooks on their gradients, and those hooks."""
-    lines = []
+def hooks(training: Any) -> Records:
+    """The hooks on gradients of parameters."""
+    records = []
     for name, weight in training.weights.items():
         for hook in (getattr(weight, "_backward_hooks", None) or {}).values():
             function, place = places.line_of_function(hook)
-            lines.append("%s: %s in %s" % (name, function, place or "a library"))
-    return {"hooks": "; ".join(lines[:MOST])} if lines else {}
+            fields = {"function": function, "on": name, "place": place or "a library"}
+            records.append({"type": "Hook", "kind": "gradient", **fields})
+    return records[:MOST]

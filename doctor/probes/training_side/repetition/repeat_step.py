@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -18,16 +18,17 @@ from ..foreign import descriptions, places
 from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
-from ..values import inspect_inputs, value_origins
+from ..values import value_origins
 from . import grown_shapes, index_ranges, own_functions, repeat_backward
 
 SECONDS, TIMES, MOST_SECONDS = 3.0, 3.0, 30.0
 """Limit of a repetition: seconds, and as many times what the training took until it raised."""
 NAMES = {
     "linear": ("input", "weight", "bias"),
-    "conv1d": ("input", "weight", "bias"),
-    "conv2d": ("input", "weight", "bias"),
-    "conv3d": ("input", "weight", "bias"),
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d"),
+        ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
+    ),
     "scaled_dot_product_attention": ("query", "key", "value", "attn_mask"),
 }
 """Functions without a signature -> the names of their first arguments."""
@@ -97,7 +98,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     """The function of torch that raised, with its arguments; the module that returned None."""
     calls, ends, module = Calls(), graph_ends.Ends(), training.subject.module
     origins = value_origins.Called(module, training.subject.batch)
-    returned: Dict[str, str] = {}
+    returned: Dict[str, Dict[str, Any]] = {}
     handles = [
         each.register_forward_hook(_note_result(name or "the model", returned))
         for name, each in module.named_modules()
@@ -109,22 +110,19 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     except Exception as again:
         if not same(again, error):
             return {}
-        returned.update(own_functions.observed(error, applied))
+        records = [*returned.values(), *own_functions.observations(error, applied)]
         if calls.length_first:
-            returned["length first"] = calls.length_first
-        samples = subjects.first_dimension(training.subject.batch)
-        if samples:
-            returned["samples"] = str(samples)
-        fields: Dict[str, Any] = {"observed": returned, **graph_ends.cuts(ends)}
+            records.append({"type": "LengthFirst", "place": calls.length_first})
+        fields: Dict[str, Any] = {"observations": records, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
-            returned.update(grown_shapes.observed(calls.sizes, args, kwargs))
-            returned.update(index_ranges.observed(error, function, (args, kwargs), origins))
+            records += grown_shapes.observations(calls.sizes, args, kwargs)
+            records += index_ranges.observations(error, function, (args, kwargs), origins)
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = descriptions.operands(bound(function, args, kwargs), names)
             if "ZeroDivision" in str(error):
-                returned.update(divisor(fields["function"], args))
+                records += divisor(args[0] if fields["function"].startswith("__r") else args[-1])
         return fields
     finally:
         for each in handles:
@@ -132,20 +130,23 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
     return {}
 
 
-def divisor(name: str, args: Any) -> Dict[str, str]:
-    """{"divisor": "1 of 5 values of the divisor are 0, at [2]"} of a division of whole numbers."""
-    reflected = name.startswith("__r")
-    lines = inspect_inputs.divisor(None, args[::-1] if reflected else args, {})
-    return {"divisor": lines[0]} if lines else {}
+def divisor(value: Any) -> List[Dict[str, Any]]:
+    """The zeros in the divisor of whole numbers."""
+    zeros = (torch.as_tensor(value) == 0).cpu()
+    at = zeros.nonzero().tolist()[: index_ranges.SHOWN] if zeros.dim() else []
+    count = int(zeros.sum())
+    fields = {"zeros": count, "values": zeros.numel(), "at": at}
+    return [{"type": "ZeroDivisor", **fields}] if count else []
 
 
-def _note_result(name: str, returned: Dict[str, str]) -> Any:
+def _note_result(name: str, returned: Dict[str, Dict[str, Any]]) -> Any:
     """Notes the last module that returned None, and the last that returned a tuple."""
 
     def hook(module: Any, args: Any, output: Any) -> None:
-        if output is None or isinstance(output, (tuple, list)):
+        if output is None or type(output) in (tuple, list):
             kind = "None" if output is None else type(output).__name__
-            returned["returned " + kind] = "%s (%s)" % (name, type(module).__name__)
+            fields = {"module": name, "kind": type(module).__name__, "value": kind}
+            returned[kind] = {"type": "Returned", **fields}
 
     return hook
 
@@ -197,24 +198,23 @@ def _numbered(values: Any, unit: str) -> Iterator[Tuple[str, Any]]:
 
 def optimizer(training: Any, error: BaseException) -> Dict[str, Any]:
     """State of the user's optimizer that has another shape than its parameter, and absent keys."""
-    update = training.update
-    if update is None:
+    if training.update is None:
         return {}
-    mine = update.optimizer
-    observed: Dict[str, str] = {"optimizer": type(mine).__name__}
+    mine = training.update.optimizer
+    kind, records = type(mine).__name__, []
     names = {id(weight): name for name, weight in training.weights.items()}
     for name, key, value in states(mine, names):
-        if value.dim() and list(value.shape) != list(training.weights[name].shape):
-            shape = list(training.weights[name].shape)
-            observed["state"] = "%s of %s is %s, the parameter %s" % (
-                key, name, list(value.shape), shape)  # fmt: skip
+        shape, required = list(value.shape), list(training.weights[name].shape)
+        if shape and shape != required:
+            fields = {"key": key, "parameter": name, "shape": shape, "required": required}
+            records.append({"type": "OptimizerState", "optimizer": kind, **fields})
             break
     absent = [key for key in mine.defaults if any(key not in g for g in mine.param_groups)]
     if absent:
-        present = [key for key in mine.param_groups[0] if key not in ("params", *mine.defaults)]
-        observed["absent"] = ", ".join(absent)
-        observed["instead"] = ", ".join(present)
-    return {"observed": observed}
+        others = [key for key in mine.param_groups[0] if key not in ("params", *mine.defaults)]
+        fields = {"absent": absent, "others": others}
+        records.append({"type": "OptimizerGroups", "optimizer": kind, **fields})
+    return {"observations": records}
 
 
 def states(optimizer: Any, names: Dict[int, str]) -> Iterator[Tuple[str, str, torch.Tensor]]:
@@ -231,10 +231,10 @@ def scheduler(training: Any, error: BaseException) -> Dict[str, Any]:
     numbers = {
         name: value
         for name, value in vars(schedule).items()
-        if isinstance(value, (int, float)) and not name.startswith("_")
+        if type(value) in (int, float) and not name.startswith("_")
     }
-    text = ", ".join("%s=%s" % each for each in numbers.items())
-    return {"observed": {"schedule": "%s with %s" % (type(schedule).__name__, text)}}
+    record = {"type": "Schedule", "kind": type(schedule).__name__, "numbers": numbers}
+    return {"observations": [record]}
 
 
 OBSERVERS: Dict[str, Callable[[Any, BaseException], Dict[str, Any]]] = {

@@ -1,0 +1,252 @@
+"""Samples, batches and their lengths, inputs of transformers, and optimizers that do not fit the
+model."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.checks.training.errors import hooks
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    OwnProof,
+    Proof,
+    first_of,
+    seen_as,
+)
+from doctor.checks.training.errors.shapes import CLASSES, LOSSES
+from doctor.checks.training.errors.sizes import Sizes, sizes_of, text
+from doctor.checks.training.errors.words import listed
+from doctor.facts.observations import (
+    AbsentInSamples,
+    Layout,
+    LengthFirst,
+    OptimizerGroups,
+    OptimizerState,
+    ParameterCount,
+    SharedParameters,
+    StateKeys,
+    TransformerInputs,
+    UnequalSamples,
+)
+from doctor.facts.own_model import OwnModel
+from doctor.facts.raised import Raised
+
+LEADING = re.compile(r"^(.*)\[\d+\]$")
+SAMPLES_FIRST = (
+    "Put the samples first: pad_sequence(sequences, batch_first=True){where}, or "
+    "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers and in "
+    "nn.MultiheadAttention."
+)
+
+
+# Lengths
+
+
+def _samples_first(raised: Raised) -> str:
+    padded = raised.first(LengthFirst)
+    return SAMPLES_FIRST.format(where=f" in {padded.place}" if padded else "")
+
+
+def mask_of_samples_first(raised: Raised) -> Explanation | None:
+    """A mask of padding with the samples first, beside a query with the samples second."""
+    layout, query = raised.first(Layout), raised.operand("query")
+    masks = [sizes for name, sizes in layout.inputs.items() if "padding_mask" in name] \
+        if layout else []  # fmt: skip
+    if not masks or query is None or len(sizes_of(query)) != 3:
+        return None
+    length, samples = sizes_of(query)[:2]
+    if length == samples or masks[0] != (length, samples):
+        return None
+    return Explanation(
+        f"the attention takes its input {text(sizes_of(query))} for {samples} samples of length "
+        f"{length}, and the mask {text(masks[0])} has its samples first",
+        _samples_first(raised),
+    )
+
+
+def samples_second(raised: Raised, own: OwnModel) -> Explanation | None:
+    if clause := _rows_of_the_longest(raised, own) or _lengths_of_the_first(raised, own):
+        return Explanation(clause, _samples_first(raised))
+    return None
+
+
+def _rows_of_the_longest(raised: Raised, own: OwnModel) -> str:
+    """As many predictions as the longest sequence has positions, and one label for each."""
+    prediction, target = raised.operand("input"), raised.operand("target")
+    if not LOSSES.search(raised.function) or prediction is None or target is None:
+        return ""
+    rows, labels = sizes_of(prediction)[:1], sizes_of(target)[:1]
+    for name, shapes in _sequences(own).items():
+        if rows != labels == (len(shapes),) and rows == (max(size[0] for size in shapes),):
+            return (
+                f"{rows[0]} predictions against {labels[0]} labels: {name or 'the batch'} has "
+                f"{labels[0]} sequences, of which the longest has {rows[0]} positions"
+            )
+    return ""
+
+
+def _lengths_of_the_first(raised: Raised, own: OwnModel) -> str:
+    """Lengths whose largest is the first dimension, which a layer takes for the samples."""
+    layout = raised.first(Layout)
+    whole = [each for each in own.batch if len(each.shape) == 1 and "int" in each.dtype]
+    for lengths in whole if layout is not None and layout.batch_first else ():
+        longest = -1 if lengths.high is None else int(float(lengths.high))
+        for each in own.batch:
+            if each.shape[:2] == (longest, *lengths.shape):
+                return (
+                    f"of {each.name} of the batch, {text(each.shape)}, the first dimension is the "
+                    f"largest of {lengths.name}, and the second one the number of samples"
+                )
+    return ""
+
+
+def _sequences(own: OwnModel) -> dict[str, list[Sizes]]:
+    """The lists of tensors in the batch, by their names."""
+    lists: dict[str, list[Sizes]] = {}
+    for each in own.batch:
+        if (match := LEADING.match(each.name)) and each.shape:
+            lists.setdefault(match[1], []).append(each.shape)
+    return lists
+
+
+def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | None:
+    """Another number of predictions than of labels, both a multiple of the samples."""
+    prediction, target = raised.operand("input"), raised.operand("target")
+    if raised.function not in CLASSES or prediction is None or target is None:
+        return None
+    rows, labels = sizes_of(prediction), sizes_of(target)
+    firsts = {each.shape[0] for each in own.batch if each.shape}
+    if len(rows) != 2 or len(labels) != 1 or rows[0] == labels[0] or len(firsts) != 1:
+        return None
+    samples = firsts.pop()
+    if samples < 2 or rows[0] % samples or labels[0] % samples or labels[0] == samples:
+        return None
+    have, want = rows[0] // samples, labels[0] // samples
+    names = [each.name for each in own.batch if {want, want + 1} & set(each.shape[1:2])]
+    embedded = [each.positions for each in raised.all(TransformerInputs)]
+    cause = f"in each of {samples} samples {have} predictions against {want} labels"
+    cause += f" ({listed(names)} of the batch)" if names else ""
+    cause += (
+        f"; inputs_embeds has {embedded[0]} positions" if {have, have + 1} & {*embedded} else ""
+    )
+    if have < want:
+        return Explanation(
+            cause,
+            f"Cut the labels to the {have} positions that the model computes, or leave its input "
+            "as long as they are: a stride, a pooling or truncation shortens it.",
+        )
+    return Explanation(
+        cause,
+        f"Where the model puts {have - want} positions before its input (a prompt, a class token, "
+        f"an image), prepend as many ignored labels, torch.cat([labels.new_full((len(labels), "
+        f"{have - want}), -100), labels], 1), or leave them out of the logits, "
+        f"logits[:, {have - want}:]. Otherwise make the labels from the same sequences.",
+    )
+
+
+def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
+    """A hook on a layer that is no part of the model, and that the raising line uses."""
+    used = set(re.findall(r"\w+", raised.code))
+    for hook in own.stray_hooks:
+        if used.intersection(hook.uses):
+            return Explanation(hooks.describe(hook), hooks.fix(hook))
+    return None
+
+
+CALLED = (
+    "Give the third value of the factory the arguments that it is called with: a function is "
+    "called as loss(module, batch), an instance of nn.Module or a function of "
+    "torch.nn.functional as criterion(output, target)."
+)
+
+
+def _called_by_doctor(raised: Raised) -> bool:
+    """Whether no line of the user ran: torch calls functions of the user too, hooks for example."""
+    return not (raised.place or raised.module_type or raised.observations)
+
+
+def factory_with_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+    return Explanation("") if _called_by_doctor(raised) and not own.built.ok else None
+
+
+def loss_with_other_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
+    stages = own.smoke.stages if own.smoke else ()
+    before = not stages or stages[-1].name == "forward"
+    of_doctor = _called_by_doctor(raised) and own.built.ok and before
+    return Explanation("", CALLED) if of_doctor else None
+
+
+# State dicts and optimizers
+
+
+INSIDE = ("model_state_dict", "state_dict", "model", "net", "module", "weights", "params")
+"""Keys of a checkpoint under which the weights are saved."""
+
+
+def weights_inside(raised: Raised) -> Explanation | None:
+    for keys in raised.all(StateKeys):
+        inside = next((name for name in INSIDE if name in keys.unexpected), None)
+        if inside and keys.missing:
+            return Explanation(
+                f"the file holds a whole checkpoint with {listed(keys.unexpected, 4)}",
+                f"Load the weights in it: model.load_state_dict(checkpoint['{inside}']).",
+            )
+    return None
+
+
+def prefixed_keys(raised: Raised) -> Explanation | None:
+    for keys in raised.all(StateKeys):
+        if prefix := prefix_of(keys.unexpected, keys.missing):
+            return Explanation(
+                f"the keys of the file begin with {prefix}",
+                f"Remove the prefix: {{key.removeprefix('{prefix}'): value for key, value in "
+                "state.items()}.",
+            )
+        if prefix := prefix_of(keys.missing, keys.unexpected):
+            return Explanation(
+                f"the keys of the model begin with {prefix}, those of the file do not",
+                f"Load the file into that part, model.{prefix.rstrip('.')}.load_state_dict(state), "
+                f"or add the prefix: {{'{prefix}' + key: value for key, value in state.items()}}.",
+            )
+    return None
+
+
+def prefix_of(longer: tuple[str, ...], shorter: tuple[str, ...]) -> str:
+    """What each of the longer names has in front of one of the shorter ones, "" if not all have."""
+    if not shorter or len(longer) < len(shorter):
+        return ""
+    prefixes = {name[: -len(shorter[0])] for name in longer if name.endswith(f".{shorter[0]}")}
+    fitting = (prefix for prefix in prefixes
+               if all(f"{prefix}{name}" in longer for name in shorter))  # fmt: skip
+    return next(fitting, "")
+
+
+def no_parameters(raised: Raised) -> Explanation | None:
+    """Something else than parameters for an optimizer."""
+    params = raised.operand("params")
+    if params is None or params.kind in ("generator", "list", "tuple", "dict"):
+        return None
+    return Explanation(f"params is {params.value or 'one tensor'}")
+
+
+PROOFS: dict[str, Proof] = {
+    "absent-in-samples": seen_as(AbsentInSamples),
+    "unequal-samples": seen_as(UnequalSamples),
+    "mask-of-samples-first": mask_of_samples_first,
+    "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
+    "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
+    "weights-inside-a-checkpoint": weights_inside,
+    "prefixed-keys": prefixed_keys,
+    "other-keys": seen_as(StateKeys),
+    "shared-parameters": seen_as(SharedParameters),
+    "empty-parameter-list": seen_as(ParameterCount),
+    "no-parameters": no_parameters,
+    "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),
+}
+OWN_PROOFS: dict[str, OwnProof] = {
+    "factory-with-parameters": factory_with_parameters,
+    "loss-with-other-parameters": loss_with_other_parameters,
+    "hook-on-a-replaced-layer": replaced_layer,
+    "samples-second": samples_second,
+    "labels-of-another-length": labels_of_another_length,
+}

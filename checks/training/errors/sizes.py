@@ -1,0 +1,334 @@
+"""Which sizes a function of torch takes, and what makes an argument fit. Tests compare both with
+torch on generated calls."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from doctor.facts.raised import Operand, Raised
+
+Sizes = tuple[int, ...]
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+def text(sizes: Sequence[int]) -> str:
+    return str(list(sizes))
+
+
+def tensors(raised: Raised) -> list[Operand]:
+    return [each for each in raised.operands if each.shape is not None]
+
+
+def sizes_of(operand: Operand) -> Sizes:
+    return operand.shape or ()
+
+
+def broadcast(first: Sizes, second: Sizes) -> Sizes | None:
+    """The shape of both together; None if they do not fit."""
+    length = max(len(first), len(second))
+    pairs = zip(
+        (1,) * (length - len(first)) + first, (1,) * (length - len(second)) + second, strict=True
+    )
+    sizes = [b if a == 1 else a if b in (1, a) else -1 for a, b in pairs]
+    return None if -1 in sizes else tuple(sizes)
+
+
+# What makes an argument fit
+
+
+class Change(NamedTuple):
+    """An expression on a tensor, and the sizes of its result."""
+
+    code: str
+    sizes: Sizes
+
+
+Changes = Callable[[Sizes], Iterator[Change]]
+
+
+def flattened(sizes: Sizes) -> Iterator[Change]:
+    if len(sizes) > 2:
+        yield Change(".flatten(1)", (sizes[0], math.prod(sizes[1:])))
+
+
+def flattened_whole(sizes: Sizes) -> Iterator[Change]:
+    if len(sizes) > 1:
+        yield Change(".flatten()", (math.prod(sizes),))
+
+
+def squeezed(sizes: Sizes) -> Iterator[Change]:
+    for n, size in enumerate(sizes):
+        if size == 1 and n:
+            yield Change(f".squeeze({n})", sizes[:n] + sizes[n + 1 :])
+
+
+def unsqueezed(missing: int, *, foremost: bool = False) -> Changes:
+    """So many dimensions of size 1 behind others: in front of all they come by themselves. The last
+    place first, or the foremost: a mask has its samples first and its keys last."""
+
+    def changes(sizes: Sizes) -> Iterator[Change]:
+        places = range(1, len(sizes) + 1) if missing > 0 else range(0)
+        for before in places if foremost else reversed(places):
+            code = f"[{', '.join([':'] * before + ['None'] * missing)}]"
+            code = f".unsqueeze({before})" if missing == 1 else code
+            more = sizes[:before] + (1,) * missing + sizes[before:]
+            yield Change(code, more)
+
+    return changes
+
+
+def reordered(sizes: Sizes) -> Iterator[Change]:
+    """Two dimensions exchanged, or the last one put second; the samples stay first."""
+    for last in range(len(sizes) - 1, 1, -1):
+        for first in range(1, last):
+            yield _exchanged(sizes, first, last)
+    if len(sizes) > 3:
+        order = (0, len(sizes) - 1, *range(1, len(sizes) - 1))
+        code = f".permute({', '.join(map(str, order))})"
+        yield Change(code, tuple(sizes[n] for n in order))
+
+
+def channels_second(sizes: Sizes) -> Iterator[Change]:
+    return iter([each for each in reordered(sizes) if each.sizes[1] == sizes[-1]][::-1])
+
+
+def exchanged_samples(sizes: Sizes) -> Iterator[Change]:
+    if len(sizes) > 1:
+        yield _exchanged(sizes, 0, 1)
+
+
+def exchanged_last(sizes: Sizes) -> Iterator[Change]:
+    if len(sizes) > 1:
+        code, n = ".transpose(-2, -1)", len(sizes)
+        yield _exchanged(sizes, n - 2, n - 1)._replace(code=code)
+
+
+def _exchanged(sizes: Sizes, first: int, last: int) -> Change:
+    result = list(sizes)
+    result[first], result[last] = sizes[last], sizes[first]
+    return Change(f".transpose({first}, {last})", tuple(result))
+
+
+# What a call takes
+
+
+class Call(NamedTuple):
+    """The tensors of a call that must fit each other."""
+
+    operands: tuple[Operand, ...]
+    takes: Callable[..., bool]
+    """Whether it takes these sizes, one for each operand."""
+    ways: tuple[tuple[int, Changes], ...] = ()
+    """Number of an operand, and what may be changed about it, the likeliest first."""
+
+    @property
+    def sizes(self) -> tuple[Sizes, ...]:
+        return tuple(map(sizes_of, self.operands))
+
+    @property
+    def fits(self) -> bool:
+        return self.takes(*self.sizes)
+
+    def with_sizes(self, number: int, sizes: Sizes) -> bool:
+        """Whether it takes other sizes in that place."""
+        return self.takes(*self.sizes[:number], sizes, *self.sizes[number + 1 :])
+
+    def mended(self) -> tuple[Operand, Change] | None:
+        """The first change of one operand that makes the call fit."""
+        for number, changes in self.ways:
+            for change in changes(self.sizes[number]):
+                if self.with_sizes(number, change.sizes):
+                    return self.operands[number], change
+        return None
+
+
+def call_of(raised: Raised) -> Call | None:
+    """The call that raised; None if its function is not known, or an operand of it."""
+    for names, read in FUNCTIONS:
+        if re.fullmatch(names, raised.function):
+            return read(raised)
+    return None
+
+
+def _named(raised: Raised, *names: str) -> tuple[Operand, ...]:
+    """The operands of these names; () unless all are tensors."""
+    found = [each for each in (raised.operand(name) for name in names) if each and each.shape]
+    return tuple(found) if len(found) == len(names) else ()
+
+
+def linear(raised: Raised) -> Call | None:
+    operands = _named(raised, "input", "weight")
+    return (
+        Call(operands, lambda x, weight: x[-1] == weight[-1], ((0, flattened), (0, reordered)))
+        if operands
+        else None
+    )
+
+
+def convolution(raised: Raised) -> Call | None:
+    operands = _named(raised, "input", "weight")
+    groups = raised.operand("groups")
+    number = groups.numbers[0] if groups and groups.numbers else 1
+    return Call(
+        operands,
+        lambda x, weight: (len(x) == len(weight) and x[1] == weight[1] * number)
+        or (len(x) == len(weight) - 1 and x[0] == weight[1] * number),
+        ((0, channels_second), (0, unsqueezed(1))),
+    ) if operands else None  # fmt: skip
+
+
+def transposed_convolution(raised: Raised) -> Call | None:
+    pair = tuple(tensors(raised)[:2])
+    if len(pair) < 2 or len(sizes_of(pair[0])) != len(sizes_of(pair[1])):
+        return None
+    return Call(pair, lambda x, weight: x[1] == weight[0], ((0, channels_second),))
+
+
+def batch_norm(raised: Raised) -> Call | None:
+    operands = _named(raised, "input", "running_mean") or _named(raised, "input", "weight")
+    return (
+        Call(operands, lambda x, known: len(x) > 1 and x[1] == known[0], ((0, channels_second),))
+        if operands
+        else None
+    )
+
+
+def layer_norm(raised: Raised) -> Call | None:
+    operands = _named(raised, "input", "weight")
+    return (
+        Call(operands, lambda x, weight: x[-len(weight) :] == weight, ((0, channels_last),))
+        if operands
+        else None
+    )
+
+
+def channels_last(sizes: Sizes) -> Iterator[Change]:
+    for change in reordered(sizes):
+        if len(sizes) > 2 and change.sizes[-1] == sizes[1]:
+            yield change
+
+
+def product(raised: Raised) -> Call | None:
+    pair = tuple(tensors(raised)[-2:])
+    if len(pair) < 2 or min(len(sizes_of(each)) for each in pair) < 2:
+        return None
+    ways = ((1, exchanged_last), (0, exchanged_last))
+    return Call(pair, lambda a, b: a[-1] == b[-2] and broadcast(a[:-2], b[:-2]) is not None, ways)
+
+
+def elementwise(raised: Raised) -> Call | None:
+    pair = sorted(tensors(raised)[:2], key=lambda each: -len(sizes_of(each)))
+    if len(pair) < 2:
+        return None
+    missing = len(sizes_of(pair[0])) - len(sizes_of(pair[1]))
+    ways = ((1, unsqueezed(missing, foremost=pair[1].dtype == "bool")), (1, exchanged_last))
+    return Call(tuple(pair), lambda a, b: broadcast(a, b) is not None, ways)
+
+
+def gathered(raised: Raised) -> Call | None:
+    pair = tensors(raised)
+    dims = [each.numbers[0] for each in raised.operands if each.numbers]
+    if len(pair) < 2 or not dims:
+        return None
+    dimension = dims[0] % max(len(sizes_of(pair[0])), 1)
+
+    def within(x: Sizes, index: Sizes) -> bool:
+        others = (pair for n, pair in enumerate(zip(x, index, strict=False)) if n != dimension)
+        return len(x) == len(index) and all(b <= a for a, b in others)
+
+    return Call((pair[0], pair[1]), within, ((1, unsqueezed(1)),))
+
+
+def attention(raised: Raised) -> Call | None:
+    operands = _named(raised, "query", "key", "attn_mask")
+    missing = len(sizes_of(operands[0])) - len(sizes_of(operands[2])) if operands else 0
+    return (
+        Call(
+            operands,
+            lambda query, key, mask: (
+                broadcast((*query[:-1], key[-2]), mask) == (*query[:-1], key[-2])
+            ),
+            ((2, unsqueezed(missing, foremost=True)),),
+        )
+        if operands
+        else None
+    )
+
+
+def expanded(raised: Raised) -> Call | None:
+    pair = tensors(raised)
+    target = tuple(n for each in raised.operands for n in each.numbers)
+    if not pair or not target:
+        return None
+    whole = tuple(n if n != -1 else 1 for n in target)
+    return Call(
+        (pair[0],),
+        lambda x: len(x) <= len(whole) and all(
+            a in (1, b) or c == -1 for a, b, c in
+            zip(x[::-1], whole[::-1], target[::-1], strict=False)
+        ),
+        ((0, unsqueezed(len(whole) - len(sizes_of(pair[0])))),),
+    )  # fmt: skip
+
+
+def masked(raised: Raised) -> Call | None:
+    """x[mask]."""
+    pair = tensors(raised)
+    if len(pair) < 2 or pair[1].dtype not in ("bool", "uint8"):
+        return None
+    return Call((pair[0], pair[1]), lambda x, mask: x[: len(mask)] == mask)
+
+
+def classes(raised: Raised) -> Call | None:
+    """Logits [N, C, ...] with class indices [N, ...], or with probabilities of their shape."""
+    operands = _named(raised, "input", "target")
+    if not operands:
+        return None
+    indices = operands[1].dtype in INTEGERS
+    return Call(
+        operands,
+        lambda x, target: target == ((*x[:1], *x[2:]) if indices or target != x else x),
+        (
+            (1, squeezed),
+            (1, flattened_whole),
+            (0, channels_second),
+            (1, exchanged_samples),
+            (0, reordered),
+        ),
+    )  # fmt: skip
+
+
+def values(raised: Raised) -> Call | None:
+    """A loss that compares one value with one target."""
+    operands = _named(raised, "input", "target")
+    return (
+        Call(operands, lambda x, target: x == target, ((0, squeezed), (1, squeezed)))
+        if operands
+        else None
+    )
+
+
+ELEMENTWISE = (
+    r"(__)?[ir]?(add|sub|mul|div|truediv|pow|and|or|gt|lt|ge|le|eq|ne)_?(__)?|masked_fill_?"
+    "|where|maximum|minimum|true_divide|lerp_?|addcmul_?"
+)
+VALUES = "binary_cross_entropy(_with_logits)?|(mse|l1|smooth_l1|huber|gaussian_nll)_loss"
+FUNCTIONS: tuple[tuple[str, Callable[[Raised], Call | None]], ...] = (
+    ("linear", linear),
+    ("conv[123]d", convolution),
+    ("conv_transpose[123]d", transposed_convolution),
+    ("batch_norm", batch_norm),
+    ("layer_norm", layer_norm),
+    (r"(__)?r?matmul(__)?|bmm|mm", product),
+    (ELEMENTWISE, elementwise),
+    ("gather|take_along_dim", gathered),
+    ("scaled_dot_product_attention", attention),
+    ("expand|broadcast_to", expanded),
+    ("__getitem__", masked),
+    ("cross_entropy|nll_loss", classes),
+    (VALUES, values),
+)
+"""Pattern of a function's name -> what it takes."""

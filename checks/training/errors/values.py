@@ -1,0 +1,292 @@
+"""Values that are None, of another type, dtype or device, or outside of a range."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.checks.training.errors.explanation import (
+    Explanation,
+    Proof,
+    first_of,
+    named,
+    seen_as,
+)
+from doctor.checks.training.errors.shapes import CLASSES
+from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
+from doctor.checks.training.errors.words import allowed, words
+from doctor.facts.observations import (
+    Getter,
+    IndexRange,
+    NoneValue,
+    Parts,
+    Returned,
+    Variable,
+    Violation,
+    ZeroDivisor,
+)
+from doctor.facts.raised import Operand, Raised
+
+PROBABILITIES = ("binary_cross_entropy_with_logits", "binary_cross_entropy")
+IGNORED = (-100, -1, 255)
+"""Labels that mark what is to be ignored: in torch, in masks, in images of classes."""
+
+
+# None and other types
+
+
+def module_without_return(raised: Raised) -> Explanation | None:
+    returned = [each for each in raised.all(Returned) if each.value == "None"]
+    attributes = any("." in each.name for each in raised.all(NoneValue))
+    if not returned or attributes:
+        return None
+    name, kind = returned[0].module, returned[0].kind
+    return Explanation(
+        f"{name} ({kind}) returned None",
+        f"Return the result at the end of forward of {kind} ({name}): without a return it is None.",
+    )
+
+
+def argument_not_passed(raised: Raised) -> Explanation | None:
+    for each in raised.all(NoneValue):
+        if each.function:
+            return Explanation(
+                words(each),
+                f"Pass {each.name} to {each.function}, or handle that it is None before that line "
+                f"(if {each.name} is not None).",
+            )
+    return None
+
+
+def value_is_none(raised: Raised) -> Explanation | None:
+    names = [each.name for each in raised.all(NoneValue) if not each.function]
+    return Explanation(f"None: {', '.join(names)}") if names else None
+
+
+def module_returns_tuple(raised: Raised) -> Explanation | None:
+    for each in raised.all(Returned):
+        if each.value != "None":
+            return Explanation(
+                f"{each.module} ({each.kind}) returns a {each.value}",
+                f"Take the tensor out of the {each.value} that {each.module} returns, output[0]: "
+                "nn.LSTM and nn.GRU return (output, state), nn.MultiheadAttention (output, "
+                "weights). In nn.Sequential that needs a module of its own, whose forward returns "
+                "x[0].",
+            )
+    return None
+
+
+def no_tensor(raised: Raised) -> Explanation | None:
+    """An argument of a function of torch that is no tensor."""
+    wrong = [each for each in raised.operands if each.name.partition("[")[0] in ("input", "target")
+             and (each.shape is None or each.kind == "ndarray")
+             and each.kind not in ("NoneType", "int", "float")]  # fmt: skip
+    members = [each for each in raised.operands if each.name.startswith(("input[", "target["))]
+    if members and not wrong:
+        name = members[0].name.partition("[")[0]
+        return Explanation(f"{name} is a list or tuple of {len(members)} tensors")
+    if not wrong:
+        return None
+    return Explanation(f"{wrong[0].name} is {wrong[0].kind} {wrong[0].value}".strip())
+
+
+CALL_THE_MODEL = (
+    "Call the model in the loss: a function is called as loss(module, batch). Only an instance of "
+    "nn.Module or a function of torch.nn.functional gets (output, target)."
+)
+
+
+def unpacked_rows(raised: Raised) -> Explanation | None:
+    """A tensor is unpacked along its first dimension."""
+    for each in raised.all(Parts):
+        if each.shape is not None:
+            return Explanation(
+                words(each),
+                f"Unpacking goes along the first dimension, {each.count} rows: transpose it first "
+                f"({each.name}.t()), or unbind the dimension that is meant, .unbind(-1).",
+            )
+    return None
+
+
+def property_raised(raised: Raised) -> Explanation | None:
+    """A property whose getter raised an AttributeError, which __getattr__ of the class hides."""
+    for each in raised.all(Getter):
+        return Explanation(
+            words(each),
+            f"Look at the getter of {each.name} in {each.line.place or each.place}: it reads an "
+            "attribute that does not exist, or one of None. torch.nn.Module reports the property "
+            "itself as absent.",
+        )
+    return None
+
+
+def criterion_created(raised: Raised) -> Explanation | None:
+    """A criterion that gets prediction and target when it is created."""
+    name = re.fullmatch(r"(\w*Loss)\.__init__", raised.caller)
+    if not name or raised.function != "__bool__":
+        return None
+    return Explanation(
+        f"{name[1]} gets the tensors where it is created",
+        f"Create the criterion first, then call it: nn.{name[1]}()(prediction, target).",
+    )
+
+
+def number_as_text(raised: Raised) -> Explanation | None:
+    """An option that is a text, as YAML reads 1e-4."""
+    texts = [each for each in raised.operands if re.fullmatch(r"'[\d.eE+-]+'", each.value)]
+    if not texts:
+        return None
+    return Explanation(
+        f"{texts[0].name} is the text {texts[0].value}",
+        f"Convert it, {texts[0].name}=float(...). In YAML write 1.0e-4: without the point, 1e-4 is "
+        "a text.",
+    )
+
+
+# Dtypes and devices
+
+
+def embedding_of_floats(raised: Raised) -> Explanation | None:
+    ids = raised.operand("input")
+    if raised.function != "embedding" or ids is None or ids.dtype in ("", "int64", "int32"):
+        return None
+    return Explanation(f"the ids are {ids.dtype}")
+
+
+def images_of_bytes(raised: Raised) -> Explanation | None:
+    x, weight = raised.operand("input"), raised.operand("weight")
+    if x is None or weight is None or x.dtype != "uint8":
+        return None
+    return Explanation("the input is uint8")
+
+
+def dtype_of_labels(raised: Raised) -> Explanation | None:
+    """Labels of another dtype than the loss takes."""
+    logits, target = raised.operand("input"), raised.operand("target")
+    if logits is None or target is None or logits.dtype in INTEGERS:
+        return None
+    same = sizes_of(target) == sizes_of(logits)
+    as_indices = raised.function in CLASSES and not same
+    wrong = {
+        True: target.dtype not in ("int64", "uint8"),
+        False: target.dtype in INTEGERS,
+    }[as_indices]
+    known = raised.function in (*CLASSES, *PROBABILITIES)
+    if not known or not wrong or not (same or (as_indices and _indices(logits, target))):
+        return None
+    shaped = " and has the shape of class indices" if as_indices else ""
+    return Explanation(f"the target {text(sizes_of(target))} is {target.dtype}{shaped}")
+
+
+def _indices(logits: Operand, target: Operand) -> bool:
+    sizes = sizes_of(logits)
+    return len(sizes) > 1 and sizes_of(target) == (sizes[0], *sizes[2:])
+
+
+def exchanged_arguments(raised: Raised) -> Explanation | None:
+    prediction, target = raised.operand("input"), raised.operand("target")
+    if prediction is None or target is None or not target.dtype.startswith(("float", "bfloat")):
+        return None
+    if prediction.dtype not in INTEGERS:
+        return None
+    return Explanation(
+        f"the first argument is {prediction.dtype}, the second {target.dtype}",
+        f"Change their order: {raised.function}(prediction, target).",
+    )
+
+
+def result_in_integers(raised: Raised) -> Explanation | None:
+    """A tensor of integers that is to hold floats."""
+    changed, other = (*tensors(raised), None, None)[:2]
+    if not raised.function.endswith("_") or changed is None or other is None:
+        return None
+    if changed.dtype not in INTEGERS or other.dtype in INTEGERS:
+        return None
+    return Explanation(f"a tensor of {changed.dtype} is to hold a result of {other.dtype}")
+
+
+def mixed_dtypes(raised: Raised) -> Explanation | None:
+    floating = [each for each in tensors(raised) if each.dtype not in INTEGERS]
+    if len({each.dtype for each in floating}) < 2:
+        return None
+    listed = ", ".join(f"{named(each, text(sizes_of(each)))} is {each.dtype}" for each in floating)
+    return Explanation(listed)
+
+
+def two_devices(raised: Raised) -> Explanation | None:
+    devices = {each.device for each in tensors(raised)}
+    if len(devices) < 2:
+        return None
+    pairs = [(named(each, text(sizes_of(each))), each.device) for each in tensors(raised)]
+    return Explanation(", ".join(f"{name} is on {device}" for name, device in pairs))
+
+
+# Ranges
+
+
+def ignored_label(raised: Raised) -> Explanation | None:
+    """A label that marks what is ignored, and is used as an index."""
+    for each in raised.all(IndexRange):
+        marks = [n for n in (each.low, each.high) if n in IGNORED]
+        if marks and raised.function.strip("_") not in ("getitem", "setitem"):
+            return Explanation(
+                words(each),
+                f"Replace the label {marks[0]}, which marks what is ignored, before it is used as "
+                f"an index: labels.masked_fill(labels == {marks[0]}, 0), and leave these places "
+                "out of the result.",
+            )
+    return None
+
+
+def one_hot(raised: Raised) -> Explanation | None:
+    for each in raised.all(IndexRange) if raised.function == "one_hot" else ():
+        return Explanation(
+            words(each),
+            f"Pass num_classes={each.high + 1} or more to one_hot, or map the labels to "
+            f"{allowed(each)}. A label of its own for the background takes one class more.",
+        )
+    return None
+
+
+CONSTRAINTS = {
+    "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
+    "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
+    "distribution-of-definite-matrix": r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
+}
+"""Row -> the constraints of a parameter, as torch names them."""
+
+
+def constrained(row: str) -> Proof:
+    """Values that a distribution refuses for a parameter; NaN comes from an earlier operation."""
+
+    def proof(raised: Raised) -> Explanation | None:
+        for each in raised.all(Violation):
+            if re.search(CONSTRAINTS[row], each.constraint) and not each.nan:
+                return None if each.parameter == "value" else Explanation(words(each))
+        return None
+
+    return proof
+
+
+PROOFS: dict[str, Proof] = {
+    "ignored-label-as-index": ignored_label,
+    "index-beyond-its-table": first_of(one_hot, seen_as(IndexRange)),
+    **{row: constrained(row) for row in CONSTRAINTS},
+    "sample-outside-support": seen_as(Violation, parameter="value", nan=False),
+    "module-without-return": module_without_return,
+    "argument-not-passed": argument_not_passed,
+    "value-is-none": value_is_none,
+    "criterion-created-with-tensors": criterion_created,
+    "module-returns-tuple": module_returns_tuple,
+    "no-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
+    "unpacked-rows": unpacked_rows,
+    "property-raised": property_raised,
+    "division-by-zero": seen_as(ZeroDivisor),
+    "number-as-text": number_as_text,
+    "exchanged-arguments": exchanged_arguments,
+    "embedding-of-floats": embedding_of_floats,
+    "images-of-bytes": images_of_bytes,
+    "dtype-of-labels": dtype_of_labels,
+    "result-in-integers": result_in_integers,
+    "two-devices": two_devices,
+    "mixed-dtypes": mixed_dtypes,
+}
