@@ -22,7 +22,7 @@ Node = Annotated[str, msgspec.Meta(extra={"kind": "node"})]
 """The name of a machine that the report is about: of a rank, or of a node of a fleet."""
 
 
-def map_texts(value: Any, change: Change, kind: Kind = "text") -> Any:
+def map_texts(value: object, change: Change, kind: Kind = "text") -> Any:
     """A copy of a record, a tuple, a list or a dict in which every text is changed.
 
     Values of an enumeration and of a `Literal` stay: they are the doctor's own words.
@@ -61,12 +61,12 @@ def _fields(record: type[msgspec.Struct]) -> tuple[tuple[str, frozenset[str], Ki
     )
 
 
-def _literals(annotation: Any) -> frozenset[str]:
+def _literals(annotation: object) -> frozenset[str]:
     literals = [part for part in _parts(annotation) if get_origin(part) is Literal]
     return frozenset(each for part in literals for each in get_args(part) if isinstance(each, str))
 
 
-def _kind_of(annotation: Any) -> Kind:
+def _kind_of(annotation: object) -> Kind:
     for part in _parts(annotation):
         for meta in getattr(part, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta) and meta.extra and "kind" in meta.extra:
@@ -75,7 +75,7 @@ def _kind_of(annotation: Any) -> Kind:
     return "text"
 
 
-def _parts(annotation: Any) -> Iterator[Any]:
+def _parts(annotation: object) -> Iterator[Any]:
     """The annotation and those within it, but nothing of another record."""
     yield annotation
     for part in get_args(annotation):

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from doctor import catalog
 from doctor._util.errors import UserError
@@ -31,7 +30,7 @@ MAX_BYTES = 64 * 2**20
 
 
 def read_report(
-    path: Path, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn = "fail"
+    path: Path, flags: Mapping[str, object], config: ConfigFlags, fail_on: FailOn = "fail"
 ) -> Report:
     """The report in a file, or "-" for stdin, judged. Raises UserError."""
     record = Record()
@@ -97,7 +96,7 @@ def to_facts(reading: Reading) -> Facts:
 
 def judge(
     facts: Facts,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn = "fail",
     name: str = "",

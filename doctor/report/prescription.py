@@ -7,7 +7,6 @@ a statement into a script.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from doctor import __version__
 from doctor._util.units import visible
@@ -131,7 +130,7 @@ def _accelerate(settings: tuple[Setting, ...]) -> Iterator[str]:
             yield from _yaml(setting.accelerate)
 
 
-def _yaml(keys: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def _yaml(keys: Mapping[str, object], indent: str = "") -> Iterator[str]:
     for key, value in keys.items():
         if isinstance(value, Mapping):
             yield f"{indent}{key}:"

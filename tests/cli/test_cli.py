@@ -149,6 +149,7 @@ def test_json_holds_what_it_promises() -> None:
     for finding in report["findings"]:
         assert set(finding) == {
             "actions",
+            "causes",
             "code",
             "slug",
             "family",

@@ -8,7 +8,7 @@ that a hang at the fourth GPU keeps the first three.
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from .. import wire
 
@@ -22,6 +22,8 @@ MISMATCH = 18
 NO_SUCH_OBJECT = 6
 UNREACHABLE = (15, 16)
 """The GPU is lost, or must be reset before it responds."""
+
+Result = TypeVar("Result")
 
 
 class Refused(Exception):
@@ -85,9 +87,9 @@ def recovery_action(handle: object, where: str) -> int:
     return int(result.value.uiVal)
 
 
-def slices(handle: object, where: str) -> List[Dict[str, Any]]:
+def slices(handle: object, where: str) -> List[Dict[str, object]]:
     """The MIG devices of a GPU."""
-    parts: List[Dict[str, Any]] = []
+    parts: List[Dict[str, object]] = []
     for index in range(call("nvmlDeviceGetMaxMigDeviceCount", handle, where=where)):
         try:
             part = call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index, where=where)
@@ -101,7 +103,7 @@ def slices(handle: object, where: str) -> List[Dict[str, Any]]:
 
 def one_slice(handle: object, where: str) -> Dict[str, object]:
     """One MIG device. Raises Refused if its UUID cannot be read."""
-    part: Dict[str, Any] = {"uuid": text(call("nvmlDeviceGetUUID", handle, where=where))}
+    part: Dict[str, object] = {"uuid": text(call("nvmlDeviceGetUUID", handle, where=where))}
     try:
         part["name"] = text(call("nvmlDeviceGetName", handle, where=where))
         part["memory_total"], part["memory_used"], _ = memory(handle, where)
@@ -117,7 +119,7 @@ class Reader:
         self.where = " (GPU %d)" % index
         self.gpu: Dict[str, Any] = {"index": index, "uuid": "", "name": "", "unread": {}}
 
-    def attempt(self, fields: Tuple[str, ...], read: Callable[[], Any]) -> Any:
+    def attempt(self, fields: Tuple[str, ...], read: Callable[[], Result]) -> Optional[Result]:
         """The result of `read`; None if NVML refuses, with the reason recorded for each field."""
         if self.gpu.get("lost"):
             return None
@@ -190,9 +192,9 @@ class Reader:
             self.gpu["recovery_action"] = action
 
 
-def versions() -> Dict[str, Any]:
+def versions() -> Dict[str, object]:
     """Version, CUDA and confidential computing of the driver; None if NVML does not return it."""
-    result: Dict[str, Any] = {"version": None, "cuda_version": None, "confidential": None}
+    result: Dict[str, object] = {"version": None, "cuda_version": None, "confidential": None}
     try:
         result["version"] = text(call("nvmlSystemGetDriverVersion"))
     except Refused:
@@ -210,7 +212,7 @@ def versions() -> Dict[str, Any]:
     return result
 
 
-def library() -> Dict[str, Any]:
+def library() -> Dict[str, object]:
     """Where the NVML library was loaded from, and whether that file is the host's, mounted here."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         paths = [line.split(None, 5)[5].strip() for line in maps if "libnvidia-ml.so" in line]

@@ -105,7 +105,7 @@ class End:
         self.cuda.call("cuIpcGetMemHandle", ctypes.byref(handle), self.mine)
         return {"handle": bytes(handle.data).hex()}
 
-    def write(self, request: Dict[str, Any]) -> Dict[str, Any]:
+    def write(self, request: Dict[str, Any]) -> Dict[str, object]:
         """Fill the buffer of another GPU from this one."""
         can = ctypes.c_int()
         target = self._device(request["target"])
@@ -139,7 +139,7 @@ class End:
         self.cuda.call("cuCtxSynchronize")
         return TIMED * SIZE / (time.perf_counter() - began)
 
-    def verify(self, request: Dict[str, Any]) -> Dict[str, Any]:
+    def verify(self, request: Dict[str, Any]) -> Dict[str, object]:
         """Count the wrong elements, and clear the buffer for the next writer."""
         size = ctypes.c_size_t(2 * SIZE)
         content = ctypes.create_string_buffer(2 * SIZE)
@@ -168,7 +168,7 @@ def main(*arguments: str) -> None:
         wire.send(error=str(error) if code else wire.describe(error), code=code)
         return
     wire.send(answer={"ready": True})
-    handlers: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {
+    handlers: Dict[str, Callable[[Dict[str, Any]], Dict[str, object]]] = {
         "offer": end.offer,
         "write": end.write,
         "verify": end.verify,

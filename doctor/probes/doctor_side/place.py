@@ -9,7 +9,7 @@ import re
 import stat
 import time
 import uuid
-from typing import Any, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from .. import wire
 
@@ -19,7 +19,7 @@ SAMPLE = b"doctor" * 512
 def main(role: str, path: str, naming: str) -> None:
     """Report each fact as soon as it is known: the next call may hang."""
     named = naming == "named"
-    known: Dict[str, Any] = {}
+    known: Dict[str, object] = {}
 
     def report(**facts: object) -> None:
         known.update(facts)
@@ -58,7 +58,7 @@ def nearest(path: str) -> Tuple[str, Optional[OSError]]:
             return path, error
 
 
-def room(directory: str) -> Dict[str, Any]:
+def room(directory: str) -> Dict[str, int]:
     """Bytes and inodes; omitted if the file system does not report them or has no blocks."""
     try:
         stats = os.statvfs(directory)
@@ -71,7 +71,7 @@ def room(directory: str) -> Dict[str, Any]:
     return facts
 
 
-def write(directory: str) -> Dict[str, Any]:
+def write(directory: str) -> Dict[str, object]:
     """Create a new file, write, fsync, close and delete it."""
     path = os.path.join(directory, ".doctor-%d-%s" % (os.getpid(), uuid.uuid4().hex))
     started = time.perf_counter()
@@ -105,7 +105,7 @@ def fill(file: int) -> None:
         os.close(file)
 
 
-def ended(error: Optional[OSError], started: Optional[float] = None) -> Dict[str, Any]:
+def ended(error: Optional[OSError], started: Optional[float] = None) -> Dict[str, object]:
     """The fields of `Ended`."""
     seconds = 0.0 if started is None else time.perf_counter() - started
     if error is None:

@@ -55,7 +55,7 @@ def config(path: str) -> Optional[Dict[str, object]]:
     return inner if isinstance(inner, dict) else content
 
 
-def read(settings: Dict[str, Any]) -> Dict[str, Any]:
+def read(settings: Dict[str, Any]) -> Dict[str, object]:
     """The fields of `ModelShape`. Raises Unsupported if the model is not a plain decoder."""
     if settings.get("is_encoder_decoder") is True:
         raise Unsupported(

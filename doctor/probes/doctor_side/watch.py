@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, TypeVar
 
 from .. import wire
 
@@ -30,6 +30,8 @@ LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
 """Replay, recovery and CRC (flit) errors of an NVLink."""
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
+
+Result = TypeVar("Result")
 
 
 def handle_of(uuid: str) -> object:
@@ -71,7 +73,7 @@ class Watched:
         self._before = self._counters()
         self._read_field("link_max", self._link_max)
 
-    def _attempt(self, field: str, read: Callable[[], Any]) -> Any:
+    def _attempt(self, field: str, read: Callable[[], Result]) -> Optional[Result]:
         try:
             return read()
         except Exception as error:

@@ -246,7 +246,7 @@ def _tensor(row: Tensor) -> TensorRecord:
     return TensorRecord(name, dtype, tuple(shape), file, size)
 
 
-def _untagged(data: Any) -> Any:
+def _untagged(data: object) -> Any:
     """Sections without their tags; an Unknown within them is {"reason": ...}."""
     if isinstance(data, dict):
         return {
@@ -465,5 +465,5 @@ def sources(ids: tuple[str, ...]) -> tuple[SourceRecord, ...]:
     )
 
 
-def _dump(data: Any) -> str:
+def _dump(data: object) -> str:
     return json.dumps(data, indent=2)

@@ -23,7 +23,7 @@ EXPLANATION: Literal["urn:preflight-doctor:json-v1:explanation"] = (
 )
 
 
-def schema_of(kind: Any, id: str, title: str) -> dict[str, Any]:
+def schema_of(kind: object, id: str, title: str) -> dict[str, Any]:
     """JSON Schema of a type whose values are of this form."""
     (form,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     document = {"$schema": DRAFT, "$id": id, **form, "title": title, "$defs": parts}
