@@ -25,6 +25,16 @@ EXAMPLES = {
             "tests/probes/test_nvml.py::test_every_query_may_be_refused",
         ),
     ),
+    "Add an error cause": (4, ("tests/errors/test_errors.py",)),
+    "Add a log class": (
+        7,
+        (
+            "tests/errors/test_errors.py::test_a_row_is_complete",
+            "tests/log/test_log_classes.py::test_an_example_is_of_its_class",
+            "tests/log/test_log_classes.py::test_every_class_is_a_check_with_a_fix_and_a_reason",
+            "tests/checks/test_log.py",
+        ),
+    ),
     "Add a lint rule with a fix": (
         10,
         (
@@ -36,8 +46,6 @@ EXAMPLES = {
         ),
     ),
     "Add a report format": (8, ("tests/report/formats", "tests/report/test_redaction.py")),
-    "Add an error cause": (4, ("tests/errors",)),
-    "Add a log class": (7, ("tests/errors", "tests/log", "tests/checks/test_log.py")),
 }
 """Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"

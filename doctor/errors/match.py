@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from doctor.errors.cause import Cause
 from doctor.errors.index import FREQUENCY, LITERALS
@@ -37,24 +37,35 @@ def message_of(text: str) -> str:
 def is_message_of(cause: Cause, text: str) -> bool:
     """Whether one of the cause's expressions is in the text; case does not matter."""
     text = text[:LONGEST]
-    return any(_compiled(each).search(text) for each in cause.messages)
+    return _is_message(cause, text, text.casefold())
+
+
+def _is_message(cause: Cause, text: str, folded: str) -> bool:
+    return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
 def with_message(text: str, causes: Iterable[Cause] = CAUSES) -> tuple[Cause, ...]:
     """At most four causes that have such a message, the most frequent first."""
-    folded = text[:LONGEST].casefold()
-    found = [each for each in causes if _admits(each, folded) and is_message_of(each, text)]
+    text = text[:LONGEST]
+    folded = text.casefold()
+    found = [each for each in causes if _is_message(each, text, folded)]
     # A stable sort: rows of equal frequency keep the order of the table.
     return tuple(sorted(found, key=lambda cause: -FREQUENCY.get(cause.id, 0))[:MOST])
 
 
-def _admits(cause: Cause, folded: str) -> bool:
-    """Whether a literal that every message of the cause contains one of is in the text."""
-    literals = LITERALS.get(cause.id)
-    return literals is None or any(each in folded for each in literals)
+def _admitted(cause: Cause, folded: str) -> Iterator[str]:
+    """The expressions of which a literal that each match contains is in the text."""
+    literals = LITERALS.get(cause.id, ())
+    if len(literals) != len(cause.messages):  # a row that is newer than the index
+        yield from cause.messages
+        return
+    for expression, required in zip(cause.messages, literals, strict=True):
+        if any(each in folded for each in required):
+            yield expression
 
 
 def first(text: str, causes: Iterable[Cause]) -> Cause | None:
     """The first of the causes, in their order, that has such a message."""
-    folded = text[:LONGEST].casefold()
-    return next((row for row in causes if _admits(row, folded) and is_message_of(row, text)), None)
+    text = text[:LONGEST]
+    folded = text.casefold()
+    return next((row for row in causes if _is_message(row, text, folded)), None)

@@ -37,19 +37,22 @@ def classes_of_logs() -> list[str]:
         return [row["expected_class"] for row in csv.DictReader(file)]
 
 
-def literals(cause: Cause) -> tuple[str, ...]:
-    """Texts, in small letters, of which every message of the cause contains one."""
-    every = [literal.casefold() for each in cause.messages for literal in literals_of(each)]
-    return tuple(sorted({each for each in every if not any(o in each for o in every if o != each)}))
+def literals(cause: Cause) -> tuple[tuple[str, ...], ...]:
+    """For each expression texts, in small letters, of which every match contains one."""
+    every = (dict.fromkeys(map(str.casefold, literals_of(each))) for each in cause.messages)
+    return tuple(map(tuple, every))
 
 
 def index() -> str:
     """The text of the generated module."""
     counts = Counter(row["cause"] for row in messages())
     counts += Counter(each for each in classes_of_logs() if each not in FAMILIES)
-    lines = ["LITERALS: dict[str, tuple[str, ...]] = {"]
+    lines = ["LITERALS: dict[str, tuple[tuple[str, ...], ...]] = {"]
     lines += [f"    {cause.id!r}: {literals(cause)!r}," for cause in CAUSES]
-    lines += ["}", '"""Cause -> texts of which each of its messages contains one."""']
+    lines += [
+        "}",
+        '"""Cause -> for each of its expressions texts of which every match contains one."""',
+    ]
     lines += ["FREQUENCY: dict[str, int] = {"]
     lines += [f"    {cause.id!r}: {counts[cause.id]}," for cause in CAUSES if counts[cause.id]]
     lines += ["}", '"""Cause -> how many messages of the corpora have it."""']

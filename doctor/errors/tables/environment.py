@@ -95,14 +95,14 @@ ROWS = (
         errors=("OSError", "ConnectionError"),
         messages=(
             r"couldn't connect to",
-            r"in offline mode|offline mode is enabled",
+            r"offline mode is enabled",
             r"urlopen error",
             r"Max retries exceeded",
             r"Name or service not known|Temporary failure in name resolution",
             r"is not the path to a directory",
         ),
         examples=(
-            "OSError: Cannot find the requested files in the cached path, and in offline mode",
+            "ConnectionError: Offline mode is enabled.",
             "urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>",
             "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='example.com', "
             "port=443): Max retries exceeded with url: /data.zip",

@@ -54,14 +54,13 @@ ROWS = (
         messages=(
             r"attn_mask is torch\.Size",
             r"Expected attn_mask shape to be",
-            r"key_padding_mask",
+            r"key_padding_mask shape of|key_padding_mask\.shape",
             r"key_padded_mask\.shape",
-            r"attn_mask .{0,40}correct [23]D shape|correct [23]D size",
         ),
         examples=(
             "AssertionError: Expected attn_mask shape to be (4, 4) but got torch.Size([5, 5])",
-            "RuntimeError: shape of key_padding_mask is wrong",
-            "RuntimeError: The size of the 2D attn_mask is not correct, correct 2D size is (4, 4)",
+            "AssertionError: expecting key_padding_mask shape of (4, 7), but got "
+            "torch.Size([7, 4])",
             "RuntimeError: The shape of the 3D attn_mask is torch.Size([8, 6, 6]), but should be "
             "(32, 6, 6).",
             "AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",
@@ -77,14 +76,14 @@ ROWS = (
             r"Expected input_lengths to have value",
             r"Expected tensor to have size at least \d+ at dimension \d+, but got size \d+ for a"
             r"rgument",
-            r"target_lengths (?:must|to)",
+            r"target_lengths must be of size",
         ),
         examples=(
             "RuntimeError: Expected input_lengths to have value at most 10, but got value 12 "
             "(while checking arguments for ctc_loss_cpu)",
             "RuntimeError: Expected tensor to have size at least 12 at dimension 1, but got size "
             "8 for argument #2 'targets' (while checking arguments for ctc_loss_cpu)",
-            "RuntimeError: input_lengths and target_lengths must be of size batch_size",
+            "RuntimeError: target_lengths must be of size batch_size",
         ),
         why="The lengths for CTC are those of the frames before the model's strides, or a "
         "target is longer than its input.",
@@ -94,11 +93,12 @@ ROWS = (
     Cause(
         id="group-sizes",
         errors=("ValueError", "RuntimeError", "AssertionError"),
-        messages=(r"must be divisible by", r"not divisible by .{0,20}(?:groups|num_heads|heads)"),
+        messages=(r"must be divisible by", r"is not a multiple of the number of attention heads"),
         examples=(
             "ValueError: in_channels must be divisible by groups",
             "AssertionError: embed_dim must be divisible by num_heads",
-            "ValueError: The hidden size (30) is not divisible by num_heads (4)",
+            "ValueError: The hidden size (30) is not a multiple of the number of attention heads "
+            "(4)",
         ),
         why="Channels are not divisible by groups, a width not by heads, or channels not by the "
         "square of an upscaling factor.",

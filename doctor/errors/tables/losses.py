@@ -61,7 +61,7 @@ ROWS = (
     Cause(
         id="not-probabilities",
         errors=("RuntimeError",),
-        messages=(r"all elements of (?:input|target) should be between 0 and 1",),
+        messages=(r"all elements of input should be between 0 and 1",),
         examples=("RuntimeError: all elements of input should be between 0 and 1",),
         why="binary_cross_entropy takes probabilities, and got raw outputs or NaN.",
         fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "

@@ -11,12 +11,10 @@ ROWS = (
         messages=(
             r"Expected size for first two dimensions of batch2",
             r"Expected batch2_sizes\[0\]",
-            r"batch1 must be a 3D tensor",
         ),
         examples=(
             "RuntimeError: Expected batch2_sizes[0] == bs && batch2_sizes[1] == contraction_size "
             "to be true, but got false.",
-            "RuntimeError: batch1 must be a 3D tensor",
             "RuntimeError: Expected size for first two dimensions of batch2 tensor to be: [2, 8] "
             "but got: [2, 5].",
         ),

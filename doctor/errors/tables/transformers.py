@@ -108,12 +108,12 @@ ROWS = (
         messages=(
             r"mixed precision requires a GPU",
             r"doesn't support bf16/gpu",
-            r"requires Ampere\+ GPU",
+            r"requires Ampere or a newer GPU",
         ),
         examples=(
             "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
             "ValueError: Your setup doesn't support bf16/gpu.",
-            "ValueError: --tf32 requires Ampere+ GPU",
+            "ValueError: --tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7",
         ),
         why="The precision of the arguments needs a GPU that supports it.",
         fix="Choose the precision by the device: fp16 and bf16 arguments of the Trainer need a "

@@ -63,13 +63,13 @@ ROWS = (
             r"only bool and floating types of",
             r"only supports boolean masks",
             r"condition to be a boolean tensor",
-            r"expected BoolTensor",
+            r"expected BoolTensor for mask",
         ),
         examples=(
             "AssertionError: only bool and floating types of key_padding_mask are supported",
             "RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype "
             "long int",
-            "RuntimeError: expected BoolTensor cannot be cast to FloatTensor",
+            "RuntimeError: masked_select: expected BoolTensor for mask",
             "RuntimeError: where expected condition to be a boolean tensor, but got a tensor "
             "with dtype Float",
         ),
