@@ -25,9 +25,11 @@ def gib(size: float) -> str:
 
 
 def gb(size: float) -> str:
-    """Disk space, in decimal units: "12.3 GB", "40 MB", "49 kB"."""
+    """Disk space, in decimal units: "12.3 GB", "40 MB", "49 kB", "200 B"."""
     if abs(size) >= GB:
         return f"{size / GB:.1f} GB"
+    if 0 < abs(size) < 1e3:
+        return f"{size:.0f} B"
     return f"{size / 1e6:.0f} MB" if abs(size) >= 1e6 or not size else f"{size / 1e3:.0f} kB"
 
 

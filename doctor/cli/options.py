@@ -21,6 +21,13 @@ def complete_code(incomplete: str) -> list[tuple[str, str]]:
     return [pair for pair in names if pair[0].startswith(incomplete)]
 
 
+def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Commands with this prefix, for the shell."""
+    group: Any = ctx.parent and ctx.parent.command
+    names = group.list_commands(ctx.parent) if group else ()
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def complete_format(incomplete: str) -> list[str]:
     """Formats with this prefix, for the shell."""
     return [name for name in FORMATS if name.startswith(incomplete)]

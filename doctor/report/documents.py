@@ -47,7 +47,10 @@ def explain(sections: Sequence[Source]) -> str:
 
 def json_text(sections: Sequence[Source]) -> str:
     """{"sections": [...]}, with the same in fields."""
-    return json.dumps({"sections": [_object(section) for section in sections]}, indent=2)
+    from doctor.report.formats.json_forms import EXPLANATION
+
+    objects = [_object(section) for section in sections]
+    return json.dumps({"sections": objects, "schema": EXPLANATION}, indent=2)
 
 
 def _object(section: Source) -> dict[str, object]:

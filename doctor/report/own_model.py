@@ -210,7 +210,10 @@ def json_text() -> str:
         }
         for part in PARTS
     ]
-    return json.dumps({"topics": [{"name": NAMES[0], "parts": parts}]}, indent=2)
+    from doctor.report.formats.json_forms import EXPLANATION
+
+    topics = [{"name": NAMES[0], "parts": parts}]
+    return json.dumps({"topics": topics, "schema": EXPLANATION}, indent=2)
 
 
 def text(format: str) -> str:

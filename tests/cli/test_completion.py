@@ -45,6 +45,9 @@ def ask(line: str) -> list[str]:
         ("doctor run --skip DSK", {"DSK001", "DSK002"}),
         ("doctor run --inject vram", {"vram-fits"}),
         ("doctor run --no-conf", {"--no-config"}),
+        ("doctor run --output js", {"json=", "jsonl="}),
+        ("doctor lint --format sa", {"sarif"}),
+        ("doctor help sc", {"scan"}),
     ],
 )
 def test_commands_flags_and_codes_are_offered(line: str, offered: set[str]) -> None:

@@ -55,3 +55,16 @@ def test_a_missing_file_and_a_directory_are_usage_errors(tmp_path: Path) -> None
         run = doctor("read", str(path))
         assert run.returncode == 2
         assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_job_file_is_read_where_it_is_named_and_checks_are_selected(tmp_path: Path) -> None:
+    (tmp_path / "issue.txt").write_text(HEALTHY)
+    (tmp_path / "doctor.toml").write_text('[expect]\ngpu = "H100"\n')
+    line = ("read", "issue.txt", "--only", "JOB", "--format", "json")
+    unnamed = json.loads(doctor(*line, cwd=tmp_path).stdout)
+    assert {finding["family"] for finding in unnamed["findings"]} == {"JOB"}
+    assert {finding["status"] for finding in unnamed["findings"]} == {"skip"}
+    named = doctor(*line, "--config", "doctor.toml", cwd=tmp_path)
+    assert named.returncode == 1
+    failed = {f["code"] for f in json.loads(named.stdout)["findings"] if f["status"] == "fail"}
+    assert "JOB001" in failed

@@ -102,7 +102,7 @@ def test_what_people_read(models: Path) -> None:
             "dtype  part       tensors  parameters  bytes",
             "BF16   embedding        1       2,048   4 kB",
             "       attention        1       1,024   2 kB",
-            "       norm             2          64   0 kB",
+            "       norm             2          64  128 B",
             "pass CKP001",
             "skip CKP002 dtypes-supported",
             "pass CKP004",

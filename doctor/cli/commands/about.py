@@ -63,7 +63,12 @@ def list_checks(
 def help_command(
     context: typer.Context,
     command: Annotated[
-        str, typer.Argument(metavar="[COMMAND]", help="A command (default: all of them).")
+        str,
+        typer.Argument(
+            metavar="[COMMAND]",
+            help="A command (default: all of them).",
+            autocompletion=options.complete_command,
+        ),
     ] = "",
 ) -> int:
     """Print the help of a command."""

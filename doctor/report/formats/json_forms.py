@@ -26,15 +26,22 @@ EXPLANATION: Literal["urn:preflight-doctor:json-v1:explanation"] = (
 def schema_of(kind: object, id: str, title: str) -> dict[str, Any]:
     """JSON Schema of a type whose values are of this form."""
     (form,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
-    document = {"$schema": DRAFT, "$id": id, **form, "title": title, "$defs": parts}
-    plain: dict[str, Any] = json.loads(json.dumps(document))
-    return plain
+    return _document(form, parts, id, title)
+
+
+def schema_of_one(kinds: tuple[Any, ...], id: str, title: str) -> dict[str, Any]:
+    """JSON Schema of an object that is of one of these types."""
+    forms, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    return _document({"anyOf": list(forms)}, parts, id, title)
 
 
 def schema_of_list(kinds: tuple[Any, ...], id: str, title: str) -> dict[str, Any]:
     """JSON Schema of an array whose entries are of these types."""
     forms, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    items = {"type": "array", "items": {"anyOf": list(forms)}}
-    document = {"$schema": DRAFT, "$id": id, **items, "title": title, "$defs": parts}
-    plain: dict[str, Any] = json.loads(json.dumps(document))
+    return _document({"type": "array", "items": {"anyOf": list(forms)}}, parts, id, title)
+
+
+def _document(form: dict[str, Any], parts: dict[str, Any], id: str, title: str) -> dict[str, Any]:
+    document = {"$schema": DRAFT, "$id": id, **form, "title": title, "$defs": parts}
+    plain: dict[str, Any] = json.loads(json.dumps(document))  # defaults that are tuples: lists
     return plain
