@@ -198,6 +198,14 @@ def render(report: Report, format: str = "plain", *, redact: bool = True) -> str
     return FORMATS[format](redacted(report, keep_names=not redact))
 
 
+def _count(name: str, text: str) -> int:
+    """The number that "8B" stands for. Raises UserError."""
+    try:
+        return parse_count(text)
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
+
+
 def _flags(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of Job and RunOptions, of the types that these have. Raises TypeError, UserError."""
     unknown = sorted(set(settings) - set(Settings.__annotations__))
@@ -205,7 +213,7 @@ def _flags(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
     counts = ("params", "trainable")
     values = {
-        name: parse_count(value) if name in counts and isinstance(value, str) else value
+        name: _count(name, value) if name in counts and isinstance(value, str) else value
         for name, value in settings.items()
     }
     flags: dict[str, Any] = {}

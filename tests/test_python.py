@@ -232,3 +232,59 @@ def test_a_trainer_starts_only_on_a_machine_that_is_ready(tmp_path: Path) -> Non
         trainer(params=10**13).train()
     assert isinstance(raised.value.report.facts, Facts)
     assert raised.value.report.facts.job.device == "cpu"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "dtype", "expected"),
+    [
+        ({}, "float32", ("fp32", None)),
+        ({"bf16": True}, "float32", ("bf16", None)),
+        ({}, "bfloat16", ("bf16", "pure-bf16")),
+    ],
+)
+def test_the_callback_examines_the_precision_of_the_training(
+    tmp_path: Path, arguments: dict[str, bool], dtype: str, expected: tuple[str, str | None]
+) -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, TrainingArguments
+
+    from preflight_doctor import callback
+
+    config = LlamaConfig(
+        vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1
+    )
+    model = LlamaForCausalLM(config).to(getattr(torch, dtype))
+    settings = callback._settings(
+        TrainingArguments(str(tmp_path), use_cpu=True, report_to=[], **arguments), model
+    )
+    assert (settings["precision"], settings.get("recipe")) == expected
+
+
+@pytest.mark.slow
+def test_the_callback_leaves_a_training_alone_whose_device_it_cannot_examine(
+    tmp_path: Path,
+) -> None:
+    from types import SimpleNamespace
+
+    from preflight_doctor.callback import PreflightCallback
+
+    arguments = SimpleNamespace(
+        device=SimpleNamespace(type="xpu"),
+        bf16=True,
+        fp16=False,
+        output_dir=tmp_path,
+        per_device_train_batch_size=8,
+    )
+    state = SimpleNamespace(is_local_process_zero=True)
+    with pytest.warns(UserWarning, match="no checks for xpu"):
+        PreflightCallback().on_train_begin(arguments, state, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [({"params": "8Q"}, "params: '8Q' is not a count"), ({"budget": -5.0}, "budget: ")],
+)
+def test_a_wrong_value_is_a_usage_error(settings: dict[str, object], words: str) -> None:
+    with pytest.raises(preflight_doctor.UserError, match=words):
+        preflight_doctor.collect(**settings)  # type: ignore[arg-type]

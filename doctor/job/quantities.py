@@ -9,13 +9,15 @@ import re
 
 MOST = 10**7
 """No job has more GPUs, samples, tokens or layers."""
+SHORTEST, LONGEST = 1.0, 86_400.0
+"""Seconds of a budget: no examination takes a day. Our own numbers."""
 
 
 def parse_seconds(text: str) -> float:
     """Seconds of "8", "8s" or "1.5m". Raises ValueError."""
     match = re.fullmatch(r"(\d{1,5}(?:\.\d{1,3})?)\s*(s|m)?", text.strip())
     seconds = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0.0
-    if not 1 <= seconds <= 86400:
+    if not SHORTEST <= seconds <= LONGEST:
         raise ValueError(f"{text!r} is not a time of 1 s to 24 h; write seconds, such as 8 or 8s")
     return seconds
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from doctor.job.quantities import LONGEST, SHORTEST
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True):
@@ -12,7 +16,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unk
     """Run the training step."""
     quick: bool = False
     """Omit the tests under load and shorten the attention trial."""
-    budget: float | None = None
+    budget: Annotated[float, msgspec.Meta(ge=SHORTEST, le=LONGEST)] | None = None
     """Seconds that the examination may take; None: no limit."""
     omitted: tuple[str, ...] = ()
     """Sections of the facts that did not fit into the budget."""
