@@ -23,7 +23,21 @@ _PASSWORDS = re.compile(
 _SHORT_PASSWORD = re.compile(r"\w*pwd?|creds?")
 _TOKEN = re.compile(r"\w*tokens?|\w*keys?|\w*auth|authorization|bearer|\w*pass|pat")
 """The last word of a name."""
-_NO_TOKEN = frozenset({"bypass", "compass", "monkey", "hotkey"})
+_NO_TOKEN = frozenset({"bypass", "compass"})
+_KEY = re.compile(r"(\w*?)(?:tokens|keys?)")
+"""What is a secret only of somebody: `cache_key`, `n_tokens` and `--keys` are none."""
+_OWNERS = frozenset(
+    {
+        "access", "account", "admin", "anthropic", "api", "auth", "aws", "azure", "bearer",
+        "cipher", "cohere", "comet", "crypto", "datadog", "decryption", "deploy", "deployment",
+        "encryption", "fernet", "gcp", "gcs", "gemini", "git", "github", "gitlab", "google", "groq",
+        "hf", "hmac", "hub", "huggingface", "jwt", "kaggle", "license", "master", "minio",
+        "mistral", "neptune", "ngc", "nvidia", "oauth", "openai", "openrouter", "pass", "personal",
+        "private", "pypi", "refresh", "rsa", "secret", "signing", "slack", "ssh", "ssl", "stripe",
+        "subscription", "tls", "wandb", "webhook",
+    }
+)  # fmt: skip
+"""Words of a name with which a key, and tokens, are a secret: `wandb_key`, `ssh_host_key`."""
 _ORDINARY = frozenset(
     {
         "audio", "begin", "bos", "cls", "column", "end", "eos", "feature", "foreign", "image",
@@ -42,10 +56,13 @@ _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 """The working directory."""
 _WORD = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_AMOUNT = r"\d{1,5}(?:\.\d{1,4})?(?:e[-+]?\d{1,3})?(?:[kmgtb]i?b?|%)?(?:tok(?:ens?)?)?(?:/s)?"
 _PLAIN = re.compile(
-    r"[-+]?\d{0,5}(?:\.\d*)?(?:[eE][-+]?\d+)?|true|false|yes|no|on|off|none|null|auto",
+    rf"[-+]?\d{{0,5}}(?:\.\d*)?(?:e[-+]?\d+)?|{_AMOUNT}(?:/{_AMOUNT})?"
+    r"|true|false|yes|no|on|off|none|null|auto",
     re.IGNORECASE,
 )
+"""Numbers, also with a unit, and switches: 8, 1.2M, 3.2e9tok, 8.1B/300B, 12k/s."""
 _CODE = re.compile(
     r"[A-Za-z_][\w.]*[(\[]|(?:self|args|cfg|config|opts?|options|settings|os|env)\.\w"
 )
@@ -63,16 +80,30 @@ _SHAPES = re.compile(
 """Tokens by their beginnings, also where a quotation ends within one, and private keys."""
 _ADDRESS = re.compile(r"://[^\s'\"<>]+")
 _USER = re.compile(r"(?<=://)[^/]+(?=@)")
+_USER_AND_PASSWORD = re.compile(r"://[^/?#@:\[]*:(?!//|\d{1,5}[/?#,])")
+"""The beginning of an address with a password, which may contain "@" and "/"; no host and port."""
+_LOGIN = r"(?!\w{1,16}://|[A-Za-z]:[\\/]|\d+:\d+(?![^\s\"']))[^\s:\"']{0,64}:"
+"""A user before a password; no address, no path of Windows, no numbers of a user and a group."""
+_LOGIN_FLAG = re.compile(r"-[uU]|--(?:proxy-)?user")
+_LOGIN_WORDS = re.compile(
+    rf"((?<![\w-])(?:{_LOGIN_FLAG.pattern})(?:=|[ \t]+|[\"'], ?))"
+    rf"(?:([\"']){_LOGIN}[^\n\"']+|{_LOGIN}[^\s\"']+)"
+)
+_LOGIN_VALUE = re.compile(rf"{_LOGIN}.+", re.DOTALL)
+_ENVIRONMENT = frozenset({"-e", "--env", "env"})
+"""Before a variable whose value is the whole rest of the word: docker run -e "PASSWORD=a b"."""
+_SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)*")
 _HEADER = re.compile(r"(\b[Bb]earer +|\b[Aa]uthorization: +\w+ +)[\w.~+/=-]{6,}")
 _ASSIGNED = re.compile(
     r"(?i:pass|pw|secret|token|key|auth|cred|bearer|pat)[\w.-]{0,40}"
-    r"(?P<between>\\?[\"']?\]? {0,2}(?:=(?!=)|:(?![:/])) {0,2}|[\"'], ?| +)[bfr]{0,2}"
+    r"(?P<between>\\?[\"']?\]? {0,2}(?:=(?!=)|:(?![:/])) {0,2}|[\"'], ?| +)"
+    r"(?:[bfr]{1,2}(?=\\?[\"']))?"
     r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\n\"'\\]{0,64})|(?P<bare>[^\s\"'&\\]{1,64}))"
 )
 """The end of a name that may be a secret's, and the beginning of what follows it."""
 _REST = {"quoted": re.compile(r"[^\n\"'\\]*"), "bare": re.compile(r"[^\s\"'&\\]*")}
 _HINT = re.compile(
-    r"://|hf_|r8_|gh[opsur]_|[srp]k_live_|sk-|glpat|xox|xapp|nvapi|pypi|ya29|AKIA|ASIA|AIza|eyJ"
+    r"://|-[uU]|hf_|r8_|gh[opsur]_|[srp]k_live_|sk-|glpat|xox|xapp|nvapi|pypi|ya29|AKIA|ASIA|AIza|eyJ"
     r"|(?i:pass|pw|secret|token|key|auth|cred|bearer|pat)"
 )
 """What every text with a secret contains."""
@@ -85,7 +116,7 @@ _SHORTEST = 8
 def kind_of(name: str) -> Kind:
     """What a flag, a variable or a key of this name holds: `--hub_token`, `PGPASSWORD`, `api.key`.
 
-    Names are judged by their words: `--tokenizer`, `--max-tokens` and `--keep` hold no secret.
+    Names are judged by their words: `--tokenizer`, `--max-tokens` and `--sort-key` hold no secret.
     """
     words = _WORD.findall(_CAMEL.sub("_", name).lower())
     if not words or name in _NOT_SECRET or words[-1] in _ELSEWHERE or words[0] in _SWITCHES:
@@ -93,28 +124,51 @@ def kind_of(name: str) -> Kind:
     if _PASSWORDS.search("".join(words)) or any(map(_SHORT_PASSWORD.fullmatch, words)):
         return "password"
     ordinary = len(words) > 1 and words[-2] in _ORDINARY
-    is_token = _TOKEN.fullmatch(words[-1]) and words[-1] not in _NO_TOKEN and not ordinary
-    return "token" if is_token else ""
+    if not _TOKEN.fullmatch(words[-1]) or words[-1] in _NO_TOKEN or ordinary:
+        return ""
+    key = _KEY.fullmatch(words[-1])
+    return "" if key and _OWNERS.isdisjoint((*words[:-1], key[1])) else "token"
 
 
 def hide_in_arguments(words: Iterable[str]) -> tuple[str, ...]:
     """The words of a command line, also `--password VALUE` in two words, and `NAME=VALUE`."""
     hidden: list[str] = []
-    flag = ""
-    """The flag that the next word belongs to, if its value is a secret."""
+    before = flag = ""
+    """The word before, and the flag that the next word belongs to, if its value is a secret."""
     for word in words:
         if flag and not _is_flag(word):
             hidden.append(HIDDEN if _is_secret(kind_of(flag), word) else word)
             flag = flag if flag.endswith("s") else ""
-            continue
-        name, equals, value = word.partition("=")
-        is_name = " " not in name and "/" not in name
-        flag = word if is_name and not equals and word.startswith("-") and kind_of(word) else ""
-        if equals and is_name and _is_secret(kind_of(name), value):
-            hidden.append(f"{name}={HIDDEN}")
         else:
-            hidden.append(hide_secrets(word))
+            hidden.append(_hide_in_word(word, before))
+            takes_secret = word.startswith("-") and _is_name(word) and kind_of(word)
+            flag = word if takes_secret else ""
+        before = word
     return tuple(hidden)
+
+
+def _is_name(word: str) -> bool:
+    return not any(character in word for character in " /=")
+
+
+def _hide_in_word(word: str, before: str) -> str:
+    """A word of a command line without the secret that its name, or the word before it, tells."""
+    if _LOGIN_FLAG.fullmatch(before) and _LOGIN_VALUE.fullmatch(word):
+        return HIDDEN
+    name, equals, value = word.partition("=")
+    if not equals or not _is_name(name):
+        return hide_secrets(word)
+    if _LOGIN_FLAG.fullmatch(name) and _LOGIN_VALUE.fullmatch(value):
+        return f"{name}={HIDDEN}"
+    if not _is_secret(kind_of(name), value):
+        return hide_secrets(word)
+    return f"{name}={HIDDEN}{'' if before in _ENVIRONMENT else _command_after(name, value)}"
+
+
+def _command_after(name: str, value: str) -> str:
+    """What follows a variable in the script of a shell: `bash -c "HF_TOKEN=x python train.py"`."""
+    first = _SHELL_WORD.match(value) if name.isidentifier() else None
+    return hide_secrets(value[first.end() :]) if first else ""
 
 
 def _is_flag(word: str) -> bool:
@@ -124,7 +178,7 @@ def _is_flag(word: str) -> bool:
 def _is_secret(kind: Kind, value: str) -> bool:
     if not kind or not value or value.startswith(HIDDEN[:-1]):
         return False
-    return kind == "password" or not _PLAIN.fullmatch(value)
+    return kind == "password" or not _PLAIN.fullmatch(value.rstrip(")],;}"))
 
 
 def hide_secrets(text: str) -> str:
@@ -138,13 +192,16 @@ def hide_secrets(text: str) -> str:
         return text
     text = _SHAPES.sub(HIDDEN, text)
     text = _ADDRESS.sub(_hide_in_address, text)
+    text = _LOGIN_WORDS.sub(rf"\1\2{HIDDEN}", text)
     text = _HEADER.sub(rf"\1{HIDDEN}", text)
     return "".join(_without_assigned(text))
 
 
 def _hide_in_address(match: re.Match[str]) -> str:
     """The address without user, password and query."""
-    address = _USER.sub(HIDDEN, match[0])
+    user, _, host = match[0].rpartition("@")
+    has_password = _USER_AND_PASSWORD.match(user)
+    address = f"://{HIDDEN}@{host}" if has_password else _USER.sub(HIDDEN, match[0])
     before, question, query = address.partition("?")
     return f"{before}?{HIDDEN}" if question and query else address
 
@@ -174,7 +231,8 @@ def _is_assigned(match: re.Match[str], value: str) -> bool:
         return False
     if between.isspace() or "," in between:
         return name.startswith("-") and not value.startswith("-")
-    certain = kind == "password" or "token" in name.lower() or _is_opaque(value)
+    named = kind == "password" or "token" in name.lower() or "key" in name.lower()
+    certain = named or _is_opaque(value)
     if match["quote"]:
         return certain
     if "=" in between:
@@ -194,14 +252,14 @@ def _own_values() -> re.Pattern[str] | None:
 
 
 def pattern_of_values(environ: Mapping[str, str]) -> re.Pattern[str] | None:
-    """The values of variables that hold secrets, as whole words; None without one.
+    """The values of variables that hold secrets, `*_KEY` among them, as whole words; None without.
 
     Paths, numbers and short values are not among them: they stand in text for other reasons.
     """
     values = {
         value
         for name, value in environ.items()
-        if _is_secret(kind_of(name), value)
+        if _is_secret("token" if name.endswith("_KEY") else kind_of(name), value)
         and len(value) >= _SHORTEST
         and not value.startswith(("/", "~", "."))
     }

@@ -22,6 +22,7 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
 from doctor.judge.check import Check, Finding, Status, Verdict
 from doctor.judge.place import Place
+from doctor.report.lint import NO_SCRIPT
 from doctor.script.discover import Files, discover, excluded
 from doctor.script.launch import bind, read_launches
 from doctor.script.read import read_script, unreadable
@@ -136,7 +137,9 @@ class Lint:
 
     @property
     def exit_code(self) -> int:
-        """1 if something is at or above --fail-on, 3 if no selected rule could be decided."""
+        """1 if something is at or above --fail-on, 3 if no script was read or no selected rule
+        could be decided.
+        """
         gates = {"fail": (Status.FAIL,), "warn": (Status.FAIL, Status.WARN), "never": ()}
         gate = gates[self.options.fail_on]
         counted = [finding.status for finding in self.findings if not finding.ignored]
@@ -165,7 +168,7 @@ def run_lint(
         if data is not None
         else _all(linter, files.scripts, options.processes)
     )
-    findings = tuple(_findings(hits, checks))
+    findings = tuple(_findings(hits, checks) if files.scripts else _undecided(checks))
     seconds = time.monotonic() - began
     notes = (*notes, *files.notes)
     return Lint(findings, options, linter, files.scripts, data, notes, seconds, started)
@@ -277,6 +280,11 @@ def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Ite
         if accepted := ignored[check.code]:
             finding = _decided(check, accepted)
             yield replace(finding, ignored=accepted[0][0].ignored)
+
+
+def _undecided(checks: Iterable[Check]) -> Iterator[Finding]:
+    """What a lint that read no script says: nothing is known, which is no pass."""
+    return (Finding(check, Verdict(Status.UNKNOWN, NO_SCRIPT)) for check in checks)
 
 
 def _once(hit: Hit) -> bool:

@@ -191,7 +191,9 @@ def _may_exist(here: Path) -> bool:
 
 
 def _show_diff(result: Lint, request: LintRequest) -> int:
-    """The fixes as a diff; the exit code is 1 if there are any."""
+    """The fixes as a diff; the exit code is 1 if there are any, that of the lint if it read
+    nothing.
+    """
     from doctor.cli.lint_fix import fix_text
 
     fixed = fix_text(result, unsafe=request.unsafe_fixes)
@@ -199,4 +201,7 @@ def _show_diff(result: Lint, request: LintRequest) -> int:
         terminal.write(text.rstrip("\n"), sys.stdout)
     for line in (fixed.summary, *fixed.refused):
         terminal.write(line, sys.stderr)
+    if not result.paths:
+        terminal.write(page.text(result, 0, request.detail, "plain"), sys.stderr)
+        return result.exit_code
     return 1 if fixed.diffs else 0

@@ -34,6 +34,7 @@ SHOWN = {
     "normal": (Status.FAIL, Status.WARN, Status.NOTE),
     "verbose": (Status.FAIL, Status.WARN, Status.NOTE, Status.UNKNOWN),
 }
+NO_SCRIPT = "no script was read; name a script, or a directory that holds one"
 FULL_SIZE = 160
 """Columns of a source line that are shown."""
 
@@ -122,6 +123,8 @@ def summary_lines(report: Findings, files: int) -> Iterator[Line]:
     """Counts of places, and the verdict of the exit code."""
     counts = place_counts(report)
     parts = [_plural(counts[status], NAMES[status]) for status in NAMES if counts[status]]
+    if not files:
+        parts.append(f"UNKNOWN: {NO_SCRIPT}")
     text = ", ".join(parts) if parts else "no findings"
     yield Line("", f"{_plural(files, 'file')}: {text}", body_style="bold")
     for note in report.notes:

@@ -20,7 +20,9 @@ EXEMPT = frozenset(
 )  # fmt: skip
 """Names that identify nobody, 20 at most; so are those of one character and of digits alone."""
 LONGEST = 4096
-"""Characters of a value, a name or a path that go into a pattern."""
+"""Characters of a value or a path that go into a pattern."""
+LONGEST_NAME = 255
+"""RFC 1035, and NAME_MAX of a home directory: what is longer is no name of a host or a user."""
 FILES = (
     "bin|cfg|ckpt|csv|cu|gguf|gz|html|ini|ipynb|json|jsonl|log|md|npy|npz|parquet|pkl|pt|pth|py|pyc"
     "|safetensors|sh|so|tar|toml|txt|ya?ml|zip|zst"
@@ -57,8 +59,8 @@ def names_of(hosts: Iterable[Host]) -> Names:
     replacements: dict[str, str] = {}
     for host in hosts:
         for name, replacement in _names(host):
-            folded = name[:LONGEST].casefold()
-            if not is_exempt(folded):
+            folded = name.casefold()
+            if len(name) <= LONGEST_NAME and not is_exempt(folded):
                 replacements.setdefault(folded, replacement)
     return Names(replacements)
 

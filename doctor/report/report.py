@@ -115,9 +115,10 @@ class Report:
             case Outcome.READY:
                 return self._ready()
             case Outcome.UNKNOWN:
-                if self._blocking is None:
+                finding = self._blocking or next(iter(self.with_status(Status.UNKNOWN)), None)
+                if finding is None:
                     return "no check was evaluated: all selected checks were skipped or ignored"
-                check, verdict = self._blocking.check, self._blocking.verdict
+                check, verdict = finding.check, finding.verdict
                 return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN:
                 return f"{self._first(Owner.MACHINE)}; keep this report for the provider"

@@ -19,6 +19,8 @@ ENVIRONMENT = ("pyvenv.cfg", "conda-meta")
 """What a virtual environment has, whatever its name."""
 LINK = "a link; name it to lint what it leads to"
 REPOSITORY = "a repository of its own; name it to lint it"
+IGNORED_FILE = "a file that .gitignore or info/exclude leaves out; name it to lint it"
+IGNORED_DIRECTORY = "a directory that .gitignore or info/exclude leaves out; name it to lint it"
 SHOWN = 5
 
 
@@ -49,9 +51,9 @@ class Listing:
             pending += self._entries(pending.pop())
 
     def notes(self) -> Iterator[str]:
-        """What was left out without being ignored, and why."""
+        """What was left out, and why; vendored directories are not mentioned."""
         for reason, paths in self._left_out.items():
-            yield f"not read: {listed(sorted(paths), SHOWN)} ({reason})"
+            yield f"not read: {listed(sorted(paths, key=_hidden_last), SHOWN)} ({reason})"
         if self._unused_patterns:
             yield f"patterns of .gitignore that are not applied: {self._unused_patterns}"
 
@@ -84,20 +86,26 @@ class Listing:
         for entry in found:
             relative = directory.relative + entry.name
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in VENDORED and not ignored(f"{relative}/", patterns):
+                if entry.name not in VENDORED and not _is_environment(entry.path):
                     yield from self._below(entry.path, f"{relative}/", patterns, directory)
-            elif self.wanted(entry.name) and not ignored(relative, patterns):
-                if entry.is_symlink():
-                    self._left_out[LINK].append(os.path.normpath(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    self.files.append(os.path.normpath(entry.path))
+            elif self.wanted(entry.name):
+                self._take(entry, is_ignored=ignored(relative, patterns))
+
+    def _take(self, entry: os.DirEntry[str], *, is_ignored: bool) -> None:
+        path = os.path.normpath(entry.path)
+        if is_ignored:
+            self._left_out[IGNORED_FILE].append(path)
+        elif entry.is_symlink():
+            self._left_out[LINK].append(path)
+        elif entry.is_file(follow_symlinks=False):
+            self.files.append(path)
 
     def _below(
         self, path: str, relative: str, patterns: tuple[Patterns, ...], above: _Directory
     ) -> Iterator[_Directory]:
-        if any(os.path.lexists(os.path.join(path, name)) for name in ENVIRONMENT):
-            return
-        if not os.path.lexists(os.path.join(path, ".git")):
+        if ignored(relative, patterns):
+            self._left_out[IGNORED_DIRECTORY].append(os.path.normpath(path))
+        elif not os.path.lexists(os.path.join(path, ".git")):
             yield _Directory(path, relative, patterns, above.in_repository)
         elif above.in_repository:
             self._left_out[REPOSITORY].append(os.path.normpath(path))
@@ -118,3 +126,12 @@ class Listing:
             return ()
         self._unused_patterns += patterns.unused
         return (patterns,)
+
+
+def _is_environment(path: str) -> bool:
+    return any(os.path.lexists(os.path.join(path, name)) for name in ENVIRONMENT)
+
+
+def _hidden_last(path: str) -> tuple[bool, str]:
+    """`.idea` says less than the directory that may hold a script."""
+    return os.path.basename(path).startswith("."), path

@@ -26,6 +26,7 @@ CODES = {
         triage oom.log --fail-on never
         lint clean.py
         lint train.py --fail-on never
+        lint good --fail-on never
         lint train.py --skip SCR101
         lint clean.py --diff
         lint --help
@@ -109,6 +110,8 @@ CODES = {
         triage fine.log
         triage empty.txt
         scan train.py
+        lint good
+        lint good --diff
         read environment.txt
     """,
 }

@@ -155,6 +155,48 @@ def test_a_broken_file_is_a_warning_and_the_others_go_on(here: Path) -> None:
     assert "train.py:5:5 SCR101" in result.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments", [(), ("-q",), ("--format", "plain"), ("--color", "always"), ("--format", "github")]
+)
+def test_a_lint_that_read_nothing_is_no_pass(here: Path, arguments: tuple[str, ...]) -> None:
+    (here / "train.py").rename(here / "notes.txt")
+    result = run(here, *arguments)
+    assert result.returncode == 3
+    assert "no findings" not in result.stdout
+    assert "no script was read; name a script, or a directory that" in result.stdout
+    assert run(here, *arguments, "--fail-on", "never").returncode == 0
+
+
+def test_rules_that_judged_nothing_are_unknown(here: Path) -> None:
+    (here / "train.py").unlink()
+    (here / "run.sh").write_text("python train.py\n")  # launch lines alone are no script
+    report = json.loads(run(here, "--format", "json").stdout)
+    assert report["exit_code"] == 3
+    assert {finding["status"] for finding in report["findings"]} == {"unknown"}
+    assert "no script was read" in report["headline"]
+    diff = run(here, "--diff")
+    assert diff.returncode == 3
+    assert "no script was read" in diff.stderr
+
+
+def test_a_named_file_of_another_kind_was_read(here: Path) -> None:
+    """What hooks pass to the command is not always a script."""
+    (here / "README.md").write_text("# Training\n")
+    result = run(here, "README.md")
+    assert (result.returncode, result.stdout) == (0, "1 file: no findings\n")
+
+
+def test_a_tracked_file_that_is_ignored_is_told(here: Path) -> None:
+    (here / "output").mkdir()
+    (here / "train.py").rename(here / "output/train.py")
+    (here / ".gitignore").write_text("output/\n")
+    result = run(here, *ONLY, "-q")
+    assert result.returncode == 3
+    assert "not read: output (a directory that .gitignore" in result.stdout
+    assert "not read: output (" in run(here, "--format", "json").stdout
+    assert run(here, *ONLY, "output").returncode == 1
+
+
 def test_what_is_absent_is_told_once_per_run(here: Path) -> None:
     (here / "other.py").write_text(SCRIPT)
     result = run(here, "--only", "seed-not-set", "--format", "concise")

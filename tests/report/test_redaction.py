@@ -242,6 +242,13 @@ def test_a_home_directory_is_redacted_and_system_paths_are_not(
     assert redact(report).findings[0].verdict.summary == redacted
 
 
+@pytest.mark.parametrize("name", ["ab " * 46_000, "h." * 70_000])
+def test_no_host_is_called_by_more_than_255_characters(name: str) -> None:
+    report = replace(saying("x"), facts=machine(H100, torch=TORCH_2_15, host=host(name=name)))
+    assert all(len(known) <= 255 for known in names_of((host(name=name),)).replacements)
+    assert redact(report).facts.host.name == ""  # type: ignore[union-attr]
+
+
 def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
     env = {"A\\1\\g<9>": "what nobody knows", "LD_PRELOAD": "y" * 1_000_000}
     long = host(name="h" * 1_000_000, home="/data/" + "x" * 1_000_000, env=env)

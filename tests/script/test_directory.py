@@ -135,6 +135,29 @@ def test_environments_and_other_repositories_are_left_out(tmp_path: Path) -> Non
     assert listing(tmp_path / "module") == [".git", "a.py"]
 
 
+def test_what_a_gitignore_leaves_out_is_named(tmp_path: Path) -> None:
+    """It may be tracked all the same: only the index knows. No ignored directory is opened."""
+    plant(tmp_path, ".git/HEAD", "output/deep/train.py", ".idea/a.py", "run.py", "x.log", "a.py")
+    plant(tmp_path, "node_modules/b.py", "env/pyvenv.cfg", "env/c.py")
+    lines = "output/\n.idea/\nnode_modules/\nenv/\nrun.py\n*.log\n"
+    (tmp_path / ".gitignore").write_text(lines)
+    files = discover([str(tmp_path)])
+    assert files.scripts == (str(tmp_path / "a.py"),)
+    assert sorted(files.notes) == [
+        f"not read: {tmp_path / 'output'}, {tmp_path / '.idea'} "
+        "(a directory that .gitignore or info/exclude leaves out; name it to lint it)",
+        f"not read: {tmp_path / 'run.py'} "
+        "(a file that .gitignore or info/exclude leaves out; name it to lint it)",
+    ]
+
+
+def test_of_many_files_that_are_left_out_some_are_named(tmp_path: Path) -> None:
+    plant(tmp_path, *(f"{number}.py" for number in range(9)))
+    (tmp_path / ".gitignore").write_text("*.py\n")
+    (note,) = discover([str(tmp_path)]).notes
+    assert "4.py and 4 more (a file that .gitignore" in note
+
+
 def test_a_directory_of_repositories_is_read(tmp_path: Path) -> None:
     """The patterns of each begin at its root."""
     plant(tmp_path, "one/.git/HEAD", "one/a.py", "one/b.py", "two/.git/HEAD", "two/a.py")

@@ -20,12 +20,14 @@ from doctor._util.units import shown
 SECRET_NAMES = (  # noqa: SIM905
     "--api-key --hub_token --password --wandb_key --pw token secret credential auth HF_TOKEN "
     "PGPASSWORD WANDB_API_KEY --dbpass MYSQL_PWD AWS_SECRET_ACCESS_KEY --hfToken --apiKey2 "
-    "--tokens +wandb.api_key db.credentials --client-secret-name"
+    "--hub-tokens --openai_key --ssh-host-key --apikey access_key +wandb.api_key "
+    "db.credentials --client-secret-name"
 ).split()
 OTHER_NAMES = (  # noqa: SIM905
     "--tokenizer --max-tokens --keep --author --passes --keypoints --num-key-value-heads PWD "
     "--password-file secrets.py --pad-token --sort-key --no-auth path pattern --patience KeyError "
-    "key_dim --bypass"
+    "key_dim --bypass --data-key --group-by-key --keys --tokens cache_key state_key n_tokens "
+    "--hotkey"
 ).split()
 
 
@@ -64,12 +66,28 @@ def test_arguments_of_a_training() -> None:
         ("'WANDB_API_KEY': 'abcd1234', 'A': 'b'", f"'WANDB_API_KEY': '{HIDDEN}', 'A': 'b'"),
         ('{"token": "abc"}', f'{{"token": "{HIDDEN}"}}'),
         ('os.environ["HF_TOKEN"] = "abc"', f'os.environ["HF_TOKEN"] = "{HIDDEN}"'),
+        ("password=bf", f"password={HIDDEN}"),
+        ("HF_TOKEN=rb77aa0011", f"HF_TOKEN={HIDDEN}"),
+        ("token=b'abc'", f"token=b'{HIDDEN}'"),
+        ("wandb_key=abc openai_key=abc", f"wandb_key={HIDDEN} openai_key={HIDDEN}"),
+        ("AWS_SECRET_ACCESS_KEY=abc", f"AWS_SECRET_ACCESS_KEY={HIDDEN}"),
+        ("apikey: abcdef1 x", f"apikey: {HIDDEN} x"),
+        ("hub_tokens=abc,def x", f"hub_tokens={HIDDEN} x"),
+        ("curl -u user:pass h", f"curl -u {HIDDEN} h"),
+        ("curl --user=bob:hunter2 h", f"curl --user={HIDDEN} h"),
+        ("curl --proxy-user 'bob:my pass' h", f"curl --proxy-user '{HIDDEN}' h"),
+        ("['curl', '-u', 'bob:hunter2']", f"['curl', '-u', '{HIDDEN}']"),
         ("passkey token=abcdefg", f"passkey token={HIDDEN}"),
         ("['--pw', 'hunter', '--lr', '1']", f"['--pw', '{HIDDEN}', '--lr', '1']"),
         ("PASSWORD='a b c'", f"PASSWORD='{HIDDEN}'"),
         ("Authorization: Basic dXNlcjpwYXNz", f"Authorization: Basic {HIDDEN}"),
         ("-H 'Authorization: Bearer abcdefghi'", f"-H 'Authorization: Bearer {HIDDEN}'"),
         ("postgres://u:p@ss@h/x", f"postgres://{HIDDEN}@h/x"),
+        ("mysql://root:p@ss/w@h/db x@y", f"mysql://{HIDDEN}@h/db x@y"),
+        ("'mysql://root:12@ss/w@h/db'", f"'mysql://{HIDDEN}@h/db'"),
+        ("redis://:p/w@h", f"redis://{HIDDEN}@h"),
+        ("postgres://u:1234@h/x", f"postgres://{HIDDEN}@h/x"),
+        ("https://u:p/w?x@h/x?sig=1", f"https://{HIDDEN}@h/x?{HIDDEN}"),
         ("https://h/x?next=http://y&sig=1 z", f"https://h/x?{HIDDEN} z"),
         ("401 for hf_abcdefghijklmnopqrstuvwxyz.", f"401 for {HIDDEN}."),
         ("cut: hf_Ab...", f"cut: {HIDDEN}..."),
@@ -106,6 +124,22 @@ def test_a_secret_in_a_text(text: str, expected: str) -> None:
         "hf_model_config and sk-learn",
         "KeyError: 'token'",
         "the key is in the state dict: token_embedding.weight",
+        "Tokens: 8.1B/300B, tokens=12k, n_tokens=1.2M, total_tokens: 3.2e9tok",
+        "token=12k, hub_token: 8.1B/300B",
+        "cache_key=batch_norm2",
+        "dict(key='input_ids2')",
+        "state_key=exp_avg_sq1",
+        "RuntimeError: missing key=layer_4",
+        "key: 0x7fab1234",
+        "--data-key image --group-by-key speaker1 --keys a1b2c3 d4e5f6",
+        "docker run -u 1000:1000 -v a:b",
+        "python -u train.py",
+        "python -u C:\\train.py",
+        "wget -u https://host:80/x",
+        "curl -u bob: h",
+        "https://host:8080/path@v2",
+        "git+https://host/repository@v1",
+        "tcp://[::1]:29500/a@b",
     ],
 )
 def test_a_text_without_a_secret_stays(text: str) -> None:
@@ -118,8 +152,33 @@ def test_a_quotation_is_redacted_before_it_is_cut() -> None:
         assert "correct" not in shown(line, limit)
 
 
+@pytest.mark.parametrize(
+    ("words", "stored"),
+    [
+        (["bash", "-c", "HF_TOKEN=hf_x python t.py"], f"HF_TOKEN={HIDDEN} python t.py"),
+        (
+            ["sh", "-c", "A_PASSWORD='a b' WANDB_API_KEY=z x"],
+            f"A_PASSWORD={HIDDEN} WANDB_API_KEY={HIDDEN} x",
+        ),
+        (["--password=a b c"], f"--password={HIDDEN}"),
+        (["-e", "PASSWORD=a b c"], f"PASSWORD={HIDDEN}"),
+        (["db.password=a b"], f"db.password={HIDDEN}"),
+        (["curl", "-u", "bob:a b"], HIDDEN),
+        (["curl", "--user=bob:a b"], f"--user={HIDDEN}"),
+        (["docker", "--user", "1000:1000"], "1000:1000"),
+    ],
+)
+def test_the_last_word_of_a_command(words: list[str], stored: str) -> None:
+    assert hide_in_arguments(words) == (*words[:-1], stored)
+
+
 BEGINNINGS = (
     "key=",
+    "api_key=",
+    "-u ",
+    "-u a:",
+    "://a:",
+    "://a:@",
     "hf_",
     "://",
     "password ",
@@ -161,4 +220,5 @@ def test_the_values_of_own_variables_are_hidden_as_words() -> None:
     assert pattern.sub(HIDDEN, "a correcthorse, 1 /k/file /tmp/correct") == (
         f"a {HIDDEN}, 1 /k/file /tmp/correct"
     )
+    assert pattern_of_values({"MY_KEY": "correcthorse"}) is not None
     assert pattern_of_values({"PWD": "/tmp/correct"}) is None
