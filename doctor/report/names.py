@@ -88,7 +88,8 @@ def this_machine() -> Host:
 
 def pseudonyms(nodes: Iterable[str]) -> Names:
     """ "node-01", "node-02" for the names of nodes, in the order of their names."""
-    ordered = sorted(dict.fromkeys(name.casefold() for name in nodes if name), key=_natural)
+    names = sorted({name.casefold() for name in nodes if 0 < len(name) <= LONGEST_NAME})
+    ordered = sorted(names, key=_natural)
     width = max(2, len(str(len(ordered))))
     return Names({name: f"node-{number:0{width}}" for number, name in enumerate(ordered, 1)})
 

@@ -247,6 +247,7 @@ def test_no_host_is_called_by_more_than_255_characters(name: str) -> None:
     report = replace(saying("x"), facts=machine(H100, torch=TORCH_2_15, host=host(name=name)))
     assert all(len(known) <= 255 for known in names_of((host(name=name),)).replacements)
     assert redact(report).facts.host.name == ""  # type: ignore[union-attr]
+    assert pseudonyms([name, "gpu-1"]).replacements == {"gpu-1": "node-01"}
 
 
 def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
