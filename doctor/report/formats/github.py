@@ -78,7 +78,7 @@ def _properties(place: Place | None) -> dict[str, str]:
         numbers |= {"col": place.column}
         numbers |= {"endLine": place.end_line} if place.end_line else {}
         numbers |= {"endColumn": place.end_column - 1} if place.end_column else {}
-    return {"file": place.path, **{name: str(number) for name, number in numbers.items()}}
+    return {"file": visible(place.path), **{name: str(number) for name, number in numbers.items()}}
 
 
 def _command(command: str, title: str, text: str, place: Mapping[str, str]) -> str:
