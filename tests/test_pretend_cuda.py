@@ -389,7 +389,7 @@ def own_training(machine: pretend.Machine, file: Path, name: str) -> tuple[OwnMo
     ("name", "on_cpu", "word"),
     [
         ("index", "out of bounds for dimension 2 with size 32 in errors.py, line 27", "embedding"),
-        ("ignored_label", "index -100 is out of bounds for dimension 2", "clamp(min=0)"),
+        ("ignored_label", "index -100 is out of bounds for dimension 2", "masked_fill"),
     ],
 )
 def test_a_failed_assertion_of_a_kernel_is_explained_on_the_cpu(

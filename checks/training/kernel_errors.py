@@ -6,9 +6,11 @@ kernel printed, and the error of the same forward pass on the CPU.
 
 from __future__ import annotations
 
+import re
+
 from doctor.errors.cause import Cause
 from doctor.errors.match import first
-from doctor.errors.tables import assertions
+from doctor.errors.tables import BY_ID, assertions
 from doctor.facts.error_texts import ASYNCHRONOUS
 from doctor.facts.own_model import OwnModel
 
@@ -33,6 +35,16 @@ def observed(own: OwnModel) -> str:
 def by_assertion(own: OwnModel) -> Cause | None:
     """The remedy for the assertion that failed, None if it is not known."""
     return first(own.assertion, assertions.ROWS) if own.assertion else None
+
+
+def by_ignored_label(own: OwnModel) -> Cause | None:
+    """The remedy for a label that losses ignore, where the CPU names it as the index."""
+    named = IGNORED_LABEL.search(error_on_cpu(own))
+    return BY_ID["ignored-label-as-index"] if named else None
+
+
+IGNORED_LABEL = re.compile(r"index -100 is out of bounds")
+"""Only -100: 255 and -1 may be indices of their own."""
 
 
 def error_on_cpu(own: OwnModel) -> str:

@@ -14,7 +14,6 @@ ERRORS = (
     BY_ID["cuda-oom"],
     INDEX_ERROR,
     BY_ID["device-side-assert"],
-    BY_ID["cuda-illegal-access"],
     *smoke_errors.ERRORS,
 )
 """Errors of kernels and libraries; the first that has the message counts."""

@@ -181,7 +181,8 @@ def _of_kernel(own: OwnModel, verdict: Verdict) -> Verdict:
     on_cpu = kernel_errors.error_on_cpu(own)
     by_message = first(on_cpu, ERRORS) if on_cpu else None
     specific = by_message if by_message is not INDEX_ERROR else None
-    pattern = specific or kernel_errors.by_assertion(own) or by_message
+    ignored = kernel_errors.by_ignored_label(own)
+    pattern = ignored or specific or kernel_errors.by_assertion(own) or by_message
     return replace(verdict, fix=pattern.fix, owner=pattern.owner) if pattern else verdict
 
 

@@ -18,7 +18,7 @@ ROWS = (
             r"PyTorch no longer supports this GPU because it is too old",
             r"invalid device function",
             r"is not compatible with the current PyTorch installation",
-            r"CUBLAS_STATUS_ARCH_MISMATCH",
+            r"CU(?:BLAS|DNN)_STATUS_ARCH_MISMATCH",
         ),
         examples=(
             "RuntimeError: CUDA error: no kernel image is available for execution on the device",
@@ -168,6 +168,7 @@ ROWS = (
             r"Torch not compiled with CUDA enabled",
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"Found no NVIDIA driver on your system",
+            r"CUDA_ERROR_NOT_INITIALIZED",
             r"No CUDA GPUs are available",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
             r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
@@ -181,6 +182,7 @@ ROWS = (
             "AssertionError: Torch not compiled with CUDA enabled",
             "UserWarning: CUDA initialization: CUDA driver initialization failed, you might not "
             "have a CUDA gpu.",
+            "CUDA_ERROR_NOT_INITIALIZED: initialization error",
             "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
             "NVIDIA GPU",
             "RuntimeError: No CUDA GPUs are available",
