@@ -219,7 +219,7 @@ def is_taken(case: Case, arguments: list[Any]) -> bool:
 def test_the_rules_agree_with_torch_and_a_change_makes_the_call_fit(
     make: Callable[[random.Random], Case],
 ) -> None:
-    chance, refused, mended = random.Random(0), 0, 0
+    chance, refused, fitted = random.Random(0), 0, 0
     for _ in range(CASES * 5):
         case = make(chance)
         call, arguments = call_of(raised(case)), tensors(case)
@@ -229,16 +229,16 @@ def test_the_rules_agree_with_torch_and_a_change_makes_the_call_fit(
         broadcasts = case.function == "mse_loss"  # with a warning
         assert call.fits == taken or (broadcasts and taken), case
         refused += not taken
-        if taken or not (found := call.mended()):
+        if taken or not (found := call.fitted()):
             continue
-        mended += 1
+        fitted += 1
         operand, change = found
         position = case.names.index(operand.name)
         arguments[position] = eval(f"x{change.code}", {"x": arguments[position]})
         assert tuple(arguments[position].shape) == change.sizes
         assert is_taken(case, arguments), (case, change)
     assert refused >= CASES // 2
-    assert mended >= CASES // 10
+    assert fitted >= CASES // 10
 
 
 def test_what_fits_proves_nothing() -> None:

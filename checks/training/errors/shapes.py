@@ -70,10 +70,10 @@ def _source(raised: Raised, operand: Operand) -> str:
 # One change makes the call fit
 
 
-def mended(raised: Raised, codes: str = "") -> Explanation | None:
+def fitted(raised: Raised, codes: str = "") -> Explanation | None:
     """`codes`: a pattern of the change; any if empty."""
     call = refused(raised)
-    found = call.mended() if call else None
+    found = call.fitted() if call else None
     if call is None or found is None or not re.search(codes, found[1].code):
         return None
     operand, change = found
@@ -100,7 +100,7 @@ class Size(NamedTuple):
 
 def layer_size(raised: Raised) -> Explanation | None:
     size = _of_recurrent(raised) or _of_layer(raised)
-    if size is None or grown(raised):  # its size is right once that is mended
+    if size is None or grown(raised):  # its size is right once that is fixed
         return None
     where = module(raised)
     place = "the last dimension" if size.dimension < 0 else f"dimension {size.dimension}"
@@ -198,7 +198,7 @@ def outputs_and_targets(raised: Raised) -> Explanation | None:
     if call is None or not LOSSES.search(raised.function) or raised.function in CLASSES:
         return None
     have, want = call.sizes
-    if have[:1] != want[:1] or call.mended():
+    if have[:1] != want[:1] or call.fitted():
         return None
     outputs = want[-1] if len(want) > 1 else 1
     return Explanation(
@@ -211,7 +211,7 @@ def outputs_and_targets(raised: Raised) -> Explanation | None:
 def rows_and_labels(raised: Raised) -> Explanation | None:
     """Another number of predictions than of labels."""
     call = refused(raised)
-    if call is None or raised.function not in CLASSES or call.mended():
+    if call is None or raised.function not in CLASSES or call.fitted():
         return None
     rows, labels = call.sizes
     if len(rows) != 2 or len(labels) != 1 or rows[0] == labels[0]:
@@ -246,7 +246,7 @@ def short_parameter(raised: Raised) -> Explanation | None:
 def differing_sizes(raised: Raised) -> Explanation | None:
     """Two tensors that are combined."""
     call = refused(raised)
-    if call is None or call.mended():
+    if call is None or call.fitted():
         return None
     if len(call.operands) == 1:
         return Explanation(
@@ -421,16 +421,16 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
 
 def mended_by(codes: str) -> Proof:
     """`codes`: a pattern of what is written behind the argument."""
-    return lambda raised: mended(raised, codes)
+    return lambda raised: fitted(raised, codes)
 
 
 def layer_norm_of_channels(raised: Raised) -> Explanation | None:
-    return mended(raised) if raised.function == "layer_norm" else None
+    return fitted(raised) if raised.function == "layer_norm" else None
 
 
 def order_of_dimensions(raised: Raised) -> Explanation | None:
     of_norm = raised.function == "layer_norm"
-    return None if of_norm else mended(raised, r"^\.(transpose|permute)")
+    return None if of_norm else fitted(raised, r"^\.(transpose|permute)")
 
 
 PROOFS: dict[str, Proof] = {

@@ -136,7 +136,7 @@ class Call(NamedTuple):
         """Whether it takes other sizes in that place."""
         return self.takes(*self.sizes[:number], sizes, *self.sizes[number + 1 :])
 
-    def mended(self) -> tuple[Operand, Change] | None:
+    def fitted(self) -> tuple[Operand, Change] | None:
         """The first change of one operand that makes the call fit."""
         for number, changes in self.ways:
             for change in changes(self.sizes[number]):

@@ -1,4 +1,4 @@
-"""Sizes that do not fit, told apart by the arguments of the call."""
+"""Sizes that do not fit, distinguished by the arguments of the call."""
 
 from __future__ import annotations
 
