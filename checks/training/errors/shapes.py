@@ -419,7 +419,7 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     return Explanation(f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}")
 
 
-def mended_by(codes: str) -> Proof:
+def fitted_by(codes: str) -> Proof:
     """`codes`: a pattern of what is written behind the argument."""
     return lambda raised: fitted(raised, codes)
 
@@ -435,12 +435,12 @@ def order_of_dimensions(raised: Raised) -> Explanation | None:
 
 PROOFS: dict[str, Proof] = {
     "sizes-grown-before": grown,
-    "linear-unflattened": mended_by(r"^\.flatten\(1\)"),
-    "unflattened-target": mended_by(r"^\.flatten\(\)"),
-    "extra-dimension": mended_by(r"^\.squeeze"),
+    "linear-unflattened": fitted_by(r"^\.flatten\(1\)"),
+    "unflattened-target": fitted_by(r"^\.flatten\(\)"),
+    "extra-dimension": fitted_by(r"^\.squeeze"),
     "layer-norm-of-channels": layer_norm_of_channels,
     "order-of-dimensions": order_of_dimensions,
-    "missing-dimension": mended_by(r"None|^\.unsqueeze"),
+    "missing-dimension": fitted_by(r"None|^\.unsqueeze"),
     "mask-for-each-head": mask_for_each_head,
     "recurrent-state": recurrent_state,
     "layer-size": first_of(layer_size, inner_sizes),
