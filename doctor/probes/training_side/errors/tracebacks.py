@@ -41,12 +41,12 @@ def scene(error: BaseException, module: Any = None) -> Optional[Dict[str, Any]]:
     return without_secrets_in(raised.scene(error, module))  # type: ignore[no-any-return]
 
 
-def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Any:
+def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Dict[str, Any]:
     """The error with what its repetition showed."""
     observations = [*fields["observations"], *more.get("observations", [])]
     caller = fields.get("function", "") if "function" in more else ""
     together = {**fields, **more, "observations": observations, "caller": caller}
-    return without_secrets_in(together)
+    return {key: without_secrets_in(value) for key, value in together.items()}
 
 
 def without_secrets_in(value: Any) -> Any:
