@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 import doctor
 from doctor import catalog
@@ -52,7 +53,7 @@ def test_every_directory_of_modules_is_a_package() -> None:
 
 
 def test_the_distribution_is_light_and_has_no_upper_bounds() -> None:
-    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     plain = project["dependencies"]
     assert {need.split(">")[0] for need in plain} == {
         "msgspec",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from pathlib import Path
 
-from paths import ROOT, TESTS
+from paths import TESTS
 
+import doctor.errors
 from doctor.errors.cause import Cause
 from doctor.errors.tables import CAUSES, precision
 from doctor.log.patterns import literals_of
 
-INDEX = ROOT / "doctor" / "errors" / "index.py"
+INDEX = Path(doctor.errors.__file__).with_name("index.py")
 MESSAGES = TESTS / "corpus" / "error_messages.csv"
 """Messages that the corpora raise, each with the cause that `run --model` names."""
 LOGS = TESTS / "corpus" / "logs.csv"
