@@ -8,7 +8,7 @@ from functools import cached_property
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import Lineage, lineage_of, lineage_of_value, parameter_owners
-from doctor.checks.script.reading import Reading, exclusive, within
+from doctor.checks.script.reading import Reading, exclusive
 from doctor.facts.script import Assignment, Call, Script, Value
 
 OPTIMIZERS = {
@@ -306,8 +306,3 @@ class Training(Reading):
     def compatible(self, one: int, other: int) -> bool:
         """Whether both calls may run in one execution."""
         return not exclusive(self.calls[one].arms, self.calls[other].arms)
-
-    def always_after(self, first: int, second: int) -> bool:
-        """Whether `second` follows `first` wherever it runs, within one function."""
-        one, other = self.calls[first], self.calls[second]
-        return one.scope == other.scope and first < second and within(other.arms, one.arms)

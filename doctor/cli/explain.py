@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Format = Literal["plain", "markdown", "json"]
 STDIN = "-"
+NAMES = re.compile(r"[\w\s,-]+")
+"""Text that may consist of codes and slugs."""
 LONGEST = 1 << 20
 """Bytes of a text that are read."""
 
@@ -125,6 +127,8 @@ def _stdin() -> str:
 
 def _by_code_or_slug(text: str) -> tuple[Entry, ...]:
     """The checks that the words name, () unless each of them is a whole code or slug."""
+    if not NAMES.fullmatch(text):  # a message: the index takes longer to read than its answer
+        return ()
     words = text.replace(",", " ").casefold().split()
     by_name = {name.casefold(): each for each in entries() for name in names_of(each)}
     return tuple(by_name[word] for word in words) if set(words) <= by_name.keys() else ()

@@ -23,11 +23,6 @@ def pages(causes: Iterable[Cause]) -> str:
     return "\n\n".join("\n".join(_page(each)) for each in causes)
 
 
-def brief(causes: Sequence[Cause]) -> str:
-    """The ids of causes, each with what distinguishes it, in one line."""
-    return "; ".join(f"{each.id}{f' ({each.told_by})' if each.told_by else ''}" for each in causes)
-
-
 def _proposed(cause: Cause) -> Iterator[str]:
     yield f"{cause.code} {cause.id}".strip()
     yield from wrapped(cause.why, "")

@@ -327,12 +327,6 @@ def schema() -> dict[str, object]:
     return plain
 
 
-def finding_object(finding: Finding) -> dict[str, object]:
-    """A check and its result as builtin types."""
-    fields: dict[str, Any] = msgspec.to_builtins(_record(finding))
-    return fields
-
-
 def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
     return FindingRecord(
         code=finding.check.code,
