@@ -36,7 +36,7 @@ def test_a_line_is_answered_with_the_rows_of_the_message(message: str) -> None:
 
 
 def test_a_line_gets_the_fix_for_its_numbers_and_the_command_for_its_port() -> None:
-    taken = "local network address. port: 29511, useIpv6: false, code: -98, name: EADDRINUSE"
+    taken = "local network address. port: 29511, code: -98, message: address already in use"
     assert "$ ss -ltnp | grep 29511" in explain(
         f"DistNetworkError: failed to listen on any {taken}"
     )
