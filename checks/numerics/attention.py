@@ -19,11 +19,12 @@ from doctor.checks.numerics.attention_others import with_others
 from doctor.checks.numerics.attention_trials import Fault, Results, describe, evaluate
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch
+from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpus
-from doctor.job.job import Chosen, Target
+from doctor.job.job import Chosen, Job, Target
 from doctor.judge.attention_gates import GATES
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.sources import SOURCES, issue
 from doctor.judge.switches import (
     CALLS,
@@ -64,6 +65,8 @@ def cudnn_sdpa(
     attention: Attention | Unknown | None,
     chosen: Chosen | Unknown,
     target: Target,
+    job: Job,
+    own: OwnModel | Unknown | None,
 ) -> Verdict:
     version = read_version(torch.version)
     if version is None:
@@ -77,7 +80,8 @@ def cudnn_sdpa(
         if verdict := _no_cuda_stack(torch, job_gpus):
             return verdict
         assert isinstance(job_gpus, JobGpus)
-        suspicion = suspect(version, torch, switches, cuda, job_gpus, host).of_job(precision)
+        suspicion = suspect(version, torch, switches, cuda, job_gpus, host)
+        suspicion = suspicion.of_job(precision, masked=_is_masked(job, own) is True)
     if isinstance(attention, Attention):
         suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
@@ -94,6 +98,14 @@ def cudnn_sdpa(
     if attention is None:
         return skip("omitted by --no-smoke or --budget")
     return unknown(f"the attention trial did not run: {attention.reason}")
+
+
+def _is_masked(job: Job, own: OwnModel | Unknown | None) -> bool | None:
+    """Whether the job's attention has a mask or is not causal; None: it is not known."""
+    if job.attention_mask:
+        return job.attention_mask != "causal"
+    trend = own.trend if isinstance(own, OwnModel) else None
+    return trend.masked_attention if trend else None
 
 
 def _no_cuda_stack(torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict | None:
@@ -122,17 +134,20 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
         return unknown(f"{suspicion.stack}: {what}{untested}")
     if attention:
         return unknown(f"{suspicion.stack}: no known bug matches{untested}")
-    other = "other " if suspicion.switched_off or suspicion.notes else ""
+    named = suspicion.switched_off or suspicion.notes or suspicion.of_masks
+    other = "other " if named else ""
     parts = [suspicion.switched_off, *_notes(suspicion), f"no {other}known bug matches"]
-    return ok(f"{suspicion.stack}: {'; '.join(filter(None, parts))}")
+    passed = note if suspicion.of_masks else ok
+    return passed(f"{suspicion.stack}: {'; '.join(filter(None, parts))}")
 
 
 def _notes(suspicion: Suspicion) -> list[str]:
-    """Bugs of this stack that the job does not trigger."""
+    """Bugs of this stack that the job does not trigger, as far as is known."""
     return [
-        f"known bug that this training does not trigger: {bug.symptom} ({issue(bug.source)}), if "
+        f"known bug that this training {how} trigger: {bug.symptom} ({issue(bug.source)}), if "
         f"{bug.condition}"
-        for bug in suspicion.notes
+        for how, bugs in (("does not", suspicion.notes), ("is not known to", suspicion.of_masks))
+        for bug in bugs
     ]
 
 
@@ -141,6 +156,8 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
 
     `sure`: bugs that the trial would have reproduced.
     """
+    of_masks = [e for e in results.faults if any(_is(bug, e) for bug in suspicion.of_masks)]
+    results = results._replace(faults=[e for e in results.faults if e not in of_masks])
     every = results.faults + results.avoided
     reproduced = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
     rest = tuple(bug for bug in suspicion.hits if bug not in reproduced)
@@ -166,10 +183,10 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
         summary = f"{suspicion.stack}: {'; '.join([missing, *doubts])}"
         return unknown(summary, seconds=results.seconds)
     switched = filter(None, [suspicion.switched_off])
-    parts = [
-        results.summary, *switched, *describe(results.avoided), *doubts, *_notes(suspicion)
-    ]  # fmt: skip
-    return ok(f"{suspicion.stack}: {'; '.join(parts)}", seconds=results.seconds)
+    found = describe(of_masks + results.avoided)
+    parts = [results.summary, *switched, *found, *doubts, *_notes(suspicion)]
+    passed = note if suspicion.of_masks else ok
+    return passed(f"{suspicion.stack}: {'; '.join(parts)}", seconds=results.seconds)
 
 
 def _how_sure(bug: Bug, sure: set[Bug]) -> str:
@@ -263,13 +280,16 @@ SDPA = Check(
         "cuDNN builds a plan for each shape and dtype: it is tried in the job's precision only, "
         "and for a single query or with dropout where a bug is known; the summary names the rest",
         "no known bug matches that the trial cannot reproduce and that the job can trigger: bugs "
-        "of decoding and of several images in a batch are notes",
+        "of decoding and of several images in a batch are notes, and so are bugs of masks and of "
+        "attention that is not causal, unless the step of --hf or --model has such attention or "
+        'attention_mask in the job file is "padding" or "none"',
         "without a trial: no such bug matches torch, cuDNN, compute capability and the first "
         "backend",
         "kernels in bf16 and fp16 do not concern a job in fp32",
     ),
     warns=(
-        "a backend is wrong only for a mask, a length or a layout that triggers a bug",
+        "a backend is wrong only for a mask, a length or a layout that triggers a bug, unless it "
+        "is a known bug that the job is not known to trigger",
         "only a backend that torch does not use by default is wrong",
         "an attn_implementation of transformers is wrong",
         "a known bug matches that the trial cannot reproduce, and that training can trigger",

@@ -56,6 +56,8 @@ class Bug(NamedTuple):
     """cuDNN versions inside the range without the bug."""
     training: bool = True
     """A training step of a language model can trigger it. If not, it is a note and no warning."""
+    masked: bool = False
+    """Only attention with a mask, or that is not causal, can trigger it."""
     fp32: bool = False
     """A job in fp32 can trigger it; cuDNN and flash attention do not support fp32."""
 
@@ -103,6 +105,7 @@ BUGS = (
         source="pytorch-196678",
         cases=("very negative logits, mask", "very negative logits"),
         below=-88.7,
+        masked=True,
     ),
     Bug(
         *WRONG_DECODING,
@@ -156,6 +159,7 @@ BUGS = (
         condition="keys or values are broadcast (stride 0), length modulo 32 is 1, with a mask",
         fix="call .contiguous() on expanded keys and values, or upgrade to torch 2.14",
         source="pytorch-191937",
+        masked=True,
     ),
     Bug(
         torch=("2.0.0", "2.5.0"),
@@ -167,6 +171,7 @@ BUGS = (
         fix="upgrade to torch 2.5, which gives 0 for such rows",
         source="pytorch-103749",
         cases=("fully masked row",),
+        masked=True,
         fp32=True,
     ),
     Bug(
@@ -195,14 +200,22 @@ class Suspicion(NamedTuple):
     """The switch that avoids a matching bug, "" if none does."""
     notes: tuple[Bug, ...] = ()
     """Bugs that match, but that this job does not trigger."""
+    of_masks: tuple[Bug, ...] = ()
+    """Bugs that match, and that this job would trigger if its attention had a mask or were not
+    causal."""
 
-    def of_job(self, precision: Precision | None) -> Suspicion:
-        """The same with the bugs that a job in this precision does not trigger as notes."""
+    def of_job(self, precision: Precision | None, *, masked: bool) -> Suspicion:
+        """The same with the bugs that a job in this precision does not trigger as notes.
+
+        `masked`: its attention has a mask or is not causal.
+        """
         relevant = {bug for bug in BUGS if bug.training and (precision != "fp32" or bug.fp32)}
+        hidden = set() if masked else {bug for bug in relevant if bug.masked}
         return self._replace(
-            hits=tuple(bug for bug in self.hits if bug in relevant),
-            unsure=tuple(bug for bug in self.unsure if bug in relevant),
+            hits=tuple(bug for bug in self.hits if bug in relevant - hidden),
+            unsure=tuple(bug for bug in self.unsure if bug in relevant - hidden),
             notes=tuple(bug for bug in self.hits if bug not in relevant),
+            of_masks=tuple(bug for bug in self.hits if bug in hidden),
         )
 
 

@@ -74,6 +74,9 @@ class Trend(Section, frozen=True, kw_only=True):
     single_keys: tuple[str, ...] = ()
     """Calls of attention in which each query sees one key: "multi_head_attention_forward in
     train.py, line 12 in encoder (MultiheadAttention)"."""
+    masked_attention: bool | None = None
+    """Whether a call of scaled_dot_product_attention had a mask or was not causal; None: there was
+    no such call."""
     single_tokens: tuple[str, ...] = ()
     """The same of sequences that have one token by themselves."""
     single_steps: tuple[str, ...] = ()

@@ -64,6 +64,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """Tokens per sample."""
     attention: tuple[AtLeastOne, AtLeastOne, AtLeastOne, AtLeastOne] | None = None
     """Batch, heads, tokens, head dimension of the job's own attention."""
+    attention_mask: Literal["causal", "padding", "none"] | None = None
+    """causal: no other mask. padding: a mask, causal or not. none: not causal."""
 
     @property
     def pure_bf16(self) -> bool:

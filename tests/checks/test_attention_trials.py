@@ -17,9 +17,10 @@ from doctor.checks.numerics import attention
 from doctor.checks.numerics.attention_others import with_others
 from doctor.facts.load import Attention, Implementation
 from doctor.facts.machine import Host, Torch, TorchGpu
+from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.job import Chosen, Precision, Target, TargetKind
+from doctor.job.job import Chosen, Job, Precision, Target, TargetKind
 from doctor.judge.check import Owner, Status, Verdict, ok
 from doctor.judge.engine import examine
 from doctor.judge.sources import SOURCES
@@ -205,6 +206,37 @@ def test_a_bug_that_is_observed_and_suspected_is_reported_once() -> None:
     assert verdict.commands == (CALL, f"export {VARIABLE}=1")
 
 
+@pytest.mark.parametrize(
+    ("mask", "seen", "status"),
+    [
+        ("padding", None, Status.WARN),
+        ("none", None, Status.WARN),
+        (None, True, Status.WARN),
+        ("causal", True, Status.NOTE),
+        ("causal", None, Status.NOTE),
+        (None, False, Status.NOTE),
+        (None, None, Status.NOTE),
+    ],
+)
+@pytest.mark.parametrize("trial", [NAN, None], ids=["tried", "by the table"])
+def test_a_bug_of_masks_warns_where_the_job_can_trigger_it(
+    mask: Any, seen: bool | None, status: Status, trial: Attention | None
+) -> None:
+    own = OwnModel(description="model", built=Ended(how="ok"), trend=Trend(masked_attention=seen))
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, trial=trial,
+                    job=Job(attention_mask=mask), own=own)  # fmt: skip
+    assert verdict.status is status
+    assert "pytorch#196678" in verdict.summary
+    assert (Switch.CUDNN_SDP in verdict.switches_off) is (status is Status.WARN)
+
+
+def test_wrong_numbers_with_a_mask_stay_a_warning_where_no_bug_is_known() -> None:
+    trial = broken("boolean mask", "bf16", "mem_efficient", errors={"dq": 0.5})
+    assert observed(trial, job=Job()).status is Status.WARN
+    on_2_15 = judge("2.15.0", 92600, H100, order=CUDNN_FIRST, trial=NAN, job=Job())
+    assert on_2_15.status is Status.WARN
+
+
 def test_a_suspected_bug_that_the_trial_does_not_reproduce_passes_and_is_reported() -> None:
     verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, trial=CUDNN_TRIAL)
     assert verdict.status is Status.PASS
@@ -366,6 +398,8 @@ def on_cpu(trial: Attention, version: str, precision: Precision = "bf16") -> Ver
         attention=trial,
         chosen=Chosen(precision, "asked"),
         target=Target("cpu", "asked"),
+        job=Job(),
+        own=None,
     )
 
 
@@ -402,6 +436,8 @@ def test_without_nvidia_the_trial_alone_is_judged(kind: TargetKind) -> None:
             attention=trial,
             chosen=Chosen("bf16", "asked"),
             target=Target(kind, "asked"),
+            job=Job(),
+            own=None,
         ).status
 
     wrong: dict[str, Any] = {("causal", "bf16", "flash"): {"errors": {"dq": 0.5}}}

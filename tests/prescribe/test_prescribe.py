@@ -19,6 +19,7 @@ from recorded_parts import H100, TORCH_2_11, TORCH_2_15, host, job, machine
 from doctor import catalog
 from doctor.checks.numerics.environment import LEFTOVERS
 from doctor.facts.facts import Facts
+from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.judge.switches import Switch
 from doctor.prescribe.context import Mode, Setting
@@ -138,7 +139,9 @@ def test_cudnn_stays_on_in_the_fast_mode_where_no_bug_is_known() -> None:
     facts = machine(H100, torch=TORCH_2_15)
     assert "enable_cudnn_sdp(False)" in prescribed(facts)
     assert "cudnn" not in prescribed(facts, mode="fast")
-    assert "enable_cudnn_sdp(False)" in prescribed(H200, mode="fast")
+    assert "cudnn" not in prescribed(H200, mode="fast")
+    masked = H200.with_(job=msgspec.structs.replace(H200.job, attention_mask="padding"))
+    assert "enable_cudnn_sdp(False)" in prescribed(masked, mode="fast")
 
 
 def test_a_variable_is_named_only_where_torch_reads_it() -> None:
@@ -408,7 +411,8 @@ def test_a_backend_that_is_wrong_is_switched_off_by_name() -> None:
     call = "torch.backends.cuda.enable_mem_efficient_sdp(False)"
     both = (Switch.CUDNN_SDP, Switch.MEM_EFFICIENT_SDP)
     old = findings["NUM003"]
-    findings["NUM003"] = replace(old, verdict=replace(old.verdict, switches_off=both))
+    wrong = replace(old.verdict, status=Status.WARN, switches_off=both)
+    findings["NUM003"] = replace(old, verdict=wrong)
     settings = {each.name: each for each in prescribe(H200, findings.values())}
     assert settings["memory-efficient attention"].python == (call,)
     assert settings["cuDNN attention"].value == "off"

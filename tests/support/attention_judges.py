@@ -6,9 +6,10 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics import attention
 from doctor.facts.load import Attention
 from doctor.facts.machine import Cuda, Host, Torch, TorchGpu
+from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.job.job import Chosen, Precision, Target
+from doctor.job.job import Chosen, Job, Precision, Target
 from doctor.judge.check import Verdict
 from doctor.judge.switches import CALLS, VARIABLES, Switch
 
@@ -19,6 +20,9 @@ VARIABLE = VARIABLES[Switch.CUDNN_SDP].removesuffix("=1")
 H100, B200, B300, THOR, A100, T4 = (9, 0), (10, 0), (10, 3), (11, 0), (8, 0), (7, 5)
 
 CUDNN_FIRST, FLASH_FIRST = (3, 1, 2, 0, 4), (1, 2, 0, 3, 4)
+
+
+MASKED = Job(attention_mask="padding")
 
 
 def gpus(*capabilities: tuple[int, int] | None) -> JobGpus:
@@ -48,6 +52,8 @@ def judge(
     host: Host | Unknown | None = None,
     trial: Attention | Unknown | None = None,
     precision: Precision = "bf16",
+    job: Job = MASKED,
+    own: OwnModel | None = None,
 ) -> Verdict:
     torch = Torch(version=version, cuda=cuda, cudnn=cudnn)
     order_of_torch = Cuda(started=Ended(how="ok"), sdp_priority=order)
@@ -60,4 +66,6 @@ def judge(
         attention=trial,
         chosen=Chosen(precision, "asked"),
         target=Target("nvidia", "asked"),
+        job=job,
+        own=own,
     )

@@ -22,6 +22,7 @@ keep = 3
 quick = true
 smoke = false
 attention = [1, 32, 2048, 128]
+attention_mask = "causal"
 compile = false
 layers = 2
 weights = true

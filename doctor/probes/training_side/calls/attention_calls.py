@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Optional
 
 import torch
 
@@ -40,6 +40,8 @@ class AttentionCalls:
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._sites: Dict[str, Site] = {}
+        self.masked: Optional[bool] = None
+        """Whether a fused attention had a mask or was not causal; None: there was none."""
 
     def note(self, name: str, args: Arguments, options: Options) -> None:
         """Count the keys of a call of the function of that name, if it is one of attention."""
@@ -49,6 +51,9 @@ class AttentionCalls:
         query, key = arguments["query"], arguments["key"]
         if not (query.requires_grad or key.requires_grad or "in_proj_weight" in arguments):
             return
+        if name == "scaled_dot_product_attention":
+            free = arguments.get("attn_mask") is not None or not arguments.get("is_causal")
+            self.masked = bool(self.masked or free)
         try:
             keys, alone = visible(name, arguments), one_token(name, query, key)
         except Exception:  # nested tensors have no length

@@ -88,6 +88,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "constant_norms": calls.norms[1],
         "norms_of_two": calls.norms[2],
         "single_keys": calls.attention.single(alone=False),
+        "masked_attention": calls.attention.masked,
         "single_tokens": calls.attention.single(alone=True),
         "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,
