@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.checks.gpu.device import RETURN
 from doctor.checks.gpu.peer_copies import ASK, GIGA, OFF, P2P, hardware_fault, is_sliced
+from doctor.checks.gpu.remedies import RETURN
 from doctor.facts.load import AllReduce, Peers, Watched
 from doctor.facts.views import JobGpus
 from doctor.hardware.find import find

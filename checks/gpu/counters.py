@@ -1,26 +1,27 @@
-"""Errors and Xid events of a GPU while the doctor's own steps ran on it."""
+"""What is wrong with a GPU: its standing counters, and its errors while the doctor's steps ran."""
 
 from __future__ import annotations
 
-from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu
+from collections.abc import Iterable
+from typing import NamedTuple
 
-APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
-"""Caused by a process, not the hardware: NVIDIA's device plugin for Kubernetes ignores them."""
-PENDING_XIDS = (63, 92)
-"""A row or page is marked for replacement; many corrected errors. The GPU keeps working."""
-HARDWARE_XIDS = {
-    48: "uncorrectable memory error",
-    62: "the GPU's controller halted",
-    64: "a row could not be remapped",
-    79: "the GPU fell off the bus",
-    94: "contained memory error",
-    95: "uncontained memory error",
-    119: "the GPU's system processor does not respond",
-    120: "error of the GPU's system processor",
-    140: "unrecovered memory error",
-    143: "the GPU could not be initialized",
+from doctor.facts.load import Watched
+from doctor.facts.machine import Gpu, KernelEvent
+from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
+
+CORRECTED = 50_000_000
+"""Volatile corrected errors: the limit of Meta's GPU cluster monitoring (gcm)."""
+ACTIONS = {
+    1: "reset the GPU",
+    2: "reboot the node",
+    3: "drain peer-to-peer traffic",
+    4: "drain, then reset the GPU",
+    5: "recover the IMEX domain",
+    6: "reset the PCIe bus",
+    7: "reboot the system",
 }
+REMAPS = (63, 156)
+"""Xids of a row or unit that the next reset replaces."""
 _COUNTED = {
     "uncorrected": "uncorrected errors",
     "corrected": "corrected errors",
@@ -28,29 +29,100 @@ _COUNTED = {
 }
 
 
-def failures(run: Watched) -> list[str]:
-    """Events during the run that mean that the GPU is broken."""
-    events = [
-        f"Xid {xid} during the run ({HARDWARE_XIDS[xid]})"
-        for xid in dict.fromkeys(run.xids or ())
-        if xid in HARDWARE_XIDS
+class Fault(NamedTuple):
+    """One thing that is wrong."""
+
+    text: str
+    grade: Grade
+    """What to do about it; "warn" and "link" are no failures."""
+    action: int = 0
+    """The driver's recovery action, if that is what is wrong."""
+    xid: int | None = None
+    remap: bool = False
+    """A row or page that a reset replaces."""
+
+    @property
+    def broken(self) -> bool:
+        return self.grade in BROKEN
+
+
+def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list[Fault]:
+    """What is wrong with it, the driver's own request first."""
+    action = gpu.recovery_action or 0
+    conditions = (
+        (action, Fault(_request(action), "fail", action)),
+        (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
+        (gpu.remap_failed, Fault("row remap failed", "memory")),
+        (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
+        (gpu.sram_threshold, Fault("the threshold of errors in SRAM is exceeded", "memory")),
+        (gpu.remap_pending, Fault("row remap pending until the GPU is reset", "warn", remap=True)),
+        (
+            gpu.retired_pages_pending,
+            Fault("page retirement pending until the driver is reloaded", "warn", remap=True),
+        ),
+        (
+            (gpu.corrected or 0) > CORRECTED,
+            Fault(
+                f"{gpu.corrected or 0:,} corrected memory errors (at most {CORRECTED:,})", "warn"
+            ),
+        ),
+    )
+    found = [fault for applies, fault in conditions if applies]
+    return found + (_during(run, action) if run else []) + _logged(gpu, run, logged)
+
+
+def _request(action: int) -> str:
+    return f"the driver requests: {ACTIONS.get(action, f'recovery action {action}')}"
+
+
+def _during(run: Watched, action: int) -> list[Fault]:
+    """Events of the run. A row remap without an uncorrected error leaves the GPU working."""
+    found = [
+        Fault(
+            f"Xid {number} during the run{_meaning(number)}",
+            _grade(number, run, action),
+            xid=number,
+            remap=number in REMAPS,
+        )
+        for number in dict.fromkeys(run.xids or ())
     ]
     if run.uncorrected:
-        events.append(f"{run.uncorrected} new uncorrected memory errors during the run")
+        text = f"{run.uncorrected} new uncorrected memory errors during the run"
+        found.append(Fault(text, "memory"))
     if run.remapped_rows:
-        events.append(f"{run.remapped_rows} rows remapped during the run")
-    return events
+        text = f"{run.remapped_rows} rows remapped during the run"
+        found.append(Fault(text, "warn", remap=True))
+    return [fault for fault in found if fault.grade not in ("process", "silent")]
 
 
-def warnings(run: Watched) -> list[str]:
-    """Events during the run that need attention."""
-    known = (*HARDWARE_XIDS, *APPLICATION_XIDS)
+def _grade(number: int, run: Watched | None, action: int) -> Grade:
+    """A link's error breaks the GPU where a link is down or the driver requests an action."""
+    xid = BY_NUMBER.get(number)
+    if xid is None:
+        return "warn"
+    if xid.grade == "link":
+        return "fail" if action or (run and run.nvlinks_down) else "warn"
+    return xid.grade
+
+
+def _meaning(number: int) -> str:
+    xid = BY_NUMBER.get(number)
+    return f" ({xid.meaning})" if xid else ""
+
+
+def _logged(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list[Fault]:
+    """Xids of the kernel log. Where the driver says that no action is needed, it is right; where it
+    is too old to say so, they are a warning: the GPU may have been reset since."""
+    if gpu.recovery_action is not None:
+        return []
+    seen = set((run.xids if run else None) or ())
     return [
-        f"Xid {xid} during the run"
-        + (" (a row or page is replaced at the next reset)" if xid in PENDING_XIDS else "")
-        for xid in dict.fromkeys(run.xids or ())
-        if xid not in known
-    ]
+        Fault(f"Xid {event.xid} in the kernel log since the driver was loaded"
+              f"{_meaning(event.xid)}", "warn", xid=event.xid, remap=event.xid in REMAPS)
+        for event in logged
+        if event.xid is not None and event.xid not in seen
+        and _grade(event.xid, run, 0) not in ("process", "silent")
+    ]  # fmt: skip
 
 
 def summarize(run: Watched | None) -> str:

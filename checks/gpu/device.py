@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import gib
-from doctor.checks.gpu.counters import (
-    APPLICATION_XIDS,
-    HARDWARE_XIDS,
-    failures,
-    summarize,
-    unread_during,
-    warnings,
-)
+from doctor.checks.gpu.counters import CORRECTED, faults, summarize, unread_during
+from doctor.checks.gpu.remedies import MEMORY, remedy
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Host
+from doctor.facts.machine import Gpu, Host, KernelEvent
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import USED_BYTES, JobGpu, JobGpus
+from doctor.hardware.xids import BROKEN, XIDS
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
-RETURN = "Rented: return the machine and report the GPU's UUID. "
-
 USED_SHARE = 0.3
 """Above it another training runs there: the limit of DLRover's node check."""
-CORRECTED = 50_000_000
-"""Volatile corrected errors: the limit of Meta's GPU cluster monitoring (gcm)."""
 SLOWDOWNS = {
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -33,15 +24,6 @@ SLOWDOWNS = {
     0x80: "hardware power brake",
 }
 """Bits of NVML's clock event reasons. 0x1 is idle and 0x4 the power cap: both normal."""
-ACTIONS = {
-    1: "reset the GPU",
-    2: "reboot the node",
-    3: "drain peer-to-peer traffic",
-    4: "drain, then reset the GPU",
-    5: "recover the IMEX domain",
-    6: "reset the PCIe bus",
-    7: "reboot the system",
-}
 
 
 def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
@@ -132,53 +114,42 @@ FREE = Check(
 )
 
 
-def memory_healthy(job_gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None) -> Verdict:
+def memory_healthy(
+    job_gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None, host: Host | Unknown
+) -> Verdict:
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
     runs = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
-    return worst(*(_healthy(gpu.label, gpu.nvml, runs) for gpu in job_gpus.gpus))
+    logged = (host.kernel_events if isinstance(host, Host) else None) or ()
+    return worst(*(_healthy(gpu.label, gpu.nvml, runs, logged) for gpu in job_gpus.gpus))
 
 
-def _healthy(label: str, gpu: Gpu | None, watched: dict[str, Watched]) -> Verdict:
+def _healthy(
+    label: str, gpu: Gpu | None, watched: dict[str, Watched], logged: tuple[KernelEvent, ...]
+) -> Verdict:
     if gpu is None:
         return unknown(f"{label}: NVML has no record of it")
     run = watched.get(gpu.uuid)
     identity = f"{label}, {gpu.uuid or 'UUID unknown'}"
-    if broken := _broken(gpu) + (failures(run) if run else []):
-        return fail(f"{identity}: {', '.join(broken)}; none is allowed")
+    own = [event for event in logged if event.address and event.address == gpu.address]
+    found = faults(gpu, run, own)
+    if broken := [fault for fault in found if fault.broken]:
+        texts = ", ".join(fault.text for fault in broken)
+        return fail(f"{identity}: {texts}; none is allowed", fix=remedy(broken[0]))
     unread = _unread(gpu)
     during = unread_during(gpu, run) if run else []
     note = f"; not readable: {', '.join(unread + during)}" if unread + during else ""
-    if pending := _pending(gpu) + (warnings(run) if run else []):
+    if found:
         reset = f"sudo nvidia-smi -i {gpu.uuid} --gpu-reset"
-        return warn(f"{identity}: {', '.join(pending)}; none expected{note}", reset)
+        texts = ", ".join(fault.text for fault in found)
+        commands = (reset,) if any(fault.remap for fault in found) else ()
+        return warn(f"{identity}: {texts}; none expected{note}", *commands, fix=remedy(found[0]))
     if all(getattr(gpu, field) is None for field in (*_COUNTERS, *_PENDING)):
         if all(_missing(gpu, field) for field in _COUNTERS):
             return skip(f"{identity} has no counters of memory errors{summarize(run)}")
         return unknown(f"{identity}: nothing could be read: {', '.join(unread)}")
     read = ", ".join(name for field, name in _COUNTERS.items() if getattr(gpu, field) is not None)
     return ok(f"{identity}: no errors reported ({read or 'page retirement'}){summarize(run)}{note}")
-
-
-def _broken(gpu: Gpu) -> list[str]:
-    action = gpu.recovery_action or 0
-    conditions = {
-        "row remap failed": gpu.remap_failed,
-        f"{gpu.uncorrected} uncorrected memory errors": gpu.uncorrected,
-        f"the driver requests: {ACTIONS.get(action, f'recovery action {action}')}": action,
-        f"lost: {gpu.lost}": gpu.lost,
-    }
-    return [text for text, applies in conditions.items() if applies]
-
-
-def _pending(gpu: Gpu) -> list[str]:
-    corrected = gpu.corrected or 0
-    conditions = {
-        "row remap pending until the GPU is reset": gpu.remap_pending,
-        "page retirement pending until the driver is reloaded": gpu.retired_pages_pending,
-        f"{corrected:,} corrected memory errors (at most {CORRECTED:,})": (corrected > CORRECTED),
-    }
-    return [text for text, applies in conditions.items() if applies]
 
 
 _COUNTERS = {
@@ -208,6 +179,9 @@ def _unread(gpu: Gpu) -> list[str]:
     ]
 
 
+_PROCESS = ", ".join(str(xid.number) for xid in XIDS if xid.grade == "process")
+_HARDWARE = ", ".join(str(xid.number) for xid in XIDS if xid.grade in BROKEN)
+
 MEMORY_HEALTHY = Check(
     code="GPU003",
     slug="gpu-memory-healthy",
@@ -218,26 +192,26 @@ MEMORY_HEALTHY = Check(
     "count too. GeForce has no counters, and MIG hides row remaps.",
     passes=(
         "no counter that can be read on a GPU of the job reports an error",
-        "no error occurred during the run, apart from Xids that a process causes "
-        f"({', '.join(map(str, APPLICATION_XIDS))})",
+        f"no error occurred during the run, apart from Xids that a process causes ({_PROCESS})",
     ),
     warns=(
-        "a row remap or a page retirement is pending",
+        "a row remap or a page retirement is pending, or rows were remapped during the run",
         f"there are more than {CORRECTED:,} corrected errors",
-        "an Xid occurred during the run that is caused neither by a process nor by known hardware "
-        "errors",
+        "an Xid occurred during the run after which the GPU works on, or the catalogue lacks it",
+        "an NVLink reported an error (Xid 74, 136, 144 to 150, 155), no link is down, and the "
+        "driver requests no action",
+        "the kernel log has an Xid of this GPU since the driver was loaded, and the driver is too "
+        "old to say whether an action is needed (570)",
     ),
     fails=(
-        "a row remap has failed",
-        "there are uncorrected errors",
         "the driver's recovery action is other than none (driver 570 and newer)",
         "the GPU is lost",
-        "an uncorrected error, a remapped row or a hardware Xid "
-        f"({', '.join(map(str, HARDWARE_XIDS))}) occurred during the run",
+        "a row remap has failed, or the threshold of errors in SRAM is exceeded",
+        "there are uncorrected errors, or new ones occurred during the run",
+        f"an Xid of the hardware occurred during the run ({_HARDWARE})",
+        "an NVLink reported an error, and a link is down or the driver requests an action",
     ),
-    fix="Reset the GPU or reboot first, if you can: since Ampere a reset remaps the row of an "
-    f"uncorrected error. {RETURN}Your own: replace the GPU if the error returns or a row remap has "
-    "failed.",
+    fix=f"{MEMORY} What to do depends on the event: docs/hardware.md lists the Xids.",
     limits="that the memory is intact: only recorded errors are read, since the driver was loaded, "
     "and without ECC none are recorded.",
     owner=Owner.MACHINE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor.checks.gpu.device import RETURN, SLOWDOWNS
+from doctor.checks.gpu.device import SLOWDOWNS
 from doctor.checks.gpu.link import LEAST_FROM_HOST, LINK_SHARE, MOST_REPLAYS, Link, link_of
 from doctor.checks.gpu.rates import (
     COPY_FLOOR,
@@ -20,6 +20,7 @@ from doctor.checks.gpu.rates import (
     requirements,
     shown,
 )
+from doctor.checks.gpu.remedies import RETURN
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver
 from doctor.facts.memory.room import shares_memory

@@ -134,8 +134,8 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
         return unknown(f"{suspicion.stack}: {what}{untested}")
     if attention:
         return unknown(f"{suspicion.stack}: no known bug matches{untested}")
-    named = suspicion.switched_off or suspicion.notes or suspicion.of_masks
-    other = "other " if named else ""
+    some = suspicion.switched_off or suspicion.notes or suspicion.of_masks
+    other = "other " if some else ""
     parts = [suspicion.switched_off, *_notes(suspicion), f"no {other}known bug matches"]
     passed = note if suspicion.of_masks else ok
     return passed(f"{suspicion.stack}: {'; '.join(filter(None, parts))}")

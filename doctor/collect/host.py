@@ -13,6 +13,7 @@ from typing import Any
 
 from doctor._util.units import printable
 from doctor.collect.cgroups import read_limits, read_text
+from doctor.collect.kernel_log import read_kernel_log
 from doctor.facts.machine import Host
 from doctor.hardware import vendors
 
@@ -80,6 +81,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         env={name: printable(environ[name]) for name in sorted(RECORDED & environ.keys())},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
+        kernel_events=read_kernel_log(root),
         **_pci(root / "sys/bus/pci/devices"),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),

@@ -26,6 +26,16 @@ class Examination(Section, frozen=True, kw_only=True):
     """Activity -> seconds until the next one began; some parts run in the background of others."""
 
 
+class KernelEvent(Section, frozen=True, kw_only=True):
+    """A line of the NVIDIA driver in the kernel log, without the names of processes."""
+
+    address: Identifier = ""
+    """Of the GPU on the PCI bus, "0000:3b:00.0"; "" where the line names none."""
+    xid: int | None = None
+    text: Product = ""
+    """What the line says, where it is no Xid."""
+
+
 class Host(Section, frozen=True, kw_only=True):
     """The operating system and its limits, read from procfs and sysfs only."""
 
@@ -67,6 +77,8 @@ class Host(Section, frozen=True, kw_only=True):
     """The cgroup's CPU quota, in processors."""
     shm_total: int | None = None
     """Size of /dev/shm; None: there is none."""
+    kernel_events: tuple[KernelEvent, ...] | None = None
+    """Errors of GPUs in the kernel log since the driver was loaded; None: it is not readable."""
 
     @property
     def jetson(self) -> bool:
@@ -158,6 +170,14 @@ class Gpu(Section, frozen=True, kw_only=True):
     corrected: int | None = None
     remap_pending: bool | None = None
     remap_failed: bool | None = None
+    remap_banks: tuple[int, ...] | None = None
+    """Banks by the rows that they can still remap: all, most, some, few, none."""
+    sram_threshold: bool | None = None
+    """More errors in SRAM since the GPU was made than NVIDIA accepts."""
+    fabric: int | None = None
+    """State of the NVLink fabric: 0 not supported, 1 not started, 2 in progress, 3 completed."""
+    fabric_error: int | None = None
+    """NVML's code of how the registration with the fabric ended; 0: well."""
     retired_pages_pending: bool | None = None
     recovery_action: int | None = None
     """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
@@ -171,6 +191,12 @@ class Gpu(Section, frozen=True, kw_only=True):
     def forbidden(self) -> bool:
         """NVML counts it, but this process may not open it (cgroups of Slurm, for example)."""
         return not self.uuid and self.unread.get("uuid", "").endswith("(4)")
+
+    @property
+    def address(self) -> str:
+        """On the PCI bus, as sysfs and the kernel log spell it: "0000:3b:00.0"."""
+        domain, _, rest = self.bus_id.lower().partition(":")
+        return f"{domain[-4:]}:{rest}" if rest else ""
 
     @property
     def power_lowered(self) -> bool:

@@ -10,8 +10,9 @@ from doctor._util.records import Ended, Unknown
 from doctor.checks.gpu.device import FREE, MEMORY_HEALTHY, NOT_SLOWED
 from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
-from doctor.facts.machine import Cuda, Gpu, Host, Slice, TorchGpu
+from doctor.facts.machine import Cuda, Gpu, Host, KernelEvent, Slice, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus, match_gpus
+from doctor.hardware.xids import XIDS, Xid
 from doctor.job.job import Job, Target
 from doctor.judge.check import Owner, Status, Verdict
 
@@ -334,7 +335,8 @@ def test_an_integrated_gpu_is_judged_by_the_hosts_memory(
 
 
 def healthy(gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None = None) -> Verdict:
-    return MEMORY_HEALTHY.judge(job_gpus=gpus, watched=watched)
+    host = Host(system="Linux")
+    return MEMORY_HEALTHY.judge(job_gpus=gpus, watched=watched, host=host)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +439,8 @@ def run(index: int = 0, **fields: Any) -> Watched:
         ({"xids": (63,)}, Status.WARN, "Xid 63"),
         ({"xids": (999,)}, Status.WARN, "Xid 999 during the run"),
         ({"uncorrected": 2}, Status.FAIL, "2 new uncorrected memory errors"),
-        ({"remapped_rows": 1}, Status.FAIL, "1 rows remapped during the run"),
+        ({"remapped_rows": 1}, Status.WARN, "1 rows remapped during the run"),
+        ({"remapped_rows": 1, "uncorrected": 1}, Status.FAIL, "new uncorrected"),
         ({"xids": (48,)}, Status.FAIL, "Xid 48 during the run (uncorrectable memory error)"),
         ({"xids": (63, 79, 79)}, Status.FAIL, "Xid 79 during the run (the GPU fell off the bus)"),
         *(({"xids": (xid,)}, Status.FAIL, f"Xid {xid}") for xid in (64, 94, 95, 119, 120)),
@@ -453,6 +456,74 @@ def test_errors_during_the_run_are_judged(
     if status is Status.FAIL:
         assert "GPU-1" in verdict.summary
         assert "GPU-0" not in verdict.summary
+
+
+def status_of(*xids: int, **fields: Any) -> Status:
+    action = fields.pop("recovery_action", 0)
+    return healthy(job(nvml(0, recovery_action=action)), (run(xids=xids, **fields),)).status
+
+
+@pytest.mark.parametrize("xid", XIDS, ids=lambda xid: str(xid.number))
+def test_every_xid_gets_the_verdict_of_its_grade(xid: Xid) -> None:
+    verdict = healthy(job(nvml(0)), (run(xids=(xid.number,)),))
+    expected = {
+        "process": Status.PASS, "silent": Status.PASS, "warn": Status.WARN, "link": Status.WARN,
+    }.get(xid.grade, Status.FAIL)  # fmt: skip
+    assert verdict.status is expected
+    assert (xid.meaning in verdict.summary) is (expected is not Status.PASS)
+    if xid.grade == "link":
+        assert status_of(xid.number, nvlinks_down=1) is Status.FAIL
+        assert status_of(xid.number, recovery_action=1) is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpu", "fix"),
+    [
+        ({"xids": (79,)}, {}, "does not answer on the PCI bus"),
+        ({"xids": (48,)}, {}, "a reset remaps the row"),
+        ({"xids": (119,)}, {}, "Reset the GPU, or reboot"),
+        ({"xids": (54,)}, {}, "auxiliary power"),
+        ({"xids": (149,), "nvlinks_down": 2}, {}, "Reset all GPUs of the machine together"),
+        ({"xids": (74,)}, {}, "Reset all GPUs of the machine together"),
+        ({"remapped_rows": 2}, {}, "Reset the GPU when convenient, after draining the node"),
+        ({"xids": (63,)}, {}, "Reset the GPU when convenient"),
+        ({"xids": (121,)}, {}, "The GPU works on"),
+        ({"xids": (39,)}, {}, "Start the job again"),
+        ({"xids": (79,)}, {"recovery_action": 2}, "Do what the driver requests (reboot the node)"),
+        ({}, {"lost": "GPU is lost (15)"}, "does not answer on the PCI bus"),
+        ({}, {"remap_pending": True}, "Reset the GPU when convenient"),
+    ],
+)
+def test_the_remedy_follows_the_event(
+    fields: dict[str, Any], gpu: dict[str, Any], fix: str
+) -> None:
+    verdict = healthy(job(nvml(0, **gpu)), (run(**fields),))
+    assert fix in (verdict.fix or "")
+
+
+def test_xid_154_does_not_say_the_recovery_action_again() -> None:
+    assert status_of(154) is Status.PASS
+    verdict = healthy(job(nvml(0, recovery_action=1)), (run(xids=(154,)),))
+    assert verdict.status is Status.FAIL
+    assert "154" not in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("action", "address", "status"),
+    [
+        (None, "0000:01:00.0", Status.WARN),
+        (0, "0000:01:00.0", Status.PASS),  # the driver knows better what happened since
+        (None, "0000:02:00.0", Status.PASS),  # another GPU, another tenant
+    ],
+)
+def test_the_kernel_log_counts_where_the_driver_is_silent(
+    action: int | None, address: str, status: Status
+) -> None:
+    gpu = nvml(0, recovery_action=action, bus_id="00000000:01:00.0")
+    host = Host(system="Linux", kernel_events=(KernelEvent(address=address, xid=79),))
+    verdict = MEMORY_HEALTHY.judge(job_gpus=job(gpu), watched=None, host=host)
+    assert verdict.status is status
+    assert ("Xid 79 in the kernel log" in verdict.summary) is (status is Status.WARN)
 
 
 def test_a_run_that_was_not_watched_leaves_the_standing_counters() -> None:

@@ -598,6 +598,7 @@ def test_norms_over_two_values_and_attention_over_one_key_are_noted(
     trend = notes(name, child, file)["trend"]
     assert (len(trend["norms_of_two"]), len(trend["single_keys"])) == (norms, attention)
     assert len(trend["single_tokens"]) == tokens
+    assert trend["masked_attention"] is (True if name.startswith("mask_of") else None)
     if norms:
         assert "batch_norm" in trend["norms_of_two"][0]
         assert "of what 0.weight, 0.bias compute" in trend["norms_of_two"][0]

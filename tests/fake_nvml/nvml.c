@@ -226,6 +226,45 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     return OK;
 }
 
+typedef struct { unsigned int max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
+
+nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device,
+                                               nvmlRowRemapperHistogramValues_t *banks) {
+    ENTER(device->gpu);
+    memset(banks, 0, sizeof *banks);
+    banks->max = 2560 - (unsigned int)number("FAKE_BANKS_USED", 0);
+    banks->none = (unsigned int)number("FAKE_BANKS_USED", 0);
+    return OK;
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned long counts[11];
+    unsigned int exceeded;
+} nvmlEccSramErrorStatus_t;
+
+nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device,
+                                             nvmlEccSramErrorStatus_t *status) {
+    ENTER(device->gpu);
+    if (status->version != (sizeof *status | 1 << 24)) return VERSION;
+    status->exceeded = (unsigned int)number("FAKE_SRAM", 0);
+    return OK;
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned char cluster[16];
+    unsigned int status, clique, state, health;
+} nvmlGpuFabricInfo_t;
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_t *fabric) {
+    ENTER(device->gpu);
+    if (fabric->version != (sizeof *fabric | 2 << 24)) return VERSION;
+    fabric->state = (unsigned int)number("FAKE_FABRIC", 3);
+    fabric->status = (unsigned int)number("FAKE_FABRIC_ERROR", 0);
+    return OK;
+}
+
 nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores) {
     ENTER(device->gpu);
     *cores = (unsigned int)number("FAKE_CORES", 132 * 128);

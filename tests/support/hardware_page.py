@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from doctor.hardware.find import FAMILIES, all_products
 from doctor.hardware.product import TERA, Family, Known
+from doctor.hardware.xids import BROKEN, SOURCE, XIDS, Xid
 from doctor.judge.sources import SOURCES
 
 HEAD = """# Hardware
@@ -28,7 +29,7 @@ COLUMNS = (
 
 def page() -> str:
     """The whole page in Markdown."""
-    parts = [HEAD, *(_family(family) for family in FAMILIES), _alike()]
+    parts = [HEAD, *(_family(family) for family in FAMILIES), _alike(), _xids()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
@@ -103,3 +104,27 @@ def _alike() -> str:
         "units, memory and PCI id are equal, or not known. A changed PCI id alone is a note."
     )
     return "\n".join((text, "", *groups, ""))
+
+
+GENERATIONS = {"A": "Ampere", "H": "Hopper", "B": "Blackwell", "G": "GB200"}
+
+
+def _xids() -> str:
+    """The Xids, with what the doctor makes of one that occurs while its own steps run."""
+    text = (
+        "## Xids\n\n"
+        f"What the numbers in the kernel log and in NVML's events mean, after {_source(SOURCE)}. "
+        "NVML's recovery action (driver 570 and newer) decides over this table. An error of an "
+        "NVLink is a failure where a link is down or the driver requests an action. Numbers that "
+        "are not listed are unused since Ampere."
+    )
+    columns = ("Xid", "meaning", "GPU003", "now", "later", "reported by")
+    rows = [_xid(xid) for xid in XIDS]
+    return "\n".join((text, "", _cells(columns), _cells("-" for _ in columns), *rows, ""))
+
+
+def _xid(xid: Xid) -> str:
+    verdicts = {"process": "passes: a process caused it", "silent": "passes", "warn": "warns"}
+    verdict = "fails" if xid.grade in BROKEN else verdicts.get(xid.grade, "warns or fails")
+    on = "all" if xid.on == "AHBG" else ", ".join(GENERATIONS[letter] for letter in xid.on)
+    return _cells((str(xid.number), xid.meaning, verdict, xid.action, xid.later, on))

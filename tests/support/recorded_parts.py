@@ -100,6 +100,10 @@ def gpu(name: str, capability: tuple[int, int], memory: int, **fields: Any) -> G
         "corrected": 0,
         "remap_pending": False,
         "remap_failed": False,
+        "remap_banks": (2560, 0, 0, 0, 0),
+        "sram_threshold": False,
+        "fabric": 3,
+        "fabric_error": 0,
         "retired_pages_pending": False,
         "recovery_action": 0,
     }

@@ -7,6 +7,8 @@ that a hang at the fourth GPU keeps the first three.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
@@ -85,6 +87,38 @@ def recovery_action(handle: object, where: str) -> int:
     if result.nvmlReturn != 0:
         raise Refused(name, pynvml.NVMLError(result.nvmlReturn))
     return int(result.value.uiVal)
+
+
+def banks(histogram: Any) -> List[int]:
+    """Banks of memory by the rows that they can still remap."""
+    names = ("max", "high", "partial", "low", "none")
+    return [int(getattr(histogram, name)) for name in names]
+
+
+def sram_threshold(handle: object, where: str) -> Dict[str, object]:
+    """Whether a GPU from Hopper on had more errors in SRAM than NVIDIA accepts."""
+    name = "nvmlDeviceGetSramEccErrorStatus"
+    status = structure(name, "c_nvmlEccSramErrorStatus_v1_t", "nvmlEccSramErrorStatus_v1")
+    call(name, handle, ctypes.byref(status), where=where)
+    return {"sram_threshold": bool(status.bThresholdExceeded)}
+
+
+def fabric(handle: object, where: str) -> Dict[str, object]:
+    """The state of the NVLink fabric, and how the GPU's registration with it ended."""
+    name = "nvmlDeviceGetGpuFabricInfoV"
+    info = structure(name, "c_nvmlGpuFabricInfo_v2_t", "nvmlGpuFabricInfo_v2")
+    call(name, handle, ctypes.byref(info), where=where)
+    return {"fabric": int(info.state), "fabric_error": int(info.status)}
+
+
+def structure(name: str, kind: str, version: str) -> Any:
+    """A structure with its version, for calls that fill one."""
+    try:
+        filled = getattr(pynvml, kind)()
+        filled.version = getattr(pynvml, version)
+    except AttributeError as error:
+        raise Refused(name, error) from None
+    return filled
 
 
 def slices(handle: object, where: str) -> List[Dict[str, object]]:
@@ -196,6 +230,11 @@ class Reader:
         )
         if rows is not None:
             self.gpu["remap_pending"], self.gpu["remap_failed"] = bool(rows[2]), bool(rows[3])
+        self.read_field("remap_banks", "nvmlDeviceGetRowRemapperHistogram", handle, to=banks)
+        for field, read in (("sram_threshold", sram_threshold), ("fabric", fabric)):
+            value = self.attempt((field,), functools.partial(read, handle, self.where))
+            if value is not None:
+                self.gpu.update(value)
         pages = "nvmlDeviceGetRetiredPagesPendingStatus"
         self.read_field("retired_pages_pending", pages, handle, to=bool)
         action = self.attempt(("recovery_action",), lambda: recovery_action(handle, self.where))

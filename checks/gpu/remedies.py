@@ -1,0 +1,54 @@
+"""What to do about a fault of a GPU: the remedy follows the event."""
+
+from __future__ import annotations
+
+from doctor.checks.gpu.counters import ACTIONS, Fault
+from doctor.hardware.xids import BY_NUMBER
+
+RETURN = "Rented: return the machine and report the GPU's UUID. "
+LOST = (
+    f"The GPU does not answer on the PCI bus, and no reset from a job brings it back. {RETURN}"
+    "Your own: power-cycle the machine, then check its seat, its power cables and the slot."
+)
+MEMORY = (
+    "Reset the GPU, or reboot, once nothing uses it: since Ampere a reset remaps the row of an "
+    f"uncorrected error. If the error comes back, or a row remap has failed: {RETURN}Your own: "
+    "replace the GPU."
+)
+RESET = (
+    "Reset the GPU, or reboot, once nothing uses it, and run the doctor again. If it comes back: "
+    f"{RETURN}Your own: update driver and firmware, then replace the GPU."
+)
+LINK = (
+    "Reset all GPUs of the machine together, or reboot, once nothing uses them: the link's other "
+    f"end may be at fault. If it comes back: {RETURN}Your own: read the link's counters with "
+    "`nvidia-smi nvlink -e`, then replace the board or the cable."
+)
+CABLES = f"Connect the board's auxiliary power, and check its seat. {RETURN}"
+REQUEST = "Do what the driver requests ({}), once nothing uses the GPU. If it comes back: " + RETURN
+DRAIN = (
+    "Reset the GPU when convenient, after draining the node: the row or page is then replaced, and "
+    "the GPU works on until then."
+)
+REPORT = "The GPU works on. Report it to the machine's owner, with the Xid and the GPU's UUID."
+PROCESS = "Start the job again. If it comes back on this GPU alone, report it to its owner."
+
+
+def remedy(fault: Fault) -> str:
+    """What to do about it."""
+    xid = BY_NUMBER.get(fault.xid or 0)
+    if fault.action:
+        return REQUEST.format(ACTIONS.get(fault.action, f"recovery action {fault.action}"))
+    if fault.remap and not fault.broken:
+        return DRAIN
+    if xid and xid.action == "check seating and cables":
+        return CABLES
+    if xid and xid.grade == "link":
+        return LINK
+    if fault.grade == "lost":
+        return LOST
+    if fault.grade == "memory":
+        return MEMORY
+    if fault.grade == "fail":
+        return RESET
+    return PROCESS if xid and xid.action == "restart the process" else REPORT

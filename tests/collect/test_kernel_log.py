@@ -1,0 +1,68 @@
+"""Errors of GPUs in the kernel log: which lines count, and what of them is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from doctor.collect.host import read_host
+from doctor.collect.kernel_log import events, read_kernel_log
+from doctor.facts.machine import KernelEvent
+from doctor.hardware.xids import BY_NUMBER
+
+LOG = """\
+6,900,1000000,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15
+4,901,2000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off
+6,902,3000000,-;NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build
+4,903,4000000,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000
+ SUBSYSTEM=pci
+4,904,4000001,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=4712, name=python3, Ch 00000009, intr 00000000
+4,905,4000002,-;NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)
+4,906,4000003,-;NVRM: The NVIDIA probe routine failed for 1 device(s).
+4,907,4000004,-;nvidia 0000:0a:00.0: probe with driver nvidia failed with error -1
+6,908,4000005,-;eth0: link up
+"""
+
+
+def test_errors_since_the_driver_was_loaded_last_without_names() -> None:
+    found = events(LOG)
+    assert found == (
+        KernelEvent(address="0000:3b:00.0", xid=31),
+        KernelEvent(address="0000:09:00.0", text="RmInitAdapter failed! (0x24:0x72:1513)"),
+        KernelEvent(text="The NVIDIA probe routine failed for 1 device(s)"),
+        KernelEvent(address="0000:0a:00.0", text="probe with driver nvidia failed with error -1"),
+    )
+    assert "python3" not in repr(found)
+    assert "4711" not in repr(found)
+
+
+def test_every_xid_of_the_catalogue_is_read() -> None:
+    lines = [
+        f"4,{number},{number},-;NVRM: Xid (PCI:0000:3b:00): {number}, pid=1, name=x, text"
+        for number in BY_NUMBER
+    ]
+    read = [event.xid for part in (lines[:60], lines[60:]) for event in events("\n".join(part))]
+    assert read == list(BY_NUMBER)
+
+
+def test_a_log_without_end_is_cut() -> None:
+    lines = (f"NVRM: Xid (PCI:0000:{number % 256:02x}:00): {number}" for number in range(1, 500))
+    assert len(events("\n".join(lines))) == 64
+
+
+def test_the_log_is_read_where_it_may_be(tmp_path: Path) -> None:
+    assert read_kernel_log(tmp_path) is None
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kmsg").write_text(LOG)
+    assert read_host(tmp_path, {}).kernel_events == events(LOG)
+    assert os.path.exists(tmp_path / "dev/kmsg")
+
+
+def test_a_log_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    os.mkfifo(tmp_path / "dev/kmsg")
+    writer = os.open(tmp_path / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
+    try:
+        assert read_kernel_log(tmp_path) == ()
+    finally:
+        os.close(writer)
