@@ -108,7 +108,7 @@ def _explained(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> 
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
-SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss", "backward-of-another-loss")
+SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss")
 
 
 def _causes(own: OwnModel, proven: Proven) -> str:

@@ -45,7 +45,7 @@ def graph_of_another_step(raised: Raised) -> Explanation | None:
                 f"Detach {listed(each.names, 3)} where it is made or kept, with .detach(): the "
                 "backward() of the step that made it has freed its graph. Compute what is made "
                 "only once under torch.no_grad(), or in forward and the loss if it is to be "
-                "trained.",
+                "trained. A hook that keeps a value returns None, as dict.setdefault does not.",
             )
     return None
 
