@@ -23,6 +23,9 @@ from .writer import Writer
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+CLEARED_TIMES = 5
+"""How many times as many backward passes may come without a step where each one is cleared: a
+Fisher matrix, attributions. Our own number."""
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
 
@@ -180,6 +183,9 @@ class Watch:
         self.judging.judge_log()
         self.readings.fetch(self.steady.losses)
         self.values.finish()
+        for watch in self.watches.values():
+            watch.look_at_suspect()
+        self.values.finish()
         self._judge_last_losses()
         self.judging.write_state()
         self.writer.write("end", how=how)
@@ -236,5 +242,7 @@ class Watch:
         judging.judge_log()
         count = self.steady.backwards - self.steady.stepped_at
         most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
+        if count >= most and all(w.clearing.is_clear() for w in self.watches.values()):
+            most *= CLEARED_TIMES
         if judging.tally.steps and count == most:
             judging.add(rules.without_step(count, judging.tally.steps), None)

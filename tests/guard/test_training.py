@@ -133,11 +133,42 @@ def infinite_gradient(m: Any) -> None:
 
 def fewer_steps(m: Any) -> None:
     optimizer = adamw(m)
-    for step, (x, y) in enumerate(batches(230)):
+    for step, (x, y) in enumerate(batches(1030)):
         loss_of(m, x, y).backward()
         if step < 10:
             optimizer.step()
         optimizer.zero_grad()
+
+
+def zero_gradients(m: Any) -> None:
+    for parameter in m.parameters():
+        parameter.grad.zero_()
+
+
+def step_twice(m: Any) -> None:
+    optimizer = adamw(m)
+    for x, y in batches(60):
+        loss_of(m, x, y).backward()
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def with_rates(m: Any, rate_at: Any, steps: int = 90) -> None:
+    optimizer = adamw(m)
+
+    def set_rate(step: int) -> None:
+        optimizer.param_groups[0]["lr"] = rate_at(step)
+
+    train(m, optimizer, steps, before_step=set_rate)
+
+
+def negative_rate(m: Any) -> None:
+    with_rates(m, lambda step: 1e-3 * (1 - step / 30.5))
+
+
+def rate_jumps(m: Any) -> None:
+    with_rates(m, lambda step: 1e-4 if step < 61 else 1e-2)
 
 
 def nan_at(step: int) -> Any:
@@ -149,12 +180,20 @@ FAULTS = {
     "Inf gradient": (infinite_gradient, "GRD002", "fail", 5),
     "optimizer of a copy": (other_copy, "GRD003", "fail", 3),
     "loss times 0": (
-        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0), "GRD004", "fail", 20),
+        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0), "GRD004", "warn", 20),
+    "a loss that no parameter reaches": (
+        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0 + 2), "GRD004", "fail", 20),
+    "clipped to 0": (
+        lambda m: train(m, adamw(m), clip=True, before_step=lambda step: zero_gradients(m)),
+        "GRD004", "fail", 20),
+    "a step twice": (step_twice, "GRD012", "warn", 18),
+    "a negative rate": (negative_rate, "GRD006", "fail", 31),
+    "a rate that jumps": (rate_jumps, "GRD006", "warn", 61),
     "pure bf16": (
-        lambda m: train(m.bfloat16(), adamw(m, 3e-4), 10), "GRD005", "fail", 3),
+        lambda m: train(m.bfloat16(), adamw(m, 3e-4), 30), "GRD005", "fail", 20),
     "rate 0": (lambda m: train(m, adamw(m, 0.0)), "GRD006", "fail", 10),
     "schedule ends": (schedule_ends, "GRD006", "fail", 30),
-    "steps undone": (undone, "GRD007", "fail", 3),
+    "steps undone": (undone, "GRD007", "fail", 20),
     "bf16 without masters": (
         lambda m: train(m.bfloat16(), adamw(m), 3), "GRD008", "warn", 1),
     "no labels": (
@@ -168,7 +207,7 @@ FAULTS = {
     "never cleared": (lambda m: train(m, adamw(m), clear=False), "GRD012", "warn", 6),
     "never cleared, clipped": (
         lambda m: train(m, adamw(m), clear=False, clip=True), "GRD012", "warn", 6),
-    "a bias stays 0": (zero_that_stays, "GRD013", "fail", 3),
+    "a bias stays 0": (zero_that_stays, "GRD013", "fail", 20),
     "an unused module": (unused_module, "GRD016", "warn", 100),
 }  # fmt: skip
 
