@@ -116,10 +116,10 @@ def _updates_survive(guard: Guarded) -> Verdict:
 def _survive(guard: Guarded) -> Verdict:
     if not total(guard, "effective"):
         return unknown(cut_off(guard) or "no step was applied")
-    half = max(process.counts.half for process in guard.processes)
+    half = max((process.counts.half for process in guard.processes), default=0)
     if half:
         return ok(f"{half:,} parameters have 16 bits, and the optimizer keeps what they round away")
-    tracked = max(process.counts.tracked for process in guard.processes)
+    tracked = max((process.counts.tracked for process in guard.processes), default=0)
     return ok(f"all {tracked:,} trainable parameters have at least 32 bits")
 
 

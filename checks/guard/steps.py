@@ -79,7 +79,7 @@ SCALE = Check(
 def _applied(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
-    skipped = max(process.counts.skipped for process in guard.processes)
+    skipped = max((process.counts.skipped for process in guard.processes), default=0)
     return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
 
 

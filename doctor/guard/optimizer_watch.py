@@ -18,7 +18,7 @@ from .parameters import Parameters, local
 from .rates import Rates, number
 from .readings import Readings
 from .records import Alarm, Look, Step
-from .rules import StepRules, rate_alarm, spoiled
+from .rules import StepRules, not_known_to_spoil, rate_alarm, spoiled
 from .settings import Settings
 from .steady import Armed
 
@@ -303,6 +303,9 @@ class OptimizerWatch:
         parameters = [(i, local(p)) for i, p in enumerate(self.flat) if not p.is_sparse]
         parameters = [(i, p) for i, p in parameters if p.is_floating_point() and p.numel()]
         parameters = parameters[:MOST_SUSPECT]
+        if not parameters:  # the optimizer is gone before its last step was read
+            self.judge.add(not_known_to_spoil(step, self.index), self)
+            return
 
         def deliver(values: list[Foreign]) -> None:
             bad = [
@@ -311,7 +314,7 @@ class OptimizerWatch:
                 if value is not None and not math.isfinite(value)
             ]
             if bad:
-                self.judge.add(spoiled(step.norm, bad, self.index, step.step), self)
+                self.judge.add(spoiled(step, bad, self.index), self)
 
         with self.torch.no_grad():
             sizes = [self.torch.linalg.vector_norm(p, math.inf) for _, p in parameters]

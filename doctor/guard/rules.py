@@ -284,13 +284,19 @@ def rate_alarm(
     return []
 
 
-def spoiled(norm: Optional[float], indices: List[int], optimizer: int, step: int) -> Alarm:
+def spoiled(step: Step, indices: List[int], optimizer: int) -> Alarm:
     """The alarm for weights that are not finite after a step whose gradients were not."""
     text = (
-        f"the step was applied with gradients whose norm is {norm}: {len(indices)} parameters are "
-        "not finite after it"
+        f"the step was applied with gradients whose norm is {step.norm}: {len(indices)} parameters "
+        "are not finite after it"
     )
-    return Alarm(codes.GRADIENTS_FINITE, FAIL, step, text, "", optimizer, indices)
+    return Alarm(codes.GRADIENTS_FINITE, FAIL, step.step, text, "", optimizer, indices)
+
+
+def not_known_to_spoil(step: Step, optimizer: int) -> Alarm:
+    """The alarm where the weights after such a step could not be read."""
+    text = f"the gradients have the norm {step.norm}; the weights after the step were not read"
+    return Alarm(codes.GRADIENTS_FINITE, WARN, step.step, text, "", optimizer)
 
 
 def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:

@@ -53,6 +53,13 @@ class Watch:
 
     # What the hooks report
 
+    def saved(self, path: str, moment: float) -> None:
+        """torch.save wrote a file; `moment` in seconds since 1970."""
+        if self.started:
+            self.judging.judge_log()
+            step = max((w.steps for w in self.watches.values()), default=0)
+            self.writer.write("saved", path=path, step=step, moment=int(1000 * moment))
+
     def backward_begins(self, root: Foreign) -> None:
         """An outermost backward() from `root`."""
         if not self.started:

@@ -64,7 +64,59 @@ class CallsSuper(torch.optim.AdamW):
         return super().step(closure)
 
 
+class SilentAdam(torch.optim.AdamW):
+    """Updates nothing for five steps, as schedule-free RAdam does."""
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().step(closure) if self.calls > 5 else None
+
+
+def waits_for_its_critic(m: Any) -> None:
+    critic = model()
+    policy, other = adamw(m, 0.0), adamw(critic)
+    for step, (x, y) in enumerate(batches(40)):
+        policy.param_groups[0]["lr"] = 1e-3 if step > 8 else 0.0
+        for module, optimizer in ((critic, other), (m, policy)):
+            loss_of(module, x, y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def leaves_out(m: Any) -> None:
+    """A step whose gradients overflow in fp32, which the optimizer leaves out by itself."""
+
+    class Careful(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            grads = [p.grad for group in self.param_groups for p in group["params"]]
+            return super().step(closure) if all(g.isfinite().all() for g in grads) else None
+
+    def poison(step: int) -> None:
+        if step == 7:
+            m[2].weight.grad[0, 0] = math.inf
+
+    train(m, Careful(m.parameters(), lr=1e-3), before_step=poison)
+
+
+def huge_gradients(m: Any) -> None:
+    """Finite gradients whose norm overflows in fp32."""
+
+    def scale(step: int) -> None:
+        if step == 7:
+            for parameter in m.parameters():
+                parameter.grad.fill_(1e25)
+
+    train(m, adamw(m), before_step=scale)
+
+
 HEALTHY = {
+    "silent first steps": lambda m: train(m, SilentAdam(m.parameters(), lr=1e-3), 40),
+    "a rate that waits for another optimizer": waits_for_its_critic,
+    "a step that the optimizer leaves out": leaves_out,
+    "a norm that overflows": huge_gradients,
+    "a margin that is reached": lambda m: train(
+        m, adamw(m), 19, change=lambda n, loss: loss * (n < 3)
+    ),
     "adamw": lambda m: train(m, adamw(m), 120),
     "adamw, clipped": lambda m: train(m, adamw(m), 120, clip=True),
     "fused": lambda m: train(m, adamw(m, fused=True)),
