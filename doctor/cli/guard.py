@@ -187,18 +187,7 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     notes = [f"records: {printable(str(directory))}"]
     if isinstance(guarded, Unknown):
         return tuple(notes)
-    if not guarded.steps and guarded.exit_code:
-        notes.append(
-            f"no training step was observed before the command ended with {guarded.exit_code}"
-        )
-    notes += _unread_notes(guarded)
-    killed = [p.rank for p in guarded.processes if not p.ended]
-    if killed:
-        ranks = ", ".join(map(str, killed[:8]))
-        notes.append(f"killed before its end, the records stop early: rank {ranks}")
-    world = max((process.world for process in guarded.processes), default=0)
-    if len(guarded.processes) < world:
-        notes.append(f"{len(guarded.processes)} of {world} ranks wrote records here")
+    notes += [*_unread_notes(guarded), *_rank_notes(guarded)]
     if guarded.restarts:
         notes.append(f"{guarded.restarts} earlier processes of the same ranks are not judged")
     if guarded.stopped:
@@ -208,6 +197,22 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     if guarded.checkpoint is not None:
         notes.append(_checkpoint_note(guarded.checkpoint))
     return tuple(notes)
+
+
+def _rank_notes(guarded: Guarded) -> list[str]:
+    """Which ranks wrote no records, or not to their end."""
+    notes = []
+    if not guarded.steps and guarded.exit_code:
+        ended = f"the command ended with {guarded.exit_code}"
+        notes.append(f"no training step was observed before {ended}")
+    killed = [p.rank for p in guarded.processes if not p.ended]
+    if killed:
+        ranks = ", ".join(map(str, killed[:8]))
+        notes.append(f"killed before its end, the records stop early: rank {ranks}")
+    world = max((process.world for process in guarded.processes), default=0)
+    if len(guarded.processes) < world:
+        notes.append(f"{len(guarded.processes)} of {world} ranks wrote records here")
+    return notes
 
 
 def _unread_notes(guarded: Guarded) -> list[str]:
