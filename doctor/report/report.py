@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 FailOn = Literal["fail", "warn", "never"]
 
-WARNINGS = 3
-"""Warnings that the verdict line describes; of others it has the code."""
-
 Tensor = tuple[str, str, list[int], str, int]
 """Name, dtype, shape, file and bytes of a tensor in a checkpoint."""
 
@@ -152,18 +149,16 @@ class Report:
 def _first_fix(findings: Sequence[Finding]) -> str:
     """The code of the first one and the first sentence of its fix."""
     first = findings[0]
-    sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".")
+    sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 
 def _warnings(findings: Sequence[Finding]) -> str:
-    """Each warning with what was observed: all that a reader of the last line gets to know."""
-    named = [
-        f"{each.check.code} {shorten(each.verdict.summary.split('; ')[0], 90, placeholder=' ...')}"
-        for each in findings[:WARNINGS]
-    ]
-    omitted = _codes(findings[WARNINGS:])
-    return "; ".join([*named, f"also {omitted}"] if omitted else named)
+    """The only warning with what was observed, several by their names."""
+    if len(findings) == 1:
+        check, verdict = findings[0].check, findings[0].verdict
+        return f"{check.code} {check.slug}: {shorten(verdict.summary, 240, placeholder=' ...')}"
+    return ", ".join(f"{each.check.code} {each.check.slug}" for each in findings)
 
 
 def _codes(findings: Iterable[Finding]) -> str:
