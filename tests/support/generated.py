@@ -23,7 +23,7 @@ from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
 from doctor import catalog
-from doctor.errors.tables import TABLES
+from doctor.errors.causes import TABLES
 from doctor.facts.facts import encode
 from doctor.job.file import tables
 from doctor.judge import index as check_index
