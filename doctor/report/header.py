@@ -131,7 +131,7 @@ def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:
 
 def training(guard: Guarded | Unknown) -> str:
     """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
-    if isinstance(guard, Unknown):
+    if isinstance(guard, Unknown) or not guard.processes:
         return "no step was observed"
     process = guard.processes[0]
     ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
