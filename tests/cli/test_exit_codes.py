@@ -15,6 +15,7 @@ from paths import MACHINES
 CODES = {
     0: """
         report facts.json
+        report facts.json --fail-on warn
         report facts.json --inject GPU001 --fail-on never
         report facts.json --format sarif
         report facts.json --only GPU --quiet
@@ -49,7 +50,6 @@ CODES = {
         -h
     """,
     1: """
-        report facts.json --fail-on warn
         report facts.json --inject GPU001
         report facts.json --inject GPU003 --format json
         run --facts facts.json --script train.py

@@ -16,7 +16,7 @@ from doctor.report.report import Outcome
     ("name", "state", "code"),
     [
         ("h100_torch2.15", "OK", 0),
-        ("h200_torch2.11", "WARNING", 1),
+        ("throttled", "WARNING", 1),
         ("v100_torch2.11", "CRITICAL", 2),
         ("hung_driver", "CRITICAL", 2),
         ("nothing_readable", "UNKNOWN", 3),
