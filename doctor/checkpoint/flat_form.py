@@ -40,6 +40,10 @@ SECTIONS = {
         "dangerous": "dangerous",
         "protocol": "pickle_protocol",
         "beside": "pickles_beside",
+        "called": "pickles_that_call",
+        "tricks": "pickles_with_tricks",
+        "doubtful": "doubtful_pickles",
+        "unfamiliar": "unfamiliar_pickles",
         "unread": "unread_pickles",
     }),
 }  # fmt: skip

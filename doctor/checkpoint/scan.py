@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,9 +15,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.formats.torch_files import with_inventory
-from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
@@ -27,13 +24,13 @@ from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
+from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
     Checkpoint,
     Contents,
     Files,
-    Loading,
     Optimizer,
     Problem,
     Role,
@@ -47,9 +44,6 @@ OnTensors = Callable[[Directory, LayoutContents], None]
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
-
-MOST_NAMES = 1_000
-"""Names of globals and of files that are kept."""
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -94,7 +88,7 @@ def scan(
             adapter=_adapter(layout, read_json),
         ),
         training=_training(layout, contents, tensors, state, stage),
-        loading=_loading(contents),
+        loading=describe_loading(contents),
         tokenizer=_tokenizer(layout, stage),
         problems=(
             *layout.problems,
@@ -186,36 +180,6 @@ def _optimizer(
         )
 
 
-WEIGHTS_BESIDE = re.compile(
-    r"(?:.*/)?(?:pytorch_model|adapter_model|model|consolidated|diffusion_pytorch_model)"
-    r"[\w.-]*\.(?:bin|pt|pth|ckpt)"
-)
-"""Weights that were not read, such as stale ones beside a newer save."""
-
-
-def _loading(contents: LayoutContents) -> Loading:
-    shards, beside = contents.all_shards, contents.beside
-    imports = _unique(shard.imports for shard in shards)
-    stale = [one for one in beside if WEIGHTS_BESIDE.fullmatch(one.file)]
-    groups = [*(shard.imports for shard in shards), *(tuple(one.imports) for one in beside)]
-    unread = [
-        *((shard.file, shard.unread) for shard in shards if shard.unread),
-        *((one.file, one.incomplete) for one in beside if one.incomplete),
-    ]
-    return Loading(
-        pickles=contents.pickles,
-        imports=imports,
-        refused=_unique(
-            [*(shard.refused for shard in shards), *(refused(one.imports) for one in stale)]
-        ),
-        executed=_unique(shard.executed for shard in shards),
-        dangerous=_unique(tuple(filter(is_dangerous, group)) for group in groups),
-        protocol=max((shard.protocol for shard in shards), default=0),
-        beside={shown(one.file): _unique([tuple(one.imports)]) for one in beside[:MOST_NAMES]},
-        unread=tuple(f"{shown(file)} {reason}" for file, reason in unread[:MOST_NAMES]),
-    )
-
-
 def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
     with stage("read the tokenizer's files"):
         return read_tokenizer(layout.directory)
@@ -227,12 +191,6 @@ def _adapter(layout: Layout, read_json: _JsonReader) -> str | None:
         return None
     kind = read_json("adapter_config.json", model_config.LIMIT).get("peft_type")
     return shown(kind) if isinstance(kind, str) else None
-
-
-def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Each name once, in the order of first occurrence."""
-    names = dict.fromkeys(name for group in groups for name in group)
-    return tuple(shown(name, 200) for name in list(names)[:MOST_NAMES])
 
 
 def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkpoint:
@@ -250,7 +208,7 @@ def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkp
         path=_valid_text(path),
         layout=layout.kind,
         files=Files(count=len(layout.files), bytes=sum(sizes), largest=max(sizes)),
-        loading=_loading(contents),
+        loading=describe_loading(contents),
         problems=layout.problems,
         seconds=time.perf_counter() - began,
     )

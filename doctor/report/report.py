@@ -142,7 +142,8 @@ class Report:
         return f"{ready}; worth reading: {noted}" if noted else ready
 
     def _first(self, owner: Owner | None) -> str:
-        worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
+        failed = [f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner]
+        worst = next((f for f in failed if f.check.leads), failed[0])
         sentence = re.split(r"(?<=\.) ", worst.fix.split("\n")[0])[0].rstrip(".")
         return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 

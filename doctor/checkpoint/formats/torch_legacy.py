@@ -11,7 +11,7 @@ from doctor.checkpoint.formats.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.io.file_type import describe_file_type
 from doctor.checkpoint.io.files import Source, prefetch
-from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, mapping
+from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, all_actions, mapping
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 from doctor.checkpoint.records import Problem
 
@@ -101,7 +101,8 @@ def _pickles(data: bytes) -> tuple[Pickled, Pickled]:
     every = (magic, version, system, pickled, keys)
     names = dict.fromkeys(name for each in every for name in each.imports)
     nested = tuple(data for each in every for data in each.nested)
-    return replace(pickled, imports=tuple(names), nested=nested), keys
+    actions = all_actions(each.actions for each in every)
+    return replace(pickled, imports=tuple(names), nested=nested, actions=actions), keys
 
 
 def _places(

@@ -48,6 +48,7 @@ from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import (
     DEEPEST,
+    Actions,
     Global,
     ObjectNode,
     Pickled,
@@ -97,6 +98,10 @@ class Tree:
     errors: list[Problem] = field(default_factory=list)
     unusual: dict[str, int] = field(default_factory=dict)
     """Kinds of tensors whose bytes are not those of one plain tensor, and how many."""
+    behind: bytes = b""
+    """What lies behind the first pickle of data.pkl."""
+    extra: list[tuple[str, Any]] = field(default_factory=list)
+    """Records of the zip that torch.save did not write, by name."""
     nested_unread: str = ""
     """Why files of torch.save inside the pickle could not be read; "" where they were."""
 
@@ -109,6 +114,11 @@ class Tree:
     def imports(self) -> tuple[str, ...]:
         """Globals that unpickling would import, "module.name"."""
         return self.pickled.imports
+
+    @property
+    def actions(self) -> Actions:
+        """What unpickling does with them."""
+        return self.pickled.actions
 
     @property
     def refused(self) -> tuple[str, ...]:

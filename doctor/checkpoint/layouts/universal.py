@@ -19,7 +19,7 @@ from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, Source
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.zero import rate
-from doctor.checkpoint.pickle.nodes import mapping, members
+from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions, mapping, members
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
 
@@ -39,6 +39,7 @@ class _Contents:
     groups: list[dict[Any, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     imports: dict[str, None] = field(default_factory=dict)
+    actions: Actions = NO_ACTIONS
 
 
 def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
@@ -68,6 +69,7 @@ def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
         readable=not contents.problems,
         imports=tuple(contents.imports),
         refused=refused(contents.imports),
+        actions=contents.actions,
         unread=next((problem.text for problem in contents.problems if problem.kind != "note"), ""),
         optimizer=OptimizerState(
             file, tuple(groups), tuple(contents.entries), tuple(contents.masters)
@@ -96,6 +98,7 @@ def _tree(source: Source, file: str, contents: _Contents) -> Tree:
     tree = read_tree(source, file)
     contents.size += source.size
     contents.imports |= dict.fromkeys(tree.imports)
+    contents.actions |= tree.actions
     return tree
 
 

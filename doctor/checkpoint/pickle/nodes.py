@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,39 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Actions:
+    """What unpickling does with the globals that it imports, beyond importing them."""
+
+    called: frozenset[str] = frozenset()
+    """Called, other than with one plain value."""
+    valued: frozenset[str] = frozenset()
+    """Called with one plain value, as a member of an enumeration is restored."""
+    made: frozenset[str] = frozenset()
+    """Classes of which an object is made with arguments, without a call of __init__."""
+    tricks: frozenset[str] = frozenset()
+    """What no saver writes, each in words: a computed name, a call of what was computed."""
+
+    def __or__(self, other: Actions) -> Actions:
+        return Actions(
+            self.called | other.called,
+            self.valued | other.valued,
+            self.made | other.made,
+            self.tricks | other.tricks,
+        )
+
+
+NO_ACTIONS = Actions()
+
+
+def all_actions(each: Iterable[Actions]) -> Actions:
+    """Those of several pickles."""
+    whole = NO_ACTIONS
+    for actions in each:
+        whole |= actions
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
 class Pickled:
     """One pickle, read."""
 
@@ -85,6 +118,7 @@ class Pickled:
     protocol: int = 0
     nested: tuple[bytes, ...] = ()
     """Files of torch.save inside it, which unpickling it loads in turn."""
+    actions: Actions = NO_ACTIONS
 
 
 SET = Global("builtins", "set")

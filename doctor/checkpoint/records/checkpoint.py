@@ -42,8 +42,21 @@ class Loading(Section, frozen=True, kw_only=True):
     """The highest protocol of the pickles; weights-only loading reads 2 alone."""
     beside: dict[str, tuple[str, ...]] = {}
     """Pickled files that hold neither weights nor optimizer's state -> globals that they name."""
+    called: dict[str, tuple[str, ...]] = {}
+    """File -> globals in it that unpickling calls although nothing that saves such files does."""
+    tricks: dict[str, tuple[str, ...]] = {}
+    """File -> what its pickle does that none that was saved does, such as computing a name."""
+    doubtful: dict[str, tuple[str, ...]] = {}
+    """File beside the weights -> globals that are called and that nobody knows."""
+    unfamiliar: dict[str, tuple[str, ...]] = {}
+    """File beside the weights -> classes that its usual writers do not put into it."""
     unread: tuple[str, ...] = ()
     """Files whose pickles could not be read to their ends, each with the reason."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether a pickle is known to run code, or hides what it does."""
+        return bool(self.dangerous or self.called or self.tricks)
 
 
 class Tokenizer(Section, frozen=True, kw_only=True):
