@@ -30,6 +30,10 @@ SECTIONS = {
         "dtype": "config_dtype",
         "quantized": "quantized",
         "adapter": "adapter",
+        "unreadable": "config_unreadable",
+        "sizes": "sizes",
+        "head_missing": "head_missing",
+        "embedding_rows": "embedding_rows",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),
     "loading": ("Loading", {

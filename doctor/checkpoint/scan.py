@@ -13,6 +13,9 @@ import msgspec
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
+from doctor.checkpoint.analysis.adapters import fit_lora
+from doctor.checkpoint.analysis.fit import fit_optimizer
+from doctor.checkpoint.analysis.sizes import compare_sizes, embedding_rows, lacks_head
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
@@ -22,7 +25,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
+from doctor.checkpoint.layouts.shard_index import SPLIT, disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
@@ -70,13 +73,16 @@ def scan(
         return _sizes_only(path, layout, stage, began)
     notes: list[Problem] = []
     read_json = _JsonReader(layout.directory, stage, notes)
-    config = model_config.read_config(read_json("config.json", model_config.LIMIT))
+    configured = read_json("config.json", model_config.LIMIT)
+    config = model_config.read_config(configured)
+    unreadable = next((note.text for note in notes if note.file == "config.json"), "")
     state = read_json("trainer_state.json", trainer_state.LIMIT, trainer_state.read_state)
     contents = read_layout(layout, stage)
     shards = contents.shards
     on_tensors(layout.directory, contents)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
     tensor_roles = _by_role(tensors)
+    adapter = _adapter_config(layout, read_json)
     return Checkpoint(
         path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
@@ -85,8 +91,11 @@ def scan(
         model=msgspec.structs.replace(
             config,
             quantized=config.quantized or any(map(is_packed, tensor_roles)),
-            adapter=_adapter(layout, read_json),
+            adapter=_adapter(adapter),
+            unreadable=unreadable,
+            **_compared(layout, configured, contents, tensors),
         ),
+        lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
         loading=describe_loading(contents),
         tokenizer=_tokenizer(layout, stage),
@@ -170,7 +179,7 @@ def _optimizer(
         return Unknown(reason=problems[0].message) if problems else None
     with stage(f"read {shown(state.file, 300)}"):
         local = isinstance(layout.directory, LocalDirectory)
-        return optimizer.summarize(
+        summary = optimizer.summarize(
             layout.directory,
             state,
             tensors,
@@ -178,6 +187,15 @@ def _optimizer(
             contents.ordered,
             optimizer.READS if local else min(REMOTE_READS, optimizer.READS),
         )
+    if not contents.shards or layout.lone_shard or _one_of_several(layout) or _by_ranks(layout):
+        return summary
+    further = [tensor for shard in contents.shards for tensor in shard.further]
+    return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
+
+
+def _by_ranks(layout: Layout) -> bool:
+    """Whether the weights or the state lie in parts that have shapes of their own."""
+    return any(group.reader != "dcp" for group in layout.groups)
 
 
 def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
@@ -185,11 +203,41 @@ def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
         return read_tokenizer(layout.directory)
 
 
-def _adapter(layout: Layout, read_json: _JsonReader) -> str | None:
-    """peft_type of the configuration beside an adapter's weights."""
+def _compared(
+    layout: Layout,
+    config: dict[str, object],
+    contents: LayoutContents,
+    tensors: list[Tensor],
+) -> dict[str, Any]:
+    """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
+    readable = all(shard.readable for shard in contents.shards)
+    whole = not (layout.lone_shard or layout.groups or _one_of_several(layout)) and readable
+    if not whole or any(SPLIT in shard.metadata for shard in contents.shards):
+        return {}
+    rows = embedding_rows(tensors)
+    if not config or layout.kind.endswith("PEFT adapter"):
+        return {"embedding_rows": rows}
+    return {
+        "embedding_rows": rows,
+        "sizes": compare_sizes(config, tensors),
+        "head_missing": lacks_head(config, tensors),
+    }
+
+
+def _one_of_several(layout: Layout) -> bool:
+    """Whether the directory has further files of weights, which were not read."""
+    return any("that was read; name another" in problem.text for problem in layout.problems)
+
+
+def _adapter_config(layout: Layout, read_json: _JsonReader) -> dict[str, object]:
+    """The configuration beside an adapter's weights; {} where they are none."""
     if not layout.kind.endswith("PEFT adapter"):
-        return None
-    kind = read_json("adapter_config.json", model_config.LIMIT).get("peft_type")
+        return {}
+    return read_json("adapter_config.json", model_config.LIMIT)
+
+
+def _adapter(config: dict[str, object]) -> str | None:
+    kind = config.get("peft_type")
     return shown(kind) if isinstance(kind, str) else None
 
 

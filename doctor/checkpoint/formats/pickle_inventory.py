@@ -61,10 +61,12 @@ def _lzma() -> lzma.LZMADecompressor:
     return lzma.LZMADecompressor(memlimit=4 * UNPACKED)
 
 
+_UNREAD = ((b"7z\xbc\xaf\x27\x1c", "is a 7z archive"), (b"\x28\xb5\x2f\xfd", "is packed by zstd"))
+"""What may hold pickles and cannot be unpacked here."""
+
 _OTHER_FORMATS = (
     b"GGUF",
     b"\x89HDF\r\n",
-    b"\x28\xb5\x2f\xfd",
     b"version https://git-",
 )
 _PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
@@ -109,21 +111,30 @@ def _look(source: Source, inventory: Inventory, depth: int) -> None:
         return
     try:
         first = source.read(min(LOOK, source.size), 0)
+        unpack = next((way for begin, way in _COMPRESSED if first.startswith(begin)), None)
+        packed = next((text for begin, text in _UNREAD if first.startswith(begin)), "")
         if first.startswith(ZIP):
             _archive(source, inventory, depth)
         elif first.startswith(numpy_arrays.MAGIC):
             first = source.read(min(numpy_arrays.BEGINNING, source.size), 0)
             _array(first, source, inventory, depth)
-        elif unpack := next((way for begin, way in _COMPRESSED if first.startswith(begin)), None):
+        elif unpack:
             _unpacked(source, unpack, inventory, depth)
+        elif packed:
+            inventory.break_off(f"{packed}, whose content was not read")
         elif not first.startswith(_OTHER_FORMATS):
             _in_a_row(source, inventory, depth)
-            if DIRECTORY_END in source.read(min(TAIL, source.size), max(0, source.size - TAIL)):
-                behind = Inventory(inventory.file)
-                _archive(source, behind, depth)
-                inventory.merge(behind)
+            _behind(source, inventory, depth)
     except CheckpointError as error:
         inventory.break_off(error.text)
+
+
+def _behind(source: Source, inventory: Inventory, depth: int) -> None:
+    """A zip behind other bytes, which some programs read all the same."""
+    if DIRECTORY_END in source.read(min(TAIL, source.size), max(0, source.size - TAIL)):
+        inside = Inventory(inventory.file)
+        _archive(source, inside, depth)
+        inventory.merge(inside)
 
 
 def _unpacked(
@@ -198,6 +209,8 @@ def _archive(source: Source, inventory: Inventory, depth: int) -> None:
     except CheckpointError as error:
         inventory.break_off(error.text)
         entries = list(itertools.islice(_local_records(source), MOST_LOST))
+    if any(record.flags & 1 for _, record in entries):
+        inventory.break_off("is a zip with encrypted records")
     pickles = [(name, record) for name, record in entries if name.lower().endswith(".pkl")]
     others = [
         (name, record)

@@ -217,5 +217,5 @@ def _weight_of_call(name: str, with_values: bool, familiar: bool, reader: Reader
     if not with_values:
         return "expected" if familiar else "doubtful" if reader.read else "unfamiliar"
     if familiar and not reader.trainer:
-        return "unfamiliar"
+        return "doubtful"
     return "dangerous" if likely else "doubtful"

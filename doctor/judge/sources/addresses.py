@@ -323,6 +323,20 @@ ADDRESSES = (
         "https://github.com/pytorch/pytorch/security/advisories/GHSA-53q9-r3pm-6pq6",
     ),
     Source(
+        "torch-optimizer-state",
+        "torch.optim.Optimizer.state_dict",
+        "",
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html",
+        checked="2026-11-23",
+    ),
+    Source(
+        "size-mismatch",
+        "from_pretrained fails on tensors of other sizes than the configuration's",
+        "",
+        "https://huggingface.co/mistralai/Mistral-Nemo-Instruct-2407/discussions/35",
+        checked="2026-11-23",
+    ),
+    Source(
         "picklescan",
         "picklescan: globals of pickles that run code",
         "_unsafe_globals of src/picklescan/scanner.py",
