@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.records import Problem, ProblemKind
 
 

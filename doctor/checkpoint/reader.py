@@ -13,12 +13,12 @@ from doctor.checkpoint.analysis.norms import read_scattered, read_vectors
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
-from doctor.checkpoint.pickle.inventory import Inventory
 from doctor.checkpoint.records import Norm, Problem
 from doctor.checkpoint.tensors import OptimizerState, Shard
 

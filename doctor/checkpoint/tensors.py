@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.dtypes import BITS
-from doctor.checkpoint.pickle.inventory import Inventory
-from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.records import Problem
 
 

@@ -19,9 +19,9 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
 from doctor.checkpoint.formats.torch_legacy import MAGIC
 from doctor.checkpoint.formats.torch_zip import LOCAL, OWN_RECORDS, TAIL, Record, read_entries
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK
 from doctor.checkpoint.io.files import Source, prefetch
-from doctor.checkpoint.pickle.inventory import Inventory
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 ZIP = b"PK\x03\x04"
@@ -167,11 +167,11 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             if not (inventory.pickles or error.imports or _PICKLED.match(data, at)):
                 continue  # no pickle, or one of plain values: an unpickler imports nothing
             inventory.pickles += 1
-            inventory.add(error)
+            inventory.add(error.imports, error.actions)
             inventory.break_off(error.text)
             continue
         inventory.pickles += 1
-        inventory.add(pickled)
+        inventory.add(pickled.imports, pickled.actions, pickled.protocol)
         for nested in pickled.nested:
             _look(_Memory(nested), inventory, depth + 1)
         if number or pickled.value == MAGIC or _PICKLED.match(data, pickled.end):
@@ -272,10 +272,10 @@ def _read(data: bytes, place: str, inventory: Inventory, depth: int) -> None:
     try:
         pickled = read_pickle(data)
     except CheckpointError as error:
-        inventory.add(error)
+        inventory.add(error.imports, error.actions)
         inventory.break_off(f"{error.text}{place}")
         return
-    inventory.add(pickled)
+    inventory.add(pickled.imports, pickled.actions, pickled.protocol)
     inventory.merge(pickles_behind(data[pickled.end :], inventory.file))
     for nested in pickled.nested:
         _look(_Memory(nested), inventory, depth + 1)

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from doctor.checkpoint.actions import Actions
 from doctor.checkpoint.formats.dangerous_globals import is_dangerous, public
 from doctor.checkpoint.formats.weights_only import ALLOWED
-from doctor.checkpoint.pickle.nodes import Actions
 
 Weight = Literal["expected", "unfamiliar", "doubtful", "dangerous"]
 

@@ -22,8 +22,8 @@ from doctor.checkpoint.formats.torch_legacy import legacy_tree
 from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_zip import zip_tree
 from doctor.checkpoint.formats.weights_only import refused
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.files import Source
-from doctor.checkpoint.pickle.inventory import Inventory
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Shard, Tensor

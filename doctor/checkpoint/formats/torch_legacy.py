@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import all_actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.io.file_type import describe_file_type
 from doctor.checkpoint.io.files import Source, prefetch
-from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, all_actions, mapping
+from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, mapping
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 from doctor.checkpoint.records import Problem
 

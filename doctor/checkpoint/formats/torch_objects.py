@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_children import Path, children, holds
 from doctor.checkpoint.formats.torch_tensors import (
@@ -48,7 +49,6 @@ from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import (
     DEEPEST,
-    Actions,
     Global,
     ObjectNode,
     Pickled,

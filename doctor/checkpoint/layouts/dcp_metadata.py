@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import WIDEST
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.layouts.dcp_chunks import Item, StoredTensor
-from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions, attributes, mapping, members
+from doctor.checkpoint.pickle.nodes import attributes, mapping, members
 from doctor.checkpoint.pickle.reader import read_pickle
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Tensor

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
@@ -19,7 +20,7 @@ from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, Source
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.zero import rate
-from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions, mapping, members
+from doctor.checkpoint.pickle.nodes import mapping, members
 from doctor.checkpoint.records import Problem
 from doctor.checkpoint.tensors import Entry, Group, OptimizerState, Shard, Tensor
 

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+from doctor.checkpoint.actions import Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import (
-    Actions,
     Global,
     Key,
     ObjectNode,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.pickle.nodes import NO_ACTIONS, Actions, Pickled
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 
 
 @dataclass(slots=True)
@@ -23,12 +23,11 @@ class Inventory:
     incomplete: str = ""
     """Why they could not be read to their ends, to follow the file's name; "" where they were."""
 
-    def add(self, pickled: Pickled | CheckpointError) -> None:
-        """One more pickle, or as much as there is of it."""
-        self.imports |= dict.fromkeys(pickled.imports)
-        self.actions |= pickled.actions
-        if isinstance(pickled, Pickled):
-            self.protocol = max(self.protocol, pickled.protocol)
+    def add(self, imports: Iterable[str], actions: Actions, protocol: int = 0) -> None:
+        """What one more pickle imports and does, or as much as there is of it."""
+        self.imports |= dict.fromkeys(imports)
+        self.actions |= actions
+        self.protocol = max(self.protocol, protocol)
 
     def merge(self, other: Inventory) -> None:
         """What another one lists, if it has any pickles."""
