@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu import all_reduce, device, load, peer_copies
+from doctor.checks.gpu import all_reduce, device, identity, load, peer_copies
 
 CHECKS = (
     *device.CHECKS,
     *load.CHECKS,
     *peer_copies.CHECKS,
     *all_reduce.CHECKS,
+    *identity.CHECKS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from doctor.checks.gpu.identity import LEAST_MEMORY, MOST_MEMORY
 from doctor.hardware.find import FAMILIES, all_products
 from doctor.hardware.product import TERA, Family, Known
 from doctor.hardware.xids import BROKEN, SOURCE, XIDS, Xid
@@ -22,6 +23,8 @@ A GPU that is not listed is a note, and in the way of nothing. To add it, run
 `power_limit_default` into a row of the right file, with the address of the data sheet among the
 sources.
 """
+REPORTED = 0.98
+"""What a driver reports of the memory that a data sheet states."""
 COLUMNS = (
     "name", "memory GiB", "units", "GB/s", "TFLOP/s", "PCIe", "NVLink", "W", "MIG", "ECC", "PCI id",
 )  # fmt: skip
@@ -85,25 +88,42 @@ def _cells(values: Iterable[str]) -> str:
     return "| " + " | ".join(values) + " |"
 
 
-def indistinguishable() -> Iterator[tuple[str, ...]]:
-    """Groups of names whose chips have the same capability, units, memory sizes and PCI id."""
-    groups: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    for known in all_products():
-        product, family = known
-        if family.capability and product.units and product.memory:
-            key = (family.capability, product.units, product.memory, product.pci)
-            groups[key].append(product.name)
-    yield from (tuple(names) for names in groups.values() if len(names) > 1)
+def differ(named: Known, silicon: Known) -> bool:
+    """Whether a value of this silicon contradicts a value that is known of the name."""
+    ours, theirs = named.product, silicon.product
+    memory = theirs.memory[0] * REPORTED
+    return (
+        named.family.capability != silicon.family.capability
+        or bool(ours.units and theirs.units and theirs.units[0] not in ours.units)
+        or bool(theirs.pci and theirs.pci[0] not in ours.pci)
+        or (
+            named.family.segment != "embedded"
+            and bool(ours.memory)
+            and not any(LEAST_MEMORY < memory / size < MOST_MEMORY for size in ours.memory)
+        )
+    )
+
+
+def indistinguishable() -> Iterator[tuple[str, str]]:
+    """Each name with another product's silicon that passes under it."""
+    nvidia = [known for known in all_products() if known.family.capability]
+    for named in nvidia:
+        for silicon in nvidia:
+            if named is not silicon and silicon.product.memory and not differ(named, silicon):
+                yield named.product.name, silicon.product.name
 
 
 def _alike() -> str:
-    groups = [f"- {', '.join(names)}" for names in indistinguishable()]
+    groups: dict[str, list[str]] = defaultdict(list)
+    for named, silicon in indistinguishable():
+        groups[named].append(silicon)
+    lines = [f"- {named}: {', '.join(others)}" for named, others in groups.items()]
     text = (
         "## What the doctor cannot distinguish\n\n"
-        "A driver that is made to print another name of the same group is not noticed: capability, "
-        "units, memory and PCI id are equal, or not known. A changed PCI id alone is a note."
+        "A driver that prints the first name for one of the others is not noticed (GPU009): "
+        "capability, units, memory and PCI id are equal, or not known."
     )
-    return "\n".join((text, "", *groups, ""))
+    return "\n".join((text, "", *lines, ""))
 
 
 GENERATIONS = {"A": "Ampere", "H": "Hopper", "B": "Blackwell", "G": "GB200"}

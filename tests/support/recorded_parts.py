@@ -193,6 +193,7 @@ def cuda_view(gpus: tuple[Gpu, ...], kernel: Ended = OK, **fields: Any) -> Cuda:
             name=gpu.name,
             capability=gpu.capability or (0, 0),
             memory_total=gpu.memory_total or 119 * GIB,
+            units=units_of(gpu),
             integrated=integrated,
             kernel=kernel,
         )
@@ -202,6 +203,11 @@ def cuda_view(gpus: tuple[Gpu, ...], kernel: Ended = OK, **fields: Any) -> Cuda:
     cudnn_first = fields.pop("cudnn_first", False) and first in (9, 10)
     order = (3, 1, 2, 0, 4) if cudnn_first else (1, 2, 0, 3, 4)
     return Cuda(**{"started": OK, "gpus": views, "sdp_priority": order} | fields)
+
+
+def units_of(gpu: Gpu) -> int | None:
+    known = find(gpu.name)
+    return known.product.units[0] if known and known.product.units and not gpu.mig else None
 
 
 def libraries(cudnn: str = "9", cublas: str = "13") -> Libraries:
@@ -308,7 +314,11 @@ def variants() -> dict[str, tuple[str, Outcome, Facts]]:
     full = msgspec.structs.replace(H100, memory_used=40 * GIB)
     remap = msgspec.structs.replace(A100, remap_failed=True, uncorrected=3)
     slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
+    fake = msgspec.structs.replace(RTX4090, capability=(8, 6), cores=10752)
+    without_ecc = msgspec.structs.replace(A100, ecc=False)
     return {
+        "renamed_card": ("gpu", Outcome.RETURN, machine(fake, torch=TORCH_2_15)),
+        "ecc_off": ("gpu", Outcome.READY, machine(without_ecc, torch=TORCH_2_15)),
         "busy_gpu": ("gpu", Outcome.FIX, machine(full, torch=TORCH_2_15)),
         "row_remap_failed": ("gpu", Outcome.RETURN, machine(remap, torch=TORCH_2_15)),
         "throttled": ("gpu", Outcome.READY, machine(H100, torch=TORCH_2_15, watched=slow)),
