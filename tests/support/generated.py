@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import flag_table
+import hardware_page
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
@@ -60,6 +61,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **_causes(),
         check_index.FILE: check_index.text(checks),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
+        DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
