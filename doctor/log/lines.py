@@ -18,14 +18,17 @@ ESCAPES = re.compile(
 CONTROL_BYTES = bytes(code for code in (*range(32), 127) if chr(code) not in "\t\n\r")
 CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
-RANK = re.compile(
+EXPLICIT_RANK = re.compile(
     r"\[(?:rank|Rank |default|RANK )(\d{1,6})\]"  # torch's own, and torchrun --tee
-    r"|^\[\d+,(\d{1,6})\]<std(?:out|err)>"  # Open MPI --tag-output
-    r"|^\s*(\d{1,6}): "  # srun --label
-    r"|^\[(?:\w+-)?(\d{1,6})\] ?:? ?(?=\S)"  # Intel MPI, Hydra -prepend-rank
     r"|\b[Rr]ank[ =:](\d{1,6})\]"
     r"|^(?:\[\w+\] )?[Rr]ank[ _]?(\d{1,6}):"
 )
+RANK = re.compile(
+    r"^\[\d+,(\d{1,6})\]<std(?:out|err)>"  # Open MPI --tag-output
+    r"|^\s*(\d{1,6}): "  # srun --label
+    r"|^\[(?:\w+-)?(\d{1,4})\] ?:? ?(?=\S)"  # Intel MPI, Hydra -prepend-rank
+)
+"""A number that may as well be of a line: where the line names a rank, that one counts."""
 PREFIX = 120
 """Characters at the start of a line that may name the rank."""
 DATED = re.compile(
@@ -55,7 +58,8 @@ class Line:
 
     @property
     def rank(self) -> int | None:
-        match = RANK.search(self.text[:PREFIX])
+        head = self.text[:PREFIX]
+        match = EXPLICIT_RANK.search(head) or RANK.search(head)
         digits = next((group for group in match.groups() if group), None) if match else None
         return int(digits) if digits else None
 
