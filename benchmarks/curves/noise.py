@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from logs import curve, findings, with_curves
+from logs import curve, findings, with_curves  # noqa: E402
 
 Values = list[float]
 Chance = random.Random
@@ -43,7 +43,8 @@ def squared(batch: int) -> Callable[[Chance, int], Values]:
 
 def _preference(chance: Chance, points: int) -> Values:
     return [
-        sum(math.log1p(math.exp(-chance.gauss(1.5, 2))) for _ in range(4)) / 4 for _ in range(points)
+        sum(math.log1p(math.exp(-chance.gauss(1.5, 2))) for _ in range(4)) / 4
+        for _ in range(points)
     ]
 
 
@@ -158,7 +159,15 @@ def interval(hits: int, logs: int) -> str:
 
 
 def _at_most(hits: int, logs: int, share: float) -> float:
-    return sum(math.comb(logs, n) * share**n * (1 - share) ** (logs - n) for n in range(hits + 1))
+    """The binomial distribution, by logarithms: the coefficients are too large for floats."""
+    lost, won = math.log1p(-share), math.log(share)
+    total = math.lgamma(logs + 1)
+    return sum(
+        math.exp(
+            total - math.lgamma(n + 1) - math.lgamma(logs - n + 1) + n * won + (logs - n) * lost
+        )
+        for n in range(hits + 1)
+    )
 
 
 def _root(function: Callable[[float], float]) -> float:
@@ -206,13 +215,16 @@ def _print_real(path: Path, lengths: Sequence[int]) -> None:
 
 
 def _print_power(lengths: Sequence[int], count: int) -> None:
-    print(f"\nfound, as a note below 100 values, of {count} planted faults, by the noise of the log (sigma)")
+    print(f"\nfound of {count} planted faults, by the noise of the log; below 100 values a note")
     for points in lengths:
         for name, (slug, plant) in FAULTS.items():
             shares = []
             for sigma in (0.02, 0.1, 0.3, 0.5, 0.8):
                 chances = [random.Random(f"{name} {points} {sigma} {n}") for n in range(count)]
-                found = [slug in statuses(plant(falling(chance, points, sigma)), "note") for chance in chances]
+                found = [
+                    slug in statuses(plant(falling(chance, points, sigma)), "note")
+                    for chance in chances
+                ]
                 shares.append(f"{sigma}: {sum(found) / count:4.0%}")
             print(f"  {points:5} {name:26} {'  '.join(shares)}", flush=True)
         flat = [lognormal(0.005)(random.Random(f"flat {points} {n}"), points) for n in range(count)]

@@ -15,9 +15,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+import torch  # noqa: TID253 - a training of its own
+from torch import Tensor, nn  # noqa: TID253
+from torch.nn import functional  # noqa: TID253
 
 Steps = Iterator[float]
 
@@ -61,7 +61,9 @@ def regression(batch: int, noise: float) -> Steps:
 
     def loss() -> Tensor:
         x = torch.randn(batch, 8)
-        return functional.mse_loss(model(x), torch.tanh(x @ weights) + noise * torch.randn(batch, 1))
+        return functional.mse_loss(
+            model(x), torch.tanh(x @ weights) + noise * torch.randn(batch, 1)
+        )
 
     return _optimize(model, 1e-3, loss)
 

@@ -128,6 +128,7 @@ def follow(
         pass
     for each in followed.values():
         each.close()
+        each.reader.text.end()
     return _log(followed)
 
 

@@ -29,6 +29,8 @@ RANK = re.compile(
     r"|^\[(?:\w+-)?(\d{1,4})\] ?:? ?(?=\S)"  # Intel MPI, Hydra -prepend-rank
 )
 """A number that may as well be of a line: where the line names a rank, that one counts."""
+LOCAL_RANK = re.compile(r"\blocal_rank: (\d{1,4}) \(pid")
+"""In the lines of a launcher, which name no other rank."""
 PREFIX = 120
 """Characters at the start of a line that may name the rank."""
 DATED = re.compile(
@@ -62,6 +64,12 @@ class Line:
         match = EXPLICIT_RANK.search(head) or RANK.search(head)
         digits = next((group for group in match.groups() if group), None) if match else None
         return int(digits) if digits else None
+
+
+def local_rank(text: str) -> int | None:
+    """The rank of a node's launcher that a line is about."""
+    match = LOCAL_RANK.search(text)
+    return int(match[1]) if match else None
 
 
 def clean(raw: bytes) -> str:

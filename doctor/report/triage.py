@@ -58,9 +58,19 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         yield from _remedy(finding)
 
 
+OUTLOOK = {
+    "fix": "fails again in the same way until it is fixed",
+    "again": "may succeed as it is, from the last checkpoint",
+    "node": "may succeed on another node; keep this one out until it was examined",
+}
+"""What a restart brings, by `Verdict.retry`."""
+
+
 def _remedy(finding: Finding) -> Iterator[Line]:
     for number, part in enumerate(finding.fix.split("\n")):
         yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
+    if outlook := OUTLOOK.get(finding.verdict.retry):
+        yield Line(f"{DEEP}restart: ", outlook)
     for command in finding.commands:
         yield Line(f"{DEEP}  $ ", command, "dim", "bold")
     for id in finding.sources:

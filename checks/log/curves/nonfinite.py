@@ -155,7 +155,7 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         f"{step_at(norm, first)} on{trace}"
     )
     places, fix = (place_at(norm, first),), _after_nan(rate, norm.steps[first])
-    if count > 1 and (steps > CALIBRATION or count >= SKIPS_IN_A_ROW and first > 0):
+    if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
         return fail(summary, fix=fix, places=places)
     if first == 0 and end < len(norm.values):
         return note(f"{summary}: a loss scaler that is calibrated; with bf16 there is none")

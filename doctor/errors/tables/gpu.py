@@ -156,6 +156,7 @@ ROWS = (
         fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
         "node and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
         owner=Owner.MACHINE,
+        retry="node",
         commands=KERNEL_LOG,
         sources=("xid-catalog", "gpu-burn-1", "open-gpu-kernel-modules-507"),
         next_check="GPU003",

@@ -154,6 +154,7 @@ ROWS = (
         commands=("sudo dmesg -T | grep -iE 'killed process|segfault'",),
         sources=("pytorch-5040",),
         next_check="MEM002",
+        yields_to=("killed-sigkill",),
     ),
     Cause(
         id="host-out-of-memory",

@@ -12,7 +12,7 @@ MOST, FEWEST = 4096, 256
 """Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
 the last, where there are many files: the ranks of a run log the same curve."""
 JOINED = 3
-"""Lines within which rows with other metrics belong to one step: a dictionary over several lines."""
+"""Lines within which rows of other metrics are of one step: a dictionary over several lines."""
 ENOUGH = 64
 """Values of the first rows of a file that are held in any case."""
 TOGETHER = 4 * MOST
@@ -101,6 +101,8 @@ class Curves:
     thinned: int = 1
     """One of this many rows is kept."""
     last_step: int | None = None
+    step: int | None = None
+    """Of the last row, None if it named none."""
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
     _open: tuple[int, int, set[str]] = (0, -JOINED, set())
@@ -142,6 +144,7 @@ class Curves:
             self.last_step = max(step, self.last_step or 0)
         else:
             step = None
+        self.step = step
         is_full = False
         if step is None and values:
             step = self._unnamed_step(set(values), line)
