@@ -231,6 +231,10 @@ class _Counted:
         self._head = b""
 
     def peek(self, size: int) -> bytes:
+        """The head, without the NULs that a cut log or a node that crashed begins with."""
+        while not self._head.lstrip(b"\0") and (data := self._take(size)):
+            self._head = data
+        self._head = self._head.lstrip(b"\0")
         while len(self._head) < size and (data := self._take(size - len(self._head))):
             self._head += data
         return self._head

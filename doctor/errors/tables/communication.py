@@ -65,6 +65,7 @@ ROWS = (
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"Watchdog caught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
+            r"Heartbeat monitor timed out",
             r"Timed out waiting \d+ms for (?:recv|send) operation to complete",
             r"wait timeout after \d+ms, keys:",
             r"Application timeout caused pair closure",
@@ -80,6 +81,8 @@ ROWS = (
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
             "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
             "progress",
+            "[rank0]:[F917] [PG ID 0 PG GUID 0(default_pg) Rank 0] Heartbeat monitor timed out! "
+            "Process will be terminated after dumping debug info.",
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "
             "out waiting 10000ms for recv operation to complete",
             "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//1",
