@@ -22,14 +22,14 @@ CERTAIN = 100
 WINDOW, SMALLEST_WINDOW = 128, 16
 """Points before a value that it is compared with: a quarter of the series within these limits, so
 that a loss that falls is compared with its neighbours."""
-SIGMAS = 8.0
+SIGMAS = 7.5
 """Deviations above the median from which a value is a spike."""
 TO_SIGMA = 1.4826
 """Median absolute deviation -> standard deviation of a normal distribution."""
 OF_MEDIAN = 1.2533
 """Standard error of a median by that of a mean."""
 RISE, STEEP = math.log(1.6), 2.0
-"""What a spike exceeds beside the deviations, eight of which are next to nothing on a smooth curve
+"""What a spike exceeds beside the deviations, 7.5 of which are next to nothing on a smooth curve
 (the two sides of an adversarial training differ by half), and the factor from which it is severe
 however short."""
 IN_A_ROW = 5
@@ -79,7 +79,7 @@ class Spike:
 
 
 def spikes(values: Sequence[float]) -> list[Spike]:
-    """Values above the window's median by eight sigmas and by 60 %. Finite values only."""
+    """Values above the window's median by 7.5 sigmas and by 60 %. Finite values only."""
     logs = logarithms(values) if len(values) >= FEWEST else None
     if logs is None:
         return []

@@ -139,8 +139,8 @@ FORMS = {
         ),
         (
             "Tried to allocate 22.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 3.00 "
-            "GiB is free. Of the allocated memory 1.50 GiB is allocated by PyTorch, and 19.00 GiB is "
-            "reserved by PyTorch but unallocated.",
+            "GiB is free. Of the allocated memory 1.50 GiB is allocated by PyTorch, and 19.00 GiB "
+            "is reserved by PyTorch but unallocated.",
             "one-request",
             "one sample",
         ),

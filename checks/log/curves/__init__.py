@@ -71,11 +71,11 @@ def _checks() -> Iterator[Check]:
         "loss-spike",
         shape.no_spikes,
         title="The loss has no spikes",
-        why="A value eight robust standard deviations and 60 % above the median of the values "
+        why="A value 7.5 robust standard deviations and 60 % above the median of the values "
         "before it, on a logarithmic scale, is a spike. Large runs have some and recover; one that "
         "does not come back is a failure. The gradient norm often rises a few steps before.",
         passes=(
-            "no value is eight deviations and 60 % above those before it",
+            "no value is 7.5 deviations and 60 % above those before it",
             "one is, in fewer than 100 values: a note",
         ),
         warns=("the loss came back, or the rise is short",),
