@@ -150,7 +150,6 @@ ENTRIES: dict[str, tuple[str, int, Literals]] = {
     'process-aborted': ('processes', 0, (('signal 6 (sigabrt)', 'exitcode', 'terminated with signal sigabrt', 'return code = -6', 'exit code', 'aborted (core dumped)'),)),
     'native-assertion': ('processes', 0, (('assertion ',), ('check failed: ',), ('llvm error: ',))),
     'uncaught-exception': ('processes', 0, ()),
-<<<<<<< HEAD
     'shards-of-several-dtypes': ('sharding', 0, (('must flatten tensors with uniform dtype',),)),
     'tensor-and-dtensor': ('sharding', 0, (('got mixed torch.tensor and dtensor',),)),
     'parameters-are-partitioned': ('sharding', 0, (("'weight' must be 2-d",), ('the shape in current model is torch.size([0])',), ('zeroparamstatus.', 'still have inflight params'))),
@@ -158,9 +157,6 @@ ENTRIES: dict[str, tuple[str, int, Literals]] = {
     'tensors-on-cpu-for-nccl': ('sharding', 0, (('tensors must be cuda and dense',), ('no backend type associated with device type cpu',))),
     'actor-died': ('sharding', 0, ((' actor died unexpectedly before finishing',), ('actor is dead because its worker process has died',))),
     'shared-tensors-saved': ('sharding', 0, (('some tensors share memory, this will lead to duplicate',), ('weights trying to be saved contained shared tensors',))),
-    'product-sizes': ('shapes', 0, (('expected size for first two dimensions of batch2',), ('expected batch2_sizes[0]',))),
-=======
->>>>>>> main
     'view-strides': ('shapes', 4, (("view size is not compatible with input tensor's size and stride",),)),
     'einsum-sizes': ('shapes', 1, (('operands do not broadcast', 'subscript ', 'fewer operands', 'more operands', 'the number of subscripts'),)),
     'tensor-without-dimensions': ('shapes', 0, (('iteration over a 0-d tensor',), ('zero-dimensional tensor',), ('len() of a 0-d tensor',))),
@@ -253,14 +249,8 @@ ENTRIES: dict[str, tuple[str, int, Literals]] = {
     'sample-storage': ('data', 0, (('trying to resize storage that is not resizable',),)),
     'worker-cannot-pickle': ('data', 1, ((' local object',), (' pickle',))),
     'main-is-not-guarded': ('data', 0, (('an attempt has been made to start a new process before',),)),
-<<<<<<< HEAD
     'worker-raised': ('data', 0, (('dataloader worker process', 'pin memory thread'),)),
-    'stream-shuffled': ('data', 1, (('expected unspecified ',),)),
-    'sampler-and-shuffle': ('data', 1, (('mutually exclusive with shuffle',), ('batch_sampler option is mutually exclusive',))),
-=======
-    'worker-raised': ('data', 0, ((' in dataloader worker process',),)),
     'loader-options': ('data', 3, (('mutually exclusive with shuffle',), ('batch_sampler option is mutually exclusive',), ('prefetch_factor option could only be specified',), ('expected unspecified ',))),
->>>>>>> main
     'dataset-tensors': ('data', 1, (('size mismatch between tensors',),)),
     'split-lengths': ('data', 1, (('sum of input lengths does not equal',),)),
     'loader-timeout': ('data', 1, (('dataloader timed out after',),)),
