@@ -77,7 +77,8 @@ class Check:
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
     during the training. `settles` are the settings of a prescription that rest on it.
-    `aliases` are older slugs, still accepted everywhere.
+    `aliases` are older slugs, still accepted everywhere. `leads`: its failure is named before those
+    of other checks, whose remedies it makes dangerous.
     """
 
     code: str
@@ -101,6 +102,7 @@ class Check:
     also: tuple[Literal["read", "guard"], ...] = ()
     settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    leads: bool = False
 
     @property
     def family(self) -> str:
