@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu import all_reduce, device, identity, load, peer_copies
+from doctor.checks.gpu import all_reduce, bus, device, identity, load, peer_copies
 
 CHECKS = (
     *device.CHECKS,
@@ -10,4 +10,5 @@ CHECKS = (
     *peer_copies.CHECKS,
     *all_reduce.CHECKS,
     *identity.CHECKS,
+    *bus.CHECKS,
 )

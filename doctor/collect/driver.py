@@ -20,7 +20,7 @@ DRIVER_SECONDS, GPU_SECONDS = 30.0, 5.0
 """For the driver to respond, and for each GPU beyond the first: without persistence mode the driver
 first initializes one GPU after the other, which takes 1 to 3 s each, and 7 s in
 confidential-computing mode (driver-persistence, nvtrust-113)."""
-FROM_NVML = ("confidential", "nvml_library", "nvml_mounted")
+FROM_NVML = ("confidential", "unlisted_gpus", "nvml_library", "nvml_mounted")
 """Fields of Driver that its probe reports as they are."""
 MOST_GPUS = 8
 

@@ -126,16 +126,31 @@ def _device_nodes(dev: Path) -> tuple[str, ...]:
 def _pci(devices: Path) -> dict[str, Any]:
     """GPUs on the bus, and whether it could be listed at all."""
     counts: Counter[str] = Counter()
+    drivers: dict[str, str] = {}
+    ids: dict[str, int] = {}
     names = _names(devices)
     for name in names or ():
         vendor = vendors.vendor_of(*(_hex(devices / name / part) for part in ("vendor", "class")))
         counts.update([vendor.name] if vendor else [])
+        if vendor is vendors.NVIDIA:
+            drivers[name] = _bound_to(devices / name)
+            ids[name] = _hex(devices / name / "device") or 0
     return {
         "pci_listed": names is not None,
         "gpus_on_bus": dict(counts),
+        "gpu_drivers": drivers,
+        "gpu_ids": ids,
         "nvidia_devices": counts[vendors.NVIDIA.name],
         "amd_devices": counts[vendors.AMD.name],
     }
+
+
+def _bound_to(device: Path) -> str:
+    """The name of the kernel driver of a device, "" if it has none."""
+    try:
+        return (device / "driver").readlink().name
+    except OSError:
+        return ""
 
 
 def _hex(path: Path) -> int | None:

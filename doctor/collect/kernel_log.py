@@ -24,9 +24,13 @@ ERRORS = (
     re.compile(rf"NVRM: GPU {ADDRESS}: (?P<text>RmInitAdapter failed! \([^)\s]{{1,60}}\))"),
     re.compile(rf"NVRM: GPU {ADDRESS}: (?P<text>GPU has fallen off the bus)"),
     re.compile(rf"nvidia {ADDRESS}: (?P<text>probe with driver nvidia failed with error -\d+)"),
+    re.compile(rf"NVRM: The (?P<text>NVIDIA GPU) {ADDRESS} \(PCI ID"),
     re.compile(rf"NVRM: (?P<text>BAR\d is \d+M @ \w+) \({ADDRESS}\)"),
     re.compile(r"NVRM: (?P<text>The NVIDIA probe routine failed for \d+ device\(s\))"),
 )
+
+WORDS = {"NVIDIA GPU": "not supported by this driver, as the driver says"}
+"""What a line says whose sentence goes on in the next."""
 
 
 def read_kernel_log(root: Path = Path("/")) -> tuple[KernelEvent, ...] | None:
@@ -77,7 +81,8 @@ def _event(line: str) -> KernelEvent | None:
     for pattern in ERRORS:
         if match := pattern.search(line):
             parts = match.groupdict()
-            return KernelEvent(address=address(parts.get("address") or ""), text=parts["text"])
+            text = WORDS.get(parts["text"], parts["text"])
+            return KernelEvent(address=address(parts.get("address") or ""), text=text)
     return None
 
 

@@ -54,6 +54,11 @@ class Host(Section, frozen=True, kw_only=True):
     amd_devices: int = 0
     gpus_on_bus: dict[str, int] = {}
     """GPUs by the name of their vendor in `doctor.hardware.vendors`, these two included."""
+    gpu_drivers: dict[str, str] = {}
+    """Addresses of NVIDIA's GPUs on the bus -> the kernel driver that each is bound to, "" if to
+    none."""
+    gpu_ids: dict[str, int] = {}
+    """The same addresses -> device ids of PCI."""
     pci_listed: bool = True
     """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
@@ -118,6 +123,9 @@ class Driver(Section, frozen=True, kw_only=True):
     """/dev/nvidiactl and /dev/nvidia-uvm -> why this process cannot use them; {} if it can, None if
     it was not tried: only where cuInit returned an error.
     """
+    unlisted_gpus: dict[str, str] | None = None
+    """Addresses of GPUs that the driver holds and NVML does not list -> why their device node does
+    not open, "" if it does; None: not tried."""
     nvml_library: Identifier | None = None
     """The libnvidia-ml that was loaded, links resolved; recorded if its version does not match."""
     nvml_mounted: bool | None = None

@@ -47,6 +47,19 @@ def test_this_machine_is_read() -> None:
     assert host.cpus == len(os.sched_getaffinity(0))
 
 
+def test_the_kernel_driver_of_each_nvidia_gpu(tmp_path: Path) -> None:
+    root = tmp_path / "sys/bus/pci/devices"
+    for number, driver in ((1, "nvidia"), (2, ""), (3, "vfio-pci")):
+        device = root / f"0000:0{number}:00.0"
+        for name, text in (("vendor", "0x10de"), ("class", "0x030200"), ("device", "0x2330")):
+            plant(device, {name: f"{text}\n"})
+        if driver:
+            (device / "driver").symlink_to(f"../../../../bus/pci/drivers/{driver}")
+    host = read_host(tmp_path, {})
+    assert list(host.gpu_drivers.values()) == ["nvidia", "", "vfio-pci"]
+    assert set(host.gpu_ids.values()) == {0x2330}
+
+
 def test_pci_counts_gpus_and_nothing_else(tmp_path: Path) -> None:
     devices = {
         "0000:01:00.0": ("0x10de", "0x030200"),  # H100: 3D controller

@@ -20,6 +20,7 @@ from doctor.facts.machine import (
     Gpu,
     Host,
     Interpreter,
+    KernelEvent,
     Libraries,
     Place,
     Torch,
@@ -290,7 +291,11 @@ def machine(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -
     known: dict[str, Any] = {
         "origin": MADE,
         "job": job or Job(working_dir="/data/runs"),
-        "host": host(nvidia_devices=len(gpus)),
+        "host": host(
+            nvidia_devices=len(gpus),
+            gpu_drivers={gpu.address: "nvidia" for gpu in gpus},
+            gpu_ids={gpu.address: gpu.pci_id or 0 for gpu in gpus},
+        ),
         "driver": driver(),
         "gpus": gpus,
         "interpreter": interpreter(),
@@ -309,6 +314,31 @@ def job(**fields: Any) -> Job:
     return Job(**{"working_dir": "/data/runs"} | fields)
 
 
+def unstarted() -> Facts:
+    """Eight GPUs on the bus, seven in NVML: the driver failed to start one."""
+    lost = "0000:08:00.0"
+    seven = tuple(
+        msgspec.structs.replace(
+            H100, index=i, uuid=f"GPU-0000000{i}", bus_id=f"00000000:0{i + 1}:00.0"
+        )
+        for i in range(7)
+    )
+    addresses = [*(gpu.address for gpu in seven), lost]
+    facts = machine(*seven, torch=TORCH_2_15)
+    assert isinstance(facts.host, Host)
+    assert isinstance(facts.driver, Driver)
+    return facts.with_(
+        host=msgspec.structs.replace(
+            facts.host,
+            container=None,
+            gpu_drivers=dict.fromkeys(addresses, "nvidia"),
+            gpu_ids=dict.fromkeys(addresses, H100.pci_id or 0),
+            kernel_events=(KernelEvent(address=lost, text="RmInitAdapter failed! (0x24:0x72:1)"),),
+        ),
+        driver=msgspec.structs.replace(facts.driver, unlisted_gpus={lost: ""}),
+    )
+
+
 def variants() -> dict[str, tuple[str, Outcome, Facts]]:
     """Machines that differ from a healthy one in a field: name -> area, expected verdict, facts."""
     full = msgspec.structs.replace(H100, memory_used=40 * GIB)
@@ -317,6 +347,7 @@ def variants() -> dict[str, tuple[str, Outcome, Facts]]:
     fake = msgspec.structs.replace(RTX4090, capability=(8, 6), cores=10752)
     without_ecc = msgspec.structs.replace(A100, ecc=False)
     return {
+        "gpu_not_started": ("gpu", Outcome.RETURN, unstarted()),
         "renamed_card": ("gpu", Outcome.RETURN, machine(fake, torch=TORCH_2_15)),
         "ecc_off": ("gpu", Outcome.READY, machine(without_ecc, torch=TORCH_2_15)),
         "busy_gpu": ("gpu", Outcome.FIX, machine(full, torch=TORCH_2_15)),

@@ -195,6 +195,9 @@ ADDRESSES = (
     _thread("pytorch/pytorch", 164346, "ROCm: HIP error: invalid device function on gfx1151"),
     _thread("pytorch/pytorch", 103973, "ROCm: GPUs that the wheels have no code for"),
     _thread("NVIDIA/open-gpu-kernel-modules", 246, "A GPU that this kernel module cannot start"),
+    _thread(
+        "NVIDIA/aicr", 1858, "Eight GPUs on the bus, seven in nvidia-smi -L", checked="2026-11-23"
+    ),
     _thread("NVIDIA/open-gpu-kernel-modules", 862, "No devices were found on an RTX 5090"),
     _thread("pytorch/pytorch", 134929, "undefined symbol __nvJitLinkComplete_12_4"),
     _thread("pytorch/pytorch", 172352, "Volta dropped from the CUDA 12.8 and 13 wheels"),

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from .. import wire
+from . import nodes
 
 try:
     import pynvml
@@ -304,6 +305,10 @@ def main() -> None:
     for index in range(count):
         gpus.append(Reader(index).read())
         wire.send(note={"gpu": gpus[-1]})
+    known = [gpu["bus_id"] for gpu in gpus if gpu.get("bus_id")]
+    if len(known) == count:
+        with wire.stage("open the nodes of GPUs that are not listed"):
+            driver["unlisted_gpus"] = nodes.unlisted(known)
     wire.send(answer=dict(driver, gpus=gpus))
     # Without persistence mode, the driver shuts the GPUs down when their last user ends, and starts
     # them again for torch.
