@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from doctor._util.atomic_write import atomic_write, check_writable
@@ -47,6 +49,12 @@ class OutputOptions:
     """Others may read the facts, as the umask allows."""
 
 
+def prepare(options: OutputOptions) -> None:
+    """Import what prints the report, in a thread: the caller waits for torch in the meantime."""
+    if options.format == "console":
+        threading.Thread(target=import_module, args=("rich.console",), daemon=True).start()
+
+
 def output_options(
     format: Format,
     outputs: Sequence[str],
@@ -57,6 +65,7 @@ def output_options(
     stdout_taken: bool = False,
     annotate: bool,
     keep_names: bool,
+    hide_nodes: bool = False,
     verbose: bool,
     quiet: bool,
     shared: bool = False,
@@ -88,6 +97,7 @@ def output_options(
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
         keep_names=keep_names,
+        hide_nodes=hide_nodes,
         shared=shared,
     )
 
