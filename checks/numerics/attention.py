@@ -86,7 +86,7 @@ def cudnn_sdpa(
         suspicion = suspicion or Suspicion(f"torch {torch.version} on {attention.device}")
         capability = job_gpus.gpus[0].capability if isinstance(job_gpus, JobGpus) else None
         finished, killed = without_killed(attention)
-        candidates = suspicion.hits + suspicion.unsure
+        candidates = suspicion.hits + suspicion.unsure + suspicion.of_masks
         sure = {bug for bug in candidates if covers(finished, capability, bug)}
         last = deprioritized(host, version)
         results = evaluate(finished, version, precision, switches, cudnn_last=last)
@@ -158,10 +158,17 @@ def _observed(suspicion: Suspicion, sure: set[Bug], results: Results, version: V
     """
     of_masks = [e for e in results.faults if any(_is(bug, e) for bug in suspicion.of_masks)]
     results = results._replace(faults=[e for e in results.faults if e not in of_masks])
+    excluded = [b for b in suspicion.of_masks if b in sure and not any(_is(b, e) for e in of_masks)]
+    suspicion = suspicion._replace(
+        of_masks=tuple(bug for bug in suspicion.of_masks if bug not in excluded)
+    )
     every = results.faults + results.avoided
     reproduced = tuple(bug for bug in suspicion.hits if any(_is(bug, each) for each in every))
     rest = tuple(bug for bug in suspicion.hits if bug not in reproduced)
-    doubts = [f"suspected {b.symptom} ({issue(b.source)}), {_how_sure(b, sure)}" for b in rest]
+    doubts = [
+        f"suspected {bug.symptom} ({issue(bug.source)}), {_how_sure(bug, sure)}"
+        for bug in (*rest, *excluded)
+    ]
     named = reproduced + tuple(bug for bug in rest if bug not in sure)
     if results.faults or results.wrong or named:
         known = [f"known bug {issue(bug.source)}" for bug in reproduced]

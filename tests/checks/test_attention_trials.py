@@ -230,6 +230,12 @@ def test_a_bug_of_masks_warns_where_the_job_can_trigger_it(
     assert (Switch.CUDNN_SDP in verdict.switches_off) is (status is Status.WARN)
 
 
+def test_a_bug_of_masks_that_the_trial_excludes_is_no_note() -> None:
+    verdict = judge("2.11.0", 91900, H100, order=CUDNN_FIRST, trial=CUDNN_TRIAL, job=Job())
+    assert verdict.status is Status.PASS
+    assert "not reproduced by the trial on this GPU, which triggers it" in verdict.summary
+
+
 def test_wrong_numbers_with_a_mask_stay_a_warning_where_no_bug_is_known() -> None:
     trial = broken("boolean mask", "bf16", "mem_efficient", errors={"dq": 0.5})
     assert observed(trial, job=Job()).status is Status.WARN
