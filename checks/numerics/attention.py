@@ -132,13 +132,13 @@ def _suspected(suspicion: Suspicion, version: Version, attention: Unknown | None
     if suspicion.unsure:
         what = "a known bug may match, not all versions could be read"
         return unknown(f"{suspicion.stack}: {what}{untested}")
-    if attention:
-        return unknown(f"{suspicion.stack}: no known bug matches{untested}")
     some = suspicion.switched_off or suspicion.notes or suspicion.of_masks
-    other = "other " if some else ""
-    parts = [suspicion.switched_off, *_notes(suspicion), f"no {other}known bug matches"]
-    passed = note if suspicion.of_masks else ok
-    return passed(f"{suspicion.stack}: {'; '.join(filter(None, parts))}")
+    rest = f"no {'other ' if some else ''}known bug matches"
+    parts = [suspicion.switched_off, *_notes(suspicion), rest]
+    summary = f"{suspicion.stack}: {'; '.join(filter(None, parts))}"
+    if attention:
+        return unknown(f"{summary}{untested}")
+    return note(summary) if suspicion.of_masks else ok(summary)
 
 
 def _notes(suspicion: Suspicion) -> list[str]:
