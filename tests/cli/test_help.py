@@ -118,7 +118,7 @@ def test_arguments_in_the_job_file_do_not_concern_saved_facts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("names", "codes"),
     [
-        (["GPU00", "host-m"], [*(f"GPU00{number}" for number in range(1, 9)), "MEM002"]),
+        (["GPU00", "host-m"], [*(f"GPU00{number}" for number in range(1, 10)), "MEM002"]),
         (["MEM"], ["MEM001", "MEM002", "MEM003"]),
         (["dsk001,vram"], ["MEM001", "DSK001"]),
     ],
