@@ -7,14 +7,16 @@ from typing import Literal
 
 from doctor._util.owner import Owner
 
-Role = Literal["cause", "crash", "exception", "consequence", "summary", "warning", "harmless"]
+Role = Literal[
+    "cause", "crash", "exception", "consequence", "summary", "warning", "harmless", "symptom"
+]
 """What a line of the row is in the story of a failure.
 
 cause: it begins one. crash: it begins one unless the process failed before. exception: it begins
 one unless something else came before it. consequence: usually the effect of something earlier,
 elsewhere, and the first cause only where nothing else is found. summary: a launcher's account of
 what happened, never a cause. warning: the training goes on. harmless: it looks like trouble and is
-none where nothing else is wrong.
+none where nothing else is wrong. symptom: what people say of a training, never a line of a log.
 """
 
 
