@@ -65,8 +65,8 @@ class Cause:
     """Of the check that reports it in a log, LOG010; "" for the others."""
     title: str = ""
     """Of that check: true when no line of the row is in the log."""
-    refines: str = ""
-    """The class whose reason, remedy, owner and outlook this row replaces where it matches."""
+    refines: tuple[str, ...] = ()
+    """Classes whose reason, remedy, owner and outlook this row replaces where it matches."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()
