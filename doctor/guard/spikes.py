@@ -39,11 +39,22 @@ class Spikes:
         if not self._age and len(self._window) == limit.SPIKE_WINDOW:
             self._median = _median(list(self._window))
             self._bound = _far(list(self._window), limit.SPIKE_DEVIATIONS)
-        self._above = self._above + 1 if value > self._bound and not risen else 0
+        if risen:
+            self._begin_anew()
+        self._above = self._above + 1 if value > self._bound else 0
         if not self._above:
             self._window.append(value)
+        median = self._median
         jumped = self._add_to_block(value) or self._above == limit.SPIKE_STEPS
-        return self._median if jumped and not risen else None
+        if jumped:
+            self._begin_anew()
+        return median if jumped else None
+
+    def _begin_anew(self) -> None:
+        """From here on the series has another level."""
+        self._window.clear()
+        self._blocks.clear()
+        self._above, self._bound = 0, math.inf
 
     def _add_to_block(self, value: float) -> bool:
         """Whether a block ends with this value, and has another level than those before."""
