@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 import torch
 
-from ..foreign import Foreign
+from ..foreign import Foreign, graphs
 
 if TYPE_CHECKING:
     from torch.autograd.graph import Node
@@ -145,7 +145,7 @@ def factor(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Re
 
 
 DERIVATIVE = "the second derivative"
-"""The origin of zeros that second_derivatives.py observes."""
+"""The origin of zeros that zero_origins.py observes."""
 
 
 def quotient(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Reason:
@@ -171,7 +171,7 @@ def computed_by(node: Foreign, edge: int, names: Dict[int, str]) -> str:
         following = following.next_functions[0][0]
     if following is None:
         return ""
-    leaf = getattr(following, "variable", None)
+    leaf = graphs.leaf_of(following)
     if leaf is not None:
         name = names.get(id(leaf))
         return ", the parameter %s," % name if name else ""
