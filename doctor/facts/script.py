@@ -191,7 +191,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Suppression(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A comment that accepts findings of its line. `codes` () is a bare noqa."""
+    """A comment that accepts findings of its line."""
 
     codes: tuple[str, ...]
     reason: str
