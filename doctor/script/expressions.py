@@ -123,7 +123,7 @@ def _callee(walk: Walk, node: ast.expr) -> tuple[str, str, int]:
     inner = value_of(walk, node)
     if inner.kind == "call":
         return f"{walk.calls[inner.call].name}()", "", inner.call
-    return "", "", -1
+    return (f"{inner.name}[]" if inner.kind == "item" and inner.name else ""), "", -1
 
 
 def _conditional(walk: Walk, node: ast.IfExp) -> Value:
@@ -211,7 +211,14 @@ def _comprehension(walk: Walk, node: Any) -> Value:
         values.append(value_of(walk, generator.iter))
         values += [value_of(walk, test) for test in generator.ifs]
     parts = [node.elt] if hasattr(node, "elt") else [node.key, node.value]
-    return gather("other", [*values, *(value_of(walk, part) for part in parts)])
+    values += [value_of(walk, part) for part in parts]
+    return gather("other", values, name=type(node).__name__)
+
+
+def _slice(walk: Walk, node: ast.Slice) -> Value:
+    parts = [node.lower, node.upper, node.step]
+    none = Value("literal")
+    return gather("slice", [none if each is None else value_of(walk, each) for each in parts])
 
 
 def _lambda(walk: Walk, node: ast.Lambda) -> Value:
@@ -253,6 +260,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[Walk, Any], Value]] = {
     ast.Set: _sequence,
     ast.Dict: _dict,
     ast.Subscript: _subscript,
+    ast.Slice: _slice,
     ast.ListComp: _comprehension,
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,

@@ -11,6 +11,7 @@ import msgspec
 from doctor.facts.script import (
     Arms,
     Assignment,
+    Bare,
     Branch,
     Call,
     Class,
@@ -60,10 +61,12 @@ class Walk:
         self.imports: list[Import] = []
         self.references: list[Reference] = []
         self.comparisons: list[Comparison] = []
+        self.bare: list[Bare] = []
         self.identifiers: set[str] = set()
         self.aliases: dict[str, str] = {}
         self.branch_ids: dict[tuple[int, str], int] = {}
         self.returns: dict[int, list[Value]] = {}
+        self.exits: dict[int, list[tuple[int, Arms]]] = {}
         self.scope = 0
         self.owner = ""
         self.arms: Arms = ()
@@ -121,6 +124,7 @@ class Walk:
                 self.arms,
                 self.loops_around,
                 augmented,
+                self.contexts_around,
             )
         )
 
