@@ -25,7 +25,11 @@ def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         every = _every(reading, step, backward)
         if not every or backward.loops != step.loops or not backward.receiver:
             continue
-        if _divides(reading, every) or _scales_gradients(reading, before[-1], number) or not _own_loss(reading, backward):
+        if (
+            _divides(reading, every)
+            or _scales_gradients(reading, before[-1], number)
+            or not _own_loss(reading, backward)
+        ):
             continue
         yield Match(backward.span, f"gradients of {every} batches are summed, and not divided")
 
@@ -46,10 +50,13 @@ def _divides(reading: Training, every: str) -> bool:
     name = every.rpartition(".")[2]
     if reading.mentions("reduction", "size_average", "gradient_scale", "loss_scale"):
         return True
-    for value in _values(reading):
-        if value.kind == "other" and value.name in ("Div", "Mult", "FloorDiv"):
-            if any(_is_number(each, name) for each in value.items):
-                return True
+    if any(
+        _is_number(each, name)
+        for value in _values(reading)
+        if value.kind == "other" and value.name in ("Div", "Mult", "FloorDiv")
+        for each in value.items
+    ):
+        return True
     return any(
         each.augmented and _is_number(each.value, name) for each in reading.script.assignments
     )
@@ -82,9 +89,7 @@ def _values(reading: Training) -> Iterator[Value]:
 def _own_loss(reading: Training, backward: Call) -> bool:
     """The loss is computed in this function, by something that does not know of the number."""
     number = reading.numbers[id(backward)]
-    found = evaluate.definitions(
-        reading, backward.receiver, backward.scope, number, backward.arms
-    )
+    found = evaluate.definitions(reading, backward.receiver, backward.scope, number, backward.arms)
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 

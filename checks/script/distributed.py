@@ -13,8 +13,10 @@ from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 DDP = ("DistributedDataParallel", "DDP")
-OTHERS = ("accelerate", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "fairscale",
-          "horovod", "ignite", "colossalai", "ray")  # fmt: skip
+OTHERS = (
+    "accelerate", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "fairscale",
+    "horovod", "ignite", "colossalai", "ray",
+)  # fmt: skip
 """Frameworks that shard data or save by themselves."""
 
 
@@ -141,9 +143,9 @@ def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 continue
             key = reading.key(call.name, call.scope)
             through = through or key == wrapped
-            if call.method == "module" and reading.key(call.receiver, call.scope) == wrapped:
-                uses.append(call)
-            elif original not in (None, wrapped) and key == original and n > number:
+            past = call.method == "module" and reading.key(call.receiver, call.scope) == wrapped
+            inside = original not in (None, wrapped) and key == original and n > number
+            if past or inside:
                 uses.append(call)
         if uses and not through and not wrap.arms:
             message = f"{uses[0].name}(...) goes past DDP: gradients are not averaged over the GPUs"
@@ -196,7 +198,8 @@ def _is_collective(reading: Training, call: Call) -> bool:
         return False
     made = reading.assigned.get(reading.key(call.receiver, call.scope), ())
     return any(
-        each.value.kind == "call" and reading.calls[each.value.call].name == "accelerate.Accelerator"
+        each.value.kind == "call"
+        and reading.calls[each.value.call].name == "accelerate.Accelerator"
         for each in made
     )
 
@@ -234,23 +237,26 @@ def _has_partner(reading: Training, call: Call, arms: Arms) -> bool:
 GUARDED = re.compile(
     r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero", re.I
 )
+BY_THEMSELVES = (
+    "fullyshardeddataparallel",
+    "fully_shard",
+    "save_on_master",
+    "setup_for_distributed",
+)
+"""Names of what saves on one process, or must be called by all."""
 SAVERS = ("torch.save", "safetensors.torch.save_file")
 
 
 def saved_by_all(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if not ddp_calls(reading) or reading.imports_from(*OTHERS):
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS) or reading.mentions(*BY_THEMSELVES):
         return
-    if reading.mentions("fullyshardeddataparallel", "fully_shard", "save_on_master", "setup_for_distributed"):
-        return
+    message = "every process writes the same file"
     for number in reading.methods("save", "save_file"):
         call = reading.calls[number]
-        if call.name not in SAVERS or _is_guarded(reading, call.arms):
+        if call.name not in SAVERS or len(call.args) < 2 or _is_guarded(reading, call.arms):
             continue
-        if any(RANK.search(n) for v in call.args for n in (v.name, *v.names) if n):
+        if any(_depends_on_rank(reading, value, call) for value in call.args):
             continue
-        if _depends_on_rank(reading, call.args[1], call) if len(call.args) > 1 else True:
-            continue
-        message = "every process writes the same file"
         sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
         if call.scope and not sites:
             yield Match(call.span, message, undecided="the callers are in another file")
@@ -288,7 +294,9 @@ def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             for n in reading.methods("load")
         ):
             continue
-        yield Match(call.span, "torch.load without map_location: every process loads to the saved GPU")
+        yield Match(
+            call.span, "torch.load without map_location: every process loads to the saved GPU"
+        )
 
 
 def _is_loaded(reading: Training, number: int, call: Call) -> bool:
@@ -297,7 +305,9 @@ def _is_loaded(reading: Training, number: int, call: Call) -> bool:
         use = reading.calls[n]
         for value in use.args:
             if number in value.calls or any(
-                name.partition("[")[0] in call.targets for name in (value.name, *value.names) if name
+                name.partition("[")[0] in call.targets
+                for name in (value.name, *value.names)
+                if name
             ):
                 return True
     return False
@@ -320,9 +330,7 @@ def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iter
         inside = objects.around(reading, call, call.loops[-1])
         if not any(_key_of(reading, n) in prepared for n in inside):
             continue
-        fp16 = any(
-            _mixed(reading, reading.calls[n]) == {"fp16"} for n in made
-        )
+        fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
         message = f"{call.receiver}.backward() goes past accelerator.backward()"
         yield Match(call.span, message, "fail" if fp16 else "warn")
 
@@ -366,7 +374,8 @@ RULES = (
         title="Each process of DDP reads its own part of the data",
         severity="warn",
         find=ddp_without_sampler,
-        why="Without a sampler every process reads all of the data: an epoch costs as much as on one "
+        why="Without a sampler every process reads all of the data: an epoch costs as much as on "
+        "one "
         "GPU, and processes with equal seeds see equal batches.",
         fires=("DDP, and a shuffling DataLoader whose data know nothing of the rank",),
         fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
@@ -396,8 +405,10 @@ RULES = (
         fix="Move the call out of the condition.",
         sources=("torch-distributed",),
         training=False,
-        words=(r"\b(?:barrier|all_reduce|all_gather\w*|broadcast\w*|wait_for_everyone)\(",
-               r"checkpoint"),
+        words=(
+            r"\b(?:barrier|all_reduce|all_gather\w*|broadcast\w*|wait_for_everyone)\(",
+            r"checkpoint",
+        ),
     ),
     Rule(
         code="SCR255",
@@ -405,11 +416,12 @@ RULES = (
         title="One process saves the model",
         severity="warn",
         find=saved_by_all,
-        why="All processes write the same path at the same time: the file may be torn, and the time "
+        why="All processes write the same path at the same time: the file may be torn, and the "
+        "time "
         "is spent once per process.",
         fires=("torch.save in a file with DDP, under no test of the rank",),
         fix="Save under if dist.get_rank() == 0, then call dist.barrier() on all ranks.",
-        sources=("torch-ddp-tutorial",),
+        sources=("torch-ddp-notes",),
     ),
     Rule(
         code="SCR256",
@@ -421,7 +433,7 @@ RULES = (
         "processes allocate there, and its memory may be exhausted.",
         fires=("torch.load without map_location in a file with DDP, given to load_state_dict",),
         fix='Pass map_location="cpu", or f"cuda:{local_rank}".',
-        sources=("torch-ddp-tutorial",),
+        sources=("torch-load",),
     ),
     Rule(
         code="SCR257",
@@ -455,7 +467,8 @@ RULES = (
         title="SyncBatchNorm is set before DDP wraps the model",
         severity="fail",
         find=sync_norm_after_ddp,
-        why="DDP has already taken the parameters of the layers that convert_sync_batchnorm replaces.",
+        why="DDP has already taken the parameters of the layers that convert_sync_batchnorm "
+        "replaces.",
         fires=("convert_sync_batchnorm of a model that DistributedDataParallel returned",),
         fix="Convert first, then wrap.",
         sources=("torch-sync-batchnorm",),

@@ -25,7 +25,9 @@ def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match
         reading.calls[n].args or reading.calls[n].keywords for n in reading.methods("train")
     ):
         return
-    if not any(reading.calls[n].name.startswith("torch.nn.") for n in reading.methods(*MODE_LAYERS)):
+    if not any(
+        reading.calls[n].name.startswith("torch.nn.") for n in reading.methods(*MODE_LAYERS)
+    ):
         return
     for number, call in enumerate(reading.calls):
         if not call.loops or not _is_evaluating(reading, call):
@@ -77,17 +79,24 @@ def keeps_graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         key = reading.key(call.receiver, call.scope)
         if call.args or key not in reading.trained_names or not _scope_is_open(reading, call):
             continue
-        for n in reading.scope_calls(call.scope):
-            run = reading.calls[n]
-            if n < number or not run.loops or reading.key(run.name, run.scope) != key:
-                continue
-            if any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]]):
-                continue
-            if _train_between(reading, number, n, key) or is_without_graph(reading, run):
-                continue
-            for target in _collected(reading, run, n):
+        for n, run in _runs_after(reading, number, key):
+            if target := next(_collected(reading, run, n), ""):
                 yield Match(run.span, f"{target} keeps the graph of every batch of the evaluation")
-                return
+                break
+
+
+def _runs_after(
+    reading: Training, number: int, key: tuple[object, str]
+) -> Iterator[tuple[int, Call]]:
+    """Calls of the model in loops after eval(), with a graph and without a backward()."""
+    for n in reading.scope_calls(reading.calls[number].scope):
+        run = reading.calls[n]
+        if n < number or not run.loops or reading.key(run.name, run.scope) != key:
+            continue
+        trains = any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]])
+        again = _train_between(reading, number, n, key)
+        if not (trains or again or is_without_graph(reading, run)):
+            yield n, run
 
 
 def _scope_is_open(reading: Training, call: Call) -> bool:
@@ -123,7 +132,9 @@ def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
         if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
             value = call.args[0]
             tensors = names if one else names - set(run.targets)
-            if _is_tensor(reading, value, tensors) or (value.kind == "call" and value.call == number):
+            if _is_tensor(reading, value, tensors) or (
+                value.kind == "call" and value.call == number
+            ):
                 yield call.receiver
 
 
@@ -200,7 +211,8 @@ RULES = (
         title="no_grad is called where it is entered",
         severity="fail",
         find=context_not_entered,
-        why="`with torch.no_grad:` has no parentheses and raises a TypeError: mostly after the first "
+        why="`with torch.no_grad:` has no parentheses and raises a TypeError: mostly after the "
+        "first "
         "epoch, when the evaluation begins.",
         fires=("with torch.no_grad, inference_mode or enable_grad without parentheses",),
         fix="Write with torch.no_grad():",

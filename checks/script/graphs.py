@@ -53,7 +53,9 @@ def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
     found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
     if not found:
         bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
-        return None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
+        return (
+            None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
+        )
     return all(each.scope == call.scope and under_no_grad(reading, each.contexts) for each in found)
 
 
@@ -96,7 +98,9 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     inside = [each for each in results if loop in each.loops]
     starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
     number = reading.numbers[id(call)]
-    makes_state = [each for each in starts if each.value.literal is None and each.value.kind == "call"]
+    makes_state = [
+        each for each in starts if each.value.literal is None and each.value.kind == "call"
+    ]
     cut = any(
         reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]
         for n in reading.by_loop[loop]
@@ -136,7 +140,9 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
             use = reading.calls[number]
             later = use.loops[: len(each.loops)] != each.loops and number > each.value.call
             if later and use.scope == each.scope and _uses(use, each.target):
-                message = f"{each.target} is the model's own tensors: training goes on changing them"
+                message = (
+                    f"{each.target} is the model's own tensors: training goes on changing them"
+                )
                 yield Match(each.span, message)
                 break
 
@@ -176,7 +182,8 @@ RULES = (
         why="The second iteration's backward() runs into the first one's graph, which is freed: "
         "'Trying to backward through the graph a second time'.",
         fires=("output, hidden = model(x, hidden) in the loop of backward(), and no detach()",),
-        fix="Call hidden = hidden.detach() at the start of each iteration, for each part of a tuple.",
+        fix="Call hidden = hidden.detach() at the start of each iteration, for each part of a "
+        "tuple.",
         sources=("torch-detach",),
     ),
     Rule(
@@ -185,7 +192,8 @@ RULES = (
         title="The best weights are kept as a copy",
         severity="fail",
         find=best_not_copied,
-        why="state_dict() returns the parameters themselves. The 'best' state that is loaded or saved "
+        why="state_dict() returns the parameters themselves. The 'best' state that is loaded or "
+        "saved "
         "after the loop holds the weights of the last step.",
         fires=("best = model.state_dict() under a condition in the loop, used after the loop",),
         fix="Keep copy.deepcopy(model.state_dict()), or save it at once.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -11,6 +12,9 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+MASKS = ("forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index", "seq2seq")
+"""Names of what leaves padding out of the labels."""
+PADDING = re.compile("pad_token_id|mask")
 CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
 
 
@@ -69,23 +73,16 @@ def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
 
 
 def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions("collator", "collate", "ignore_index", "masked_fill", "mask", "where"):
-        if reading.mentions("forlanguagemodeling", "completiononly", "masked_fill", "where"):
-            return
-        if reading.mentions("ignore_index", "seq2seq"):
-            return
-    if not any(_pads(reading.calls[n]) for n in range(len(reading.calls))):
+    if reading.mentions(*MASKS) or not any(_pads(call) for call in reading.calls):
         return
-    if any("pad_token_id" in (c.left.name + c.right.name) or "mask" in c.left.name
-           for c in reading.script.comparisons):  # fmt: skip
+    if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
         return
     for each in reading.script.assignments:
         if not each.target.endswith("[labels]") or each.value.kind not in ("item", "call"):
             continue
         base = each.target.removesuffix("[labels]")
         if _copies(reading, each.value, f"{base}[input_ids]"):
-            message = f"{each.target} is a copy of input_ids: padding is learned"
-            yield Match(each.span, message)
+            yield Match(each.span, f"{each.target} is a copy of input_ids: padding is learned")
 
 
 def _pads(call: Call) -> bool:
@@ -112,7 +109,8 @@ RULES = (
         title="Labels of a causal model are shifted once",
         severity="fail",
         find=shifted_twice,
-        why="Causal models of transformers shift labels inside: logits at t are compared with labels "
+        why="Causal models of transformers shift labels inside: logits at t are compared with "
+        "labels "
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
         fires=("model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",),
         fix="Pass labels=input_ids of the same length.",

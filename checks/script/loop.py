@@ -91,7 +91,11 @@ def _zeroed_outside(reading: Training) -> Iterator[Match]:
         return
     for number in reading.methods("step"):
         call = reading.calls[number]
-        if not call.loops or not stepped(reading, call) or call.args and "scaler" not in call.name:
+        if (
+            not call.loops
+            or not stepped(reading, call)
+            or (call.args and "scaler" not in call.name)
+        ):
             continue
         backward = [
             n
@@ -105,7 +109,9 @@ def _zeroed_outside(reading: Training) -> Iterator[Match]:
             for zero in zeros
         )
         if outer and backward and min(backward) < number:
-            yield Match(call.span, f"{call.receiver} steps in a loop, and zero_grad() is outside of it")
+            yield Match(
+                call.span, f"{call.receiver} steps in a loop, and zero_grad() is outside of it"
+            )
             return
 
 

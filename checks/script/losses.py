@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.outcomes import UNKNOWN, VIEWS, outcomes
@@ -201,7 +200,10 @@ SOFTMAXED = {"softmax": "the result of a softmax", "sigmoid": "the result of a s
 
 RULES = (
     _table(
-        "SCR211", "softmax-before-cross-entropy", "Cross-entropy receives logits", "cross_entropy",
+        "SCR211",
+        "softmax-before-cross-entropy",
+        "Cross-entropy receives logits",
+        "cross_entropy",
         SOFTMAXED,
         "cross_entropy applies log_softmax itself. Of probabilities, the loss of 10 classes cannot "
         "fall below 1.46, and gradients are small where the model is most wrong.",
@@ -209,7 +211,10 @@ RULES = (
         "Pass the logits; apply softmax where probabilities are needed, outside of the loss.",
     ),
     _table(
-        "SCR212", "sigmoid-before-logits-loss", "BCEWithLogitsLoss receives logits", "bce_logits",
+        "SCR212",
+        "sigmoid-before-logits-loss",
+        "BCEWithLogitsLoss receives logits",
+        "bce_logits",
         SOFTMAXED,
         "BCEWithLogitsLoss applies the sigmoid itself. Of a sigmoid's result every probability is "
         "between 0.5 and 0.73, whatever the model learns.",
@@ -217,26 +222,40 @@ RULES = (
         "Remove the sigmoid before the loss.",
     ),
     _table(
-        "SCR213", "bce-on-logits", "BCELoss receives probabilities", "bce",
+        "SCR213",
+        "bce-on-logits",
+        "BCELoss receives probabilities",
+        "bce",
         {"logits": "the output of a layer without a sigmoid"},
-        "BCELoss takes the logarithm of its input. Outside of 0 to 1 it raises on the CPU and stops "
+        "BCELoss takes the logarithm of its input. Outside of 0 to 1 it raises on the CPU and "
+        "stops "
         "with a device-side assert on a GPU.",
         "BCELoss on the output of a linear or convolutional layer",
         "Use BCEWithLogitsLoss.",
     ),
     _table(
-        "SCR214", "nll-on-logits", "NLLLoss receives log-probabilities", "nll",
-        {"logits": "the output of a layer without log_softmax",
-         "softmax": "probabilities instead of their logarithm"},
+        "SCR214",
+        "nll-on-logits",
+        "NLLLoss receives log-probabilities",
+        "nll",
+        {
+            "logits": "the output of a layer without log_softmax",
+            "softmax": "probabilities instead of their logarithm",
+        },
         "NLLLoss only picks the input at the target and negates it. Without log_softmax the loss "
         "falls below zero and the outputs grow without bound.",
         "NLLLoss on the output of a layer or of a softmax",
         "Apply log_softmax before NLLLoss, or use CrossEntropyLoss on the logits.",
     ),
     _table(
-        "SCR215", "kl-div-input", "kl_div receives log-probabilities", "kl",
-        {"softmax": "probabilities instead of their logarithm",
-         "logits": "the output of a layer without log_softmax"},
+        "SCR215",
+        "kl-div-input",
+        "kl_div receives log-probabilities",
+        "kl",
+        {
+            "softmax": "probabilities instead of their logarithm",
+            "logits": "the output of a layer without log_softmax",
+        },
         "kl_div expects its input in log space. Of probabilities it computes another number, whose "
         "minimum is not where the distributions agree.",
         "KLDivLoss or kl_div on the result of a softmax, or of a layer",
@@ -272,7 +291,8 @@ RULES = (
         title="backward() starts at the loss that the model made",
         severity="fail",
         find=loss_rebuilt,
-        why="torch.tensor(loss, requires_grad=True) and detach().requires_grad_() silence the error "
+        why="torch.tensor(loss, requires_grad=True) and detach().requires_grad_() silence the "
+        "error "
         "of a missing graph and start a new one: backward() runs and no weight gets a gradient.",
         fires=("backward() on a tensor that was made with requires_grad=True just before",),
         fix="Compute the loss with tensor operations from the model's output to backward().",

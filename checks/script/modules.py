@@ -61,7 +61,9 @@ def _is_filled(reading: Training, value: Value, name: str, scope: int) -> bool:
     if any(_is_made(reading, item) for item in value.items):
         return True
     return any(
-        call.receiver == name and call.scope == scope and any(_is_made(reading, v) for v in call.args)
+        call.receiver == name
+        and call.scope == scope
+        and any(_is_made(reading, v) for v in call.args)
         for call in (reading.calls[n] for n in reading.methods("append"))
     )
 
@@ -134,7 +136,11 @@ def not_registered(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         call = reading.calls[each.value.call]
         if _is_moved_parameter(reading, call):
             yield Match(each.span, f"{each.target} is a copy of a Parameter, and no parameter")
-        elif reading.function(each.scope).name == "__init__" and _is_leaf(call) and not _is_given(reading, each.target):
+        elif (
+            reading.function(each.scope).name == "__init__"
+            and _is_leaf(call)
+            and not _is_given(reading, each.target)
+        ):
             yield Match(each.span, f"{each.target} is a tensor: parameters() does not have it")
 
 
@@ -193,7 +199,9 @@ def made_in_forward(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         if not call.name.startswith("torch.nn.") or not _is_own_layer(reading, number, call):
             continue
-        yield Match(call.span, f"{call.method} is made in forward: its weights are new in each call")
+        yield Match(
+            call.span, f"{call.method} is made in forward: its weights are new in each call"
+        )
 
 
 def _is_own_layer(reading: Training, number: int, call: Call) -> bool:
@@ -205,7 +213,14 @@ def _is_own_layer(reading: Training, number: int, call: Call) -> bool:
     )  # fmt: skip
 
 
-DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"}
+DROPOUTS = {
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+}
 
 
 def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -220,9 +235,10 @@ def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             if "training" in call.keywords or len(call.args) > 2 or call.unpacked:
                 continue
             yield Match(call.span, f"{call.method} without training= is on in evaluation, too")
-        elif call.name.startswith("torch.nn.Dropout") and owner.name == "forward":
-            if any(e.receiver_call == number and e.name.endswith("()") for e in reading.calls):
-                yield Match(call.span, "a Dropout that is made in forward is on in evaluation, too")
+        elif call.name.startswith("torch.nn.Dropout") and any(
+            e.receiver_call == number and e.name.endswith("()") for e in reading.calls
+        ):
+            yield Match(call.span, "a Dropout that is made in forward is on in evaluation, too")
 
 
 def _runs_in_forward(reading: Training, scope: int, owner: str) -> bool:
@@ -254,7 +270,8 @@ RULES = (
         title="Modules of a model are in a ModuleList",
         severity="fail",
         find=plain_list,
-        why="parameters(), to() and state_dict() do not look into lists: the layers run in forward, "
+        why="parameters(), to() and state_dict() do not look into lists: the layers run in "
+        "forward, "
         "but never train, stay on the CPU, and are not saved.",
         fires=("self.x = [layers] in a module, used by another method, and registered nowhere",),
         fix="Wrap the list: self.x = nn.ModuleList([...]).",
@@ -277,7 +294,10 @@ RULES = (
         fix="Write nn.Parameter(torch.randn(...)) and move the whole module.",
         sources=("torch-parameter",),
         training=False,
-        words=(r"Parameter\([^\n]*\)\s*\.\s*(?:to|cuda)\b", r"self\.\w+\s*=[^\n]*requires_grad\s*=\s*True"),
+        words=(
+            r"Parameter\([^\n]*\)\s*\.\s*(?:to|cuda)\b",
+            r"self\.\w+\s*=[^\n]*requires_grad\s*=\s*True",
+        ),
     ),
     Rule(
         code="SCR236",
@@ -291,7 +311,10 @@ RULES = (
         fix="Make the layer in __init__ and call it in forward.",
         sources=("torch-module",),
         training=False,
-        words=(r"=\s*(?:torch\.)?nn\.[A-Z]\w+\([^\n]*\)\s*\(", r"=\s*(?:torch\.)?nn\.(?:Linear|Conv\dd|LSTM|GRU)\("),
+        words=(
+            r"=\s*(?:torch\.)?nn\.[A-Z]\w+\([^\n]*\)\s*\(",
+            r"=\s*(?:torch\.)?nn\.(?:Linear|Conv\dd|LSTM|GRU)\(",
+        ),
     ),
     Rule(
         code="SCR237",
@@ -299,7 +322,8 @@ RULES = (
         title="Dropout knows whether the model trains",
         severity="warn",
         find=functional_dropout,
-        why="torch.nn.functional.dropout has training=True by default: model.eval() does not turn it "
+        why="torch.nn.functional.dropout has training=True by default: model.eval() does not "
+        "turn it "
         "off, and every evaluation is random.",
         fires=("F.dropout without training=, or nn.Dropout(p)(x), in a method of a module",),
         fix="Pass training=self.training, or use an nn.Dropout of the module.",

@@ -153,7 +153,9 @@ def _of_layer(reading: Reading, made: Call, name: str, depth: int) -> set[str]:
     return {UNKNOWN}
 
 
-def _last_of(reading: Reading, made: Call, last: Value, depth: int, before: list[Value]) -> set[str]:
+def _last_of(
+    reading: Reading, made: Call, last: Value, depth: int, before: list[Value]
+) -> set[str]:
     """The last module of a Sequential, below dropout and the like."""
     number = reading.numbers[id(made)]
     found: set[str] = set()

@@ -9,12 +9,13 @@ from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 ADDS = {
     "get_peft_model": "adapters are added", "fully_shard": "fully_shard replaces the parameters",
-    "FullyShardedDataParallel": "FSDP replaces the parameters", "FSDP": "FSDP replaces the parameters",
+    "FullyShardedDataParallel": "FSDP replaces the parameters",
+    "FSDP": "FSDP replaces the parameters",
     "resize_token_embeddings": "the embeddings are replaced", "add_adapter": "adapters are added",
     "inject_adapter_in_model": "adapters are added",
 }  # fmt: skip
@@ -30,14 +31,10 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
         for owner in dict.fromkeys(parameter_owners(reading, made, number)):
             if "." in owner.removeprefix("self."):
                 continue
-            found = _first(_changes(reading, owner, made, number))
-            if found is not None:
-                name = made.targets[0]
-                yield Match(found[0].span, f"{found[1]} after {name} took the parameters of {owner}")
-
-
-def _first(changes):  # type: ignore[no-untyped-def]
-    return next(iter(sorted(changes, key=lambda pair: pair[0].span.order)), None)
+            changes = [*_added(reading, owner, made, number), *_bound(reading, owner, made, number)]
+            if changes:
+                span, what = min(changes, key=lambda pair: pair[0].order)
+                yield Match(span, f"{what} after {made.targets[0]} took the parameters of {owner}")
 
 
 def _is_renewed(reading: Training, made: Call, number: int) -> bool:
@@ -49,26 +46,33 @@ def _is_renewed(reading: Training, made: Call, number: int) -> bool:
     return bool(reading.methods("add_param_group"))
 
 
-def _changes(reading: Training, owner: str, made: Call, number: int):  # type: ignore[no-untyped-def]
-    """What gives the owner new parameters between the optimizer and its use."""
-    key = reading.key(owner, made.scope)
-    last = max((n for n in reading.backwards if _is_later(reading, n, made)), default=None)
+def _last_backward(reading: Training, made: Call) -> int | None:
+    return max((n for n in reading.backwards if _is_later(reading, n, made)), default=None)
+
+
+def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
+    """Calls that give the owner new parameters between the optimizer and its use."""
+    key, last = reading.key(owner, made.scope), _last_backward(reading, made)
     for n in reading.methods(*ADDS):
         call = reading.calls[n]
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
             continue
-        if _names_owner(reading, call, key) and (last is None or n < last):
-            if not (call.method.startswith(("FSDP", "Fully")) and "use_orig_params" in call.keywords):
-                yield call, ADDS[call.method]
+        sharded = call.method.startswith(("FSDP", "Fully"))
+        kept = sharded and "use_orig_params" in call.keywords
+        if _names_owner(reading, call, key) and (last is None or n < last) and not kept:
+            yield call.span, ADDS[call.method]
+
+
+def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
+    """Assignments that do: model.fc = nn.Linear(...)."""
+    key, last = reading.key(owner, made.scope), _last_backward(reading, made)
+    if last is None:
+        return
     for each in reading.script.assignments:
-        if each.position <= number + 1 or each.scope != made.scope or each.augmented:
+        if not number + 1 < each.position <= last or each.scope != made.scope or each.augmented:
             continue
-        if exclusive(each.arms, made.arms) or (last is not None and each.position > last):
-            continue
-        if last is None:
-            continue
-        if part := _replaced(reading, each, owner, key):
-            yield each, part
+        if not exclusive(each.arms, made.arms) and (part := _replaced(reading, each, owner, key)):
+            yield each.span, part
 
 
 def _is_later(reading: Training, backward: int, made: Call) -> bool:
@@ -77,10 +81,13 @@ def _is_later(reading: Training, backward: int, made: Call) -> bool:
     number = reading.numbers[id(made)]
     if call.scope == made.scope:
         return backward > number
-    return any(
-        site > number and reading.calls[site].scope == made.scope
-        for site in reading.call_sites.get(call.scope, ())
-    ) or call.scope != made.scope
+    return (
+        any(
+            site > number and reading.calls[site].scope == made.scope
+            for site in reading.call_sites.get(call.scope, ())
+        )
+        or call.scope != made.scope
+    )
 
 
 def _names_owner(reading: Training, call: Call, key: tuple[object, str]) -> bool:
@@ -155,7 +162,8 @@ RULES = (
         why="An optimizer holds the tensors that parameters() gave it. Layers, adapters and shards "
         "that come later are not among them: they never change, and no error says so.",
         fires=(
-            "get_peft_model, add_adapter, a new layer, resize_token_embeddings, FSDP or a new model "
+            "get_peft_model, add_adapter, a new layer, resize_token_embeddings, FSDP or a new "
+            "model "
             "after the optimizer was made from the same object",
         ),
         fix="Make the optimizer last.",
@@ -167,7 +175,8 @@ RULES = (
         title="requires_grad is spelled so",
         severity="fail",
         find=requires_grad_typo,
-        why="Python sets any attribute. p.require_grad = False creates a new one, and the parameter "
+        why="Python sets any attribute. p.require_grad = False creates a new one, and the "
+        "parameter "
         "trains.",
         fires=("True or False is assigned to require_grad, requires_grads and the like",),
         fix="Write requires_grad.",
@@ -179,7 +188,8 @@ RULES = (
         title="Parameters are frozen, not modules",
         severity="fail",
         find=requires_grad_on_module,
-        why="A module has no requires_grad: the assignment creates an attribute that nothing reads, "
+        why="A module has no requires_grad: the assignment creates an attribute that nothing "
+        "reads, "
         "and its parameters stay as they were.",
         fires=("module.requires_grad = False, or True",),
         fix="Call module.requires_grad_(False).",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script.installed import limited, pinned, release
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
-from doctor.facts.script import Arms
+from doctor.facts.script import Arms, Span
 from doctor.facts.script_machine import ScriptMachine
 
 REMOVED = {
@@ -72,13 +72,15 @@ ARGUMENTS = {
     "push_to_hub_token": "hub_token", "push_to_hub_model_id": "hub_model_id", "sharded_ddp": "fsdp",
     "group_by_length": "train_sampling_strategy", "fsdp_min_num_params": "fsdp_config",
     "use_mps_device": "", "warmup_ratio": "warmup_steps", "jit_mode_eval": "", "use_ipex": "",
-    "fp16_opt_level": "", "adafactor": 'optim="adafactor"', "dispatch_batches": "accelerator_config",
+    "fp16_opt_level": "", "adafactor": 'optim="adafactor"', 
+    "dispatch_batches": "accelerator_config",
     "split_batches": "accelerator_config", "past_index": "", "ray_scope": "",
     "include_tokens_per_second": "include_num_input_tokens_seen",
 }  # fmt: skip
 """Arguments of TrainingArguments that transformers 5.23 has no more, and what it has instead."""
 TRANSFORMERS = {"AdamW": "torch.optim.AdamW", "AutoModelWithLMHead": "AutoModelForCausalLM",
-                "TextDataset": "the datasets library", "LineByLineTextDataset": "the datasets library",
+                "TextDataset": "the datasets library", 
+                "LineByLineTextDataset": "the datasets library",
                 "is_torch_tpu_available": "is_torch_xla_available"}  # fmt: skip
 
 
@@ -103,7 +105,9 @@ def removed_function(reading: Training, machine: ScriptMachine) -> Iterator[Matc
                 yield from _gone(reading, machine, module, each.span, since, instead)
 
 
-def _gone(reading, machine, name, span, since, instead) -> Iterator[Match]:  # type: ignore[no-untyped-def]
+def _gone(
+    reading: Training, machine: ScriptMachine, name: str, span: Span, since: str, instead: str
+) -> Iterator[Match]:
     number = release(since)
     if machine.torch is not None and release(machine.torch) < number:
         return
@@ -132,23 +136,30 @@ def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     severity = _severity(reading, machine)
     if severity is None:
         return
+    for span, message in (*_arguments(reading), *_classes(reading)):
+        yield Match(span, message, severity)
+
+
+def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:
     for number in reading.methods("TrainingArguments", "Seq2SeqTrainingArguments"):
         call = reading.calls[number]
         names = [name for name in call.keywords if name in ARGUMENTS]
         if names and call.name.startswith("transformers.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({ARGUMENTS[n]})" if ARGUMENTS[n] else n for n in names)
-            yield Match(call.name_span, f"transformers 5 has no argument {text}", severity)
+            yield call.name_span, f"transformers 5 has no argument {text}"
     for number in reading.methods("Trainer", "Seq2SeqTrainer"):
         call = reading.calls[number]
         if "tokenizer" in call.keywords and call.name.startswith("transformers."):
             message = "transformers 5 has no argument tokenizer (processing_class) of Trainer"
-            yield Match(call.name_span, message, severity)
+            yield call.name_span, message
+
+
+def _classes(reading: Training) -> Iterator[tuple[Span, str]]:
     for each in reading.script.imports:
         module, _, name = each.name.rpartition(".")
-        if module in ("transformers", "transformers.optimization") and name in TRANSFORMERS:
-            if not _is_fallback(reading, each.arms):
-                message = f"transformers 5 has no {name}; use {TRANSFORMERS[name]}"
-                yield Match(each.span, message, severity)
+        known = module in ("transformers", "transformers.optimization") and name in TRANSFORMERS
+        if known and not _is_fallback(reading, each.arms):
+            yield each.span, f"transformers 5 has no {name}; use {TRANSFORMERS[name]}"
 
 
 def loss_signature(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -188,7 +199,9 @@ RULES = (
         training=False,
         words=(
             r"torch\.(?:solve|symeig|eig|lstsq|matrix_rank|i?r?fft|gels|btrifact|potrf|trtrs)\b",
-            r"_deterministic\(", r"_multigpu\(", r"torch\._six|torch\.utils\.ffi|torch\.legacy",
+            r"_deterministic\(",
+            r"_multigpu\(",
+            r"torch\._six|torch\.utils\.ffi|torch\.legacy",
         ),
     ),
     Rule(
@@ -211,7 +224,9 @@ RULES = (
         find=arguments_removed,
         why="transformers 5 has removed arguments and classes that scripts for 4 use: the run ends "
         "with a TypeError or an ImportError.",
-        fires=("an argument of TrainingArguments or Trainer, or a class, that transformers 5 lacks",),
+        fires=(
+            "an argument of TrainingArguments or Trainer, or a class, that transformers 5 lacks",
+        ),
         errors=("the same with transformers 5 installed or required",),
         fix="Use what the message names in brackets; omit an argument without one.",
         sources=("transformers-training-args",),

@@ -103,15 +103,19 @@ def _applied(reading: Training, step: Call) -> Call | None:
     steps = [
         call
         for n in reading.methods("step")
-        if stepped(reading, call := reading.calls[n]) and call.scope == step.scope and call.loops
-        and (call.loops[: len(step.loops)] == step.loops or step.loops[: len(call.loops)] == call.loops)
-    ]  # fmt: skip
+        if stepped(reading, call := reading.calls[n])
+        and call.scope == step.scope
+        and call.loops
+        and _nested(call.loops, step.loops)
+    ]
     return max(steps, key=lambda call: len(call.loops), default=None)
 
 
-def _mismatch(
-    reading: Training, made: Call, step: Call, applied: Call, length: list[Value]
-) -> str:
+def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: list[Value]) -> str:
     loops = [reading.script.loops[n] for n in applied.loops]
     per_step = step.loops == applied.loops
     epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
@@ -122,9 +126,9 @@ def _mismatch(
             return "is as long as the epochs, and steps in every batch"
         if len(made.loops) < len(applied.loops) - 1 or not made.loops:
             source = _source(loops[-1])
-            if epochs and source and any(_is_len(reading, each, source) for each in length):
-                if not any(_count_is_one(count) for count in counts):
-                    return "is as long as one epoch, and steps through several"
+            whole = source and any(_is_len(reading, each, source) for each in length)
+            if epochs and whole and not any(_count_is_one(count) for count in counts):
+                return "is as long as one epoch, and steps through several"
     if len(step.loops) < len(applied.loops) and product and not made.loops:
         source = _source(reading.script.loops[applied.loops[len(step.loops)]])
         if source and any(_holds_len(reading, each, source) for each in length):
@@ -187,7 +191,8 @@ RULES = (
         title="The scheduler steps",
         severity="warn",
         find=never_steps,
-        why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; only "
+        why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
+        "only "
         "step() goes on from there.",
         fires=("a scheduler that is neither stepped nor given to anything",),
         fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
@@ -199,7 +204,8 @@ RULES = (
         title="ReduceLROnPlateau receives the metric",
         severity="fail",
         find=plateau_without_metric,
-        why="ReduceLROnPlateau.step(metrics) has no default: the first epoch ends with a TypeError.",
+        why="ReduceLROnPlateau.step(metrics) has no default: the first epoch ends with a "
+        "TypeError.",
         fires=("step() without an argument on a ReduceLROnPlateau",),
         fix="Call scheduler.step(val_loss).",
         sources=("torch-lr-scheduler",),

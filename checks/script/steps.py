@@ -10,7 +10,7 @@ from doctor.checks.script.loop import stepped
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -65,7 +65,10 @@ def _refilled(reading: Training, zero: int, step: int) -> bool:
         return True
     for number in range(zero + 1, step):
         call = reading.calls[number]
-        names = [call.receiver, *(name for value in call.args for name in (value.name, *value.names))]
+        names = [
+            call.receiver,
+            *(name for value in call.args for name in (value.name, *value.names)),
+        ]
         if any(name.endswith(".grad") for name in names):
             return True
         if amp.is_clip(call) or call.method in ("unscale_", "item", "print"):
@@ -154,7 +157,7 @@ def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
 
 
 def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions("step", "trainer", "accelerat", "fabric", "lightning"):
+    if reading.mentions("step") or reading.trainers or reading.imports_from(*amp.FRAMEWORKS):
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
     for number in reading.optimizers if looped else ():
@@ -197,7 +200,7 @@ def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if _is_short(reading, call):
             continue
-        for target, span in _kept(reading, call, number):
+        for target, span in _kept(reading, call):
             if not _reaches_backward(reading, target, call.scope):
                 yield Match(span, f"{target} holds the graph of every {name}")
 
@@ -215,29 +218,36 @@ def _is_short(reading: Training, call: Call) -> bool:
     return True
 
 
-def _kept(reading: Training, call: Call, number: int):  # type: ignore[no-untyped-def]
+def _kept(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
     """Sums and lists that outlive the iteration and receive the loss itself."""
     name = call.receiver
-    for each in reading.script.assignments:
-        if not each.augmented or each.scope != call.scope or each.loops != call.loops:
-            continue
-        if _holds(each.value, name) and not _is_inference(reading, each.contexts):
-            if _outlives(reading, each.target, call) and _same_loss(reading, call, each.position):
-                yield each.target, each.span
-    for n in reading.methods("append"):
-        other = reading.calls[n]
-        if other.scope != call.scope or other.loops != call.loops or len(other.args) != 1:
-            continue
-        if _holds(other.args[0], name) and not _is_inference(reading, other.contexts):
-            if _outlives(reading, other.receiver, call) and _same_loss(reading, call, n):
-                yield other.receiver, other.span
+    sums = [
+        (each.target, each.span, each.position)
+        for each in reading.script.assignments
+        if each.augmented
+        and (each.scope, each.loops) == (call.scope, call.loops)
+        and _holds(each.value, name)
+        and not _is_inference(reading, each.contexts)
+    ]
+    lists = [
+        (other.receiver, other.span, n)
+        for n in reading.methods("append")
+        if (other := reading.calls[n]).scope == call.scope
+        and other.loops == call.loops
+        and len(other.args) == 1
+        and _holds(other.args[0], name)
+        and not _is_inference(reading, other.contexts)
+    ]
+    for target, span, position in (*sums, *lists):
+        if _outlives(reading, target, call) and _same_loss(reading, call, position):
+            yield target, span
 
 
 def _is_inference(reading: Training, contexts: tuple[int, ...]) -> bool:
     return any(reading.is_inference(reading.script.contexts[n].value) for n in contexts)
 
 
-def _holds(value, name: str) -> bool:  # type: ignore[no-untyped-def]
+def _holds(value: Value, name: str) -> bool:
     """The tensor itself, or a sum or product of it, not what a call makes of it."""
     if value.kind == "name":
         return bool(value.name == name)
@@ -311,7 +321,8 @@ RULES = (
         title="The optimizer is made once",
         severity="fail",
         find=optimizer_made_each_step,
-        why="A new optimizer has no momentum and no averages. Adam's first step has the size of the "
+        why="A new optimizer has no momentum and no averages. Adam's first step has the size of "
+        "the "
         "learning rate in every parameter, whatever the gradient is.",
         fires=("an optimizer with state is made in the loop that steps it",),
         fix="Make the optimizer before the loop.",

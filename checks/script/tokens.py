@@ -26,11 +26,7 @@ ZERO_IS_FREE = (
 
 def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for each in reading.script.assignments:
-        if not each.target.endswith(".pad_token_id") or each.value.literal != 0:
-            continue
-        if each.value.kind != "literal" or isinstance(each.value.literal, bool):
-            continue
-        if "config" in each.target.casefold() or reading.is_flagged(each):
+        if not _sets_pad_zero(each) or reading.is_flagged(each):
             continue
         families = _families(reading, each)
         message = f"{each.target} = 0 pads with a token that the vocabulary uses"
@@ -42,6 +38,13 @@ def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             yield Match(each.span, f"{message}, in some models that the script may load")
         elif "" in families:
             yield Match(each.span, message, undecided="the model's family is not in this file")
+
+
+def _sets_pad_zero(each: Assignment) -> bool:
+    value = each.value
+    zero = value.kind == "literal" and value.literal == 0 and not isinstance(value.literal, bool)
+    target = each.target
+    return zero and target.endswith(".pad_token_id") and "config" not in target.casefold()
 
 
 def _families(reading: Training, at: Assignment) -> set[str]:

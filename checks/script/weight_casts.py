@@ -44,7 +44,9 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
 
 def _default_dtype(reading: Training) -> Iterator[Match]:
     """Modules that are made after torch.set_default_dtype(torch.bfloat16)."""
-    calls = [n for n in reading.methods("set_default_dtype") if reading.calls[n].name[:6] == "torch."]
+    calls = [
+        n for n in reading.methods("set_default_dtype") if reading.calls[n].name[:6] == "torch."
+    ]
     if len(calls) != 1 or not reading.optimizers:
         return
     call = reading.calls[calls[0]]

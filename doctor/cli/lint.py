@@ -49,6 +49,8 @@ class LintOptions:
     skip: tuple[str, ...] = ()
     fail_on: FailOn = "fail"
     stdin_filename: str = ""
+    habits: bool = False
+    """Report habits that are absent with their places."""
     table: LintTable = field(default_factory=LintTable)
     """[lint] of the job file."""
     processes: int = 0
@@ -169,6 +171,8 @@ def run_lint(
         else _all(linter, files.scripts, options.processes)
     )
     findings = tuple(_findings(hits, checks) if files.scripts else _undecided(checks))
+    if not (options.habits or options.only):
+        findings = tuple(map(_without_place, findings))
     seconds = time.monotonic() - began
     notes = (*notes, *files.notes)
     return Lint(findings, options, linter, files.scripts, data, notes, seconds, started)
@@ -267,7 +271,7 @@ def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Ite
     undecided: dict[str, list[Place]] = defaultdict(list)
     ignored: dict[str, list[tuple[Hit, Place]]] = defaultdict(list)
     for hit, place in hits:
-        if _once(hit) and decided.get(hit.code):
+        if _is_habit(hit.code) and decided.get(hit.code):
             continue
         if hit.ignored:
             ignored[hit.code].append((hit, place))
@@ -282,13 +286,20 @@ def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Ite
             yield replace(finding, ignored=accepted[0][0].ignored)
 
 
+def _without_place(finding: Finding) -> Finding:
+    """A habit that is absent counts and is not shown: nearly every script lacks some."""
+    if not _is_habit(finding.check.code) or finding.ignored:
+        return finding
+    return replace(finding, verdict=replace(finding.verdict, places=()))
+
+
 def _undecided(checks: Iterable[Check]) -> Iterator[Finding]:
     """What a lint that read no script says: nothing is known, which is no pass."""
     return (Finding(check, Verdict(Status.UNKNOWN, NO_SCRIPT)) for check in checks)
 
 
-def _once(hit: Hit) -> bool:
-    rule: Rule | None = BY_CODE.get(hit.code)
+def _is_habit(code: str) -> bool:
+    rule: Rule | None = BY_CODE.get(code)
     return rule is not None and rule.once
 
 

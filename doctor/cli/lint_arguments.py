@@ -16,6 +16,7 @@ SWITCHES = {
     "--diff": "diff",
     "--unsafe-fixes": "unsafe_fixes",
     "--no-backup": "no_backup",
+    "--habits": "habits",
     "-v": "verbose",
     "--verbose": "verbose",
     "-q": "quiet",

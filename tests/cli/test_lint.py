@@ -94,8 +94,9 @@ def test_an_editor_pipes_a_file(here: Path) -> None:
     [
         ("# doctor: ignore[SCR101] the norm is only logged", 0, []),
         ("# doctor: ignore[clip-without-unscale] only logged", 0, []),
-        ("# noqa: SCR101", 0, []),
-        ("# noqa", 0, []),
+        ("# noqa: SCR101 clipped by hand", 0, []),
+        ("# noqa: SCR101", 1, ["SCR101", "SCR002"]),
+        ("# noqa", 1, ["SCR101"]),
         ("# noqa: E501", 1, ["SCR101"]),
         ("# doctor: ignore[SCR101]", 1, ["SCR101", "SCR002"]),
         ("# doctor: ignore[] why", 1, ["SCR101", "SCR002"]),
