@@ -42,7 +42,8 @@ def _page(check: Described, example: str) -> Iterator[str]:
         yield from check.commands
         yield "```"
     if example:
-        yield "\n## Example\n\nReported with the lines `-`, not with the lines `+`; imports omitted.\n"
+        yield "\n## Example\n"
+        yield "Reported with the lines `-`, not with the lines `+`. Imports are omitted.\n"
         yield f"```diff\n{example.rstrip()}\n```"
     yield f"\nFix owner: {OWNERS[check.owner]}."
     if check.limits:

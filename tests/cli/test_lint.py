@@ -53,8 +53,21 @@ def test_a_finding_has_its_line_a_caret_and_a_fix(here: Path) -> None:
 
 def test_concise_is_one_line_per_place(here: Path) -> None:
     first, last = run(here, *ONLY, "--format", "concise").stdout.splitlines()
-    assert first.startswith("train.py:5:5 SCR101 clip-without-unscale: ")
+    assert first.startswith("train.py:5:5 SCR101 [failure] clip-without-unscale: ")
     assert last == "1 file: 1 failure"
+
+
+def test_failures_come_first_and_habits_are_a_count(here: Path) -> None:
+    (here / "train.py").write_text(f"x = torch.cuda.amp.autocast()\n{SCRIPT}")
+    rows = run(here, "--format", "concise").stdout.splitlines()
+    kinds = [row.split()[2] for row in rows[:-1]]
+    assert kinds == sorted(kinds, key=["[failure]", "[warning]", "[note]"].index)
+    assert kinds[0] == "[failure]"
+    assert "habits absent (--habits)" in rows[-1]
+    assert not any("tf32-not-set" in row for row in rows)
+    listed = run(here, "--format", "concise", "--habits").stdout
+    assert "SCR171 [note] tf32-not-set" in listed
+    assert "habits absent" not in listed
 
 
 @pytest.mark.parametrize("format", ["json", "sarif", "junit", "github", "markdown", "plain"])

@@ -164,7 +164,11 @@ def _holds_number(module: Module, compare: ast.Compare) -> bool:
         if not any(isinstance(each, ast.Name) and each.id in names for each in targets):
             continue
         value = getattr(node, "value", None)
-        called = isinstance(value, ast.Call) and module.text(value.func) in ("float", "int", "tuple")
+        called = isinstance(value, ast.Call) and module.text(value.func) in (
+            "float",
+            "int",
+            "tuple",
+        )
         if called or not isinstance(value, ast.Attribute | ast.Subscript | ast.Call | ast.Constant):
             return True
     return False
@@ -175,7 +179,7 @@ def _version_text(module: Module, side: ast.expr) -> str | None:
     if isinstance(side, ast.Constant):
         if isinstance(side.value, str):
             return module.text(side)
-        return f'"{side.value}"' if isinstance(side.value, int | float) else None
+        return f'"{module.text(side)}"' if isinstance(side.value, int | float) else None
     while True:
         if isinstance(side, ast.Call) and module.text(side.func) in ("str", "float"):
             side = side.args[0]
