@@ -27,6 +27,7 @@ VALUES = {
     "--format": ("format", (*FORMATS, *OLDER)),
     "--fail-on": ("fail_on", ("fail", "warn", "never")),
     "--stdin-filename": ("stdin_filename", ()),
+    "--cache": ("cache", ()),
 }
 LISTS = {"--only": "only", "--skip": "skip"}
 

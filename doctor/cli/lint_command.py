@@ -39,6 +39,7 @@ class LintRequest:
     diff: bool = False
     unsafe_fixes: bool = False
     no_backup: bool = False
+    cache: str = ""
     habits: bool = False
     stdin_filename: str = ""
     fail_on: Any = "fail"
@@ -121,6 +122,7 @@ def _result(request: LintRequest, job: _JobFile, saved: Facts | None) -> Lint:
         skip=request.skip,
         fail_on=request.fail_on,
         stdin_filename=request.stdin_filename,
+        cache=request.cache,
         habits=request.habits,
         table=job.table,
     )

@@ -123,6 +123,26 @@ def test_suppressions(here: Path, comment: str, code: int, reported: list[str]) 
     assert [line.split()[1] for line in result.stdout.splitlines()[:-1]] == reported
 
 
+def test_a_cache_keeps_results_by_content(here: Path) -> None:
+    lint = (*ONLY, "--format", "concise", "--cache", "kept")
+    first = run(here, *lint).stdout
+    (entry,) = (here / "kept").iterdir()
+    entry.write_text(entry.read_text().replace("gradients are clipped", "kept: gradients"))
+    assert "kept: gradients" in run(here, *lint).stdout
+    (here / "train.py").write_text(SCRIPT + "\n")
+    assert run(here, *lint).stdout == first
+    entry.write_text("{")
+    (here / "train.py").write_text(SCRIPT)
+    assert run(here, *lint).stdout == first
+
+
+def test_a_launch_line_alone_is_read(here: Path) -> None:
+    (here / "run.sh").write_text("torchrun train.py\n")
+    assert "SCR101" in run(here, "run.sh", "--format", "concise").stdout
+    (here / "run.sh").write_text("torchrun other.py\n")
+    assert run(here, "run.sh", "--format", "concise").returncode == 0
+
+
 def test_an_unused_suppression_is_reported(here: Path) -> None:
     (here / "train.py").write_text("x = 1  # doctor: ignore[SCR101] nothing here\n")
     result = run(here, "--fail-on", "warn", "--format", "concise")

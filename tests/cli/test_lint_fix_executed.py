@@ -72,8 +72,11 @@ VERSIONS = [
     ("import torch\nresult = float(torch.__version__[:3]) >= 1.4\n", True),
     (VERSION.format("2.10.1") + "result = float(package.__version__[:4]) >= 2.9\n", True),
     (VERSION.format("2.10") + 'result = package.__version__[:4] >= "2.9"\n', True),
-    (VERSION.format("0.9.0") + 'version = package.__version__\nresult = version >= "0.10"\n', False),
-    (VERSION.format("2.0") + 'version = str(package.__version__)\nresult = version >= "10.0"\n', False),
+    (VERSION.format("0.9") + 'version = package.__version__\nresult = version >= "0.10"', False),
+    (
+        VERSION.format("2.0") + 'version = str(package.__version__)\nresult = version >= "10.0"',
+        False,
+    ),
 ]
 
 NUMBERS = [
