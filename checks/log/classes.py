@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from doctor.errors.tables import CAUSES
+from doctor.errors.causes import CAUSES
 
 CLASSES = tuple(sorted((row for row in CAUSES if row.code), key=lambda row: row.code))
 """Each is a check; the first that matches a line counts."""
 HARMLESS = tuple(row for row in CAUSES if row.role == "harmless")
 """Counted, and named once."""
 BY_SLUG = {row.id: row for row in CLASSES}
+REFINEMENTS = tuple(row for row in CAUSES if row.refines)
+"""Rows that say more about a line of a class, the first one that matches."""

@@ -13,6 +13,7 @@ from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
+from doctor.cli.explain_line import SHORT
 from doctor.errors.cause import Cause
 from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
@@ -21,6 +22,7 @@ from doctor.job.job import Job
 from doctor.judge import names as check_names
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
+from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
 from doctor.report.causes import proposed
@@ -30,8 +32,6 @@ WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
-SHORT = 60
-"""Characters of a text that may be a part of a message only. Our own number."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 
@@ -122,7 +122,13 @@ def _findings(log: Log) -> tuple[Finding, ...]:
         check for check in log_checks.CHECKS if check.slug in names or _is_on_curves(check, log)
     ]
     facts = without_machine("doctor explain reads a text only", job=Job(device="cpu"), log=log)
-    return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
+    problems = (finding for finding in examine(checks, facts) if finding.is_problem)
+    return tuple(each for each in problems if each.check.slug != UNCAUGHT or _has_traceback(log))
+
+
+def _has_traceback(log: Log) -> bool:
+    """Whether an exception of no class stands below a traceback: alone it says nothing new."""
+    return any(event.name == UNCAUGHT and len(event.excerpt) > 1 for event in log.events)
 
 
 def _is_on_curves(check: Check, log: Log) -> bool:

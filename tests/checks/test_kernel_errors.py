@@ -12,8 +12,8 @@ from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
 from doctor.collect.changes import PRECISIONS, possible_changes
 from doctor.collect.child_output import kernel_assertion
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import with_message
-from doctor.errors.tables import BY_ID
 from doctor.errors.tables.assertions import ROWS as ASSERTIONS
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.own_model import OwnModel
@@ -107,4 +107,4 @@ def test_the_layout_of_classes_is_recognized_by_the_texts_of_both_devices() -> N
         "Expected target size [2, 7], got [2, 6]",
     ):
         ids = [row.id for row in with_message(f"forward: RuntimeError: {text}")]
-        assert "classes-second" in ids
+        assert "order-of-dimensions" in ids
