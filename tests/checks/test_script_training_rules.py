@@ -410,3 +410,54 @@ def test_a_rule_that_follows_too_much_says_so() -> None:
     rule = replace(BY_CODE["SCR162"], find=endless)
     hits = lint(read_python("x.py", b"a = 1"), ScriptMachine(), [rule])
     assert [hit.code for hit in hits if "stops after" in hit.undecided] == ["SCR162"]
+
+
+TOKENIZER = """
+from transformers import AutoTokenizer, LlamaTokenizer, Trainer
+def load(name):
+    if "llama" in name:
+        tokenizer = LlamaTokenizer.from_pretrained(name)
+    else:
+        tokenizer = {}
+    tokenizer.pad_token_id = 0
+    return Trainer(model=model, processing_class=tokenizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [
+        ("AutoTokenizer.from_pretrained(name)", "warn"),
+        ('AutoTokenizer.from_pretrained("gpt2")', "warn"),
+        ('AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B")', "fail"),
+        ('AutoTokenizer.from_pretrained("t5-small")', None),
+        ("own_tokenizer(name)", "unknown"),
+    ],
+)
+def test_each_tokenizer_that_reaches_the_padding_decides(made: str, severity: str | None) -> None:
+    assert codes(TOKENIZER.format(made)).get("pad-token-zero") == severity
+
+
+@pytest.mark.parametrize(
+    "cast",
+    ["model.to(device).to(torch.bfloat16)", "model.cuda().half()", "model = model.cuda().half()"],
+)
+def test_a_cast_in_a_chain_is_seen(cast: str) -> None:
+    assert "trainable-low-precision-cast" in codes(loop(f"{cast}\n{STEP}"))
+
+
+def test_a_scaler_that_never_scales_does_not_count() -> None:
+    code = (
+        "import torch\nscaler = torch.amp.GradScaler('cuda')\nfor x in loader:\n"
+        "    with torch.autocast('cuda', dtype=torch.float16):\n        loss = model(x)\n"
+        "    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+    )
+    assert codes(code).get("fp16-autocast-no-scaler") == "fail"
+
+
+def test_gradients_that_are_zeroed_outside_of_the_loop() -> None:
+    code = (
+        "import torch\noptimizer = torch.optim.SGD(model.parameters(), lr=1)\noptimizer.zero_grad()\n"
+        "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
+    )
+    assert codes(code).get("zero-grad-missing") == "fail"
