@@ -457,7 +457,7 @@ def test_a_scaler_that_never_scales_does_not_count() -> None:
 
 def test_gradients_that_are_zeroed_outside_of_the_loop() -> None:
     code = (
-        "import torch\noptimizer = torch.optim.SGD(model.parameters(), lr=1)\noptimizer.zero_grad()\n"
+        "import torch\noptimizer = torch.optim.SGD(model.parameters())\noptimizer.zero_grad()\n"
         "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
     )
     assert codes(code).get("zero-grad-missing") == "fail"
