@@ -231,8 +231,9 @@ ROWS = (
         "embedding (call model.resize_token_embeddings(len(tokenizer)) after "
         "adding tokens), a position beyond the model's context length "
         "(truncate), a label outside the classes (they run from 0 to classes - "
-        "1, also for bincount and one_hot), or an index into a tensor, such as "
-        "one of another table or of a node that a filter removed.",
+        "1, also for bincount and one_hot: subtract 1 from labels that begin "
+        "with 1), or an index into a tensor, such as one of another table or of "
+        "a node that a filter removed.",
         sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
