@@ -61,6 +61,8 @@ class Verdict:
     causes: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     """Fixes of further causes that the failure may have, a line each."""
+    retry: str = ""
+    """What a restart brings: fix, again or node, as `doctor.errors.cause.Retry`; "" unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +227,7 @@ class Remedy(TypedDict, total=False):
     places: tuple[Place, ...]
     causes: tuple[str, ...]
     also: tuple[str, ...]
+    retry: str
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:
