@@ -177,7 +177,7 @@ def _refined(row: Cause, event: LogEvent) -> Cause:
     """The row that says more about this line than its class."""
     if not row.messages and (causes := _causes(row, event)):
         return causes[0]
-    rows = (each for each in REFINEMENTS if each.refines == row.id)
+    rows = (each for each in REFINEMENTS if row.id in each.refines)
     text = " ".join(event.excerpt) or event.text
     return next((each for each in rows if is_message_of(each, text)), row)
 
