@@ -157,7 +157,7 @@ ROWS = (
     ),
     Cause(
         id="checkpoint-of-other-sizes",
-        refines="shape-mismatch",
+        refines=("shape-mismatch",),
         messages=(r"size mismatch for \S{1,300}: copying a param with shape",),
         examples=(
             "size mismatch for embed_tokens.weight: copying a param with shape torch.Size([32001, "
