@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from doctor.errors.cause import Cause
 from doctor.errors.index import FREQUENCY, LITERALS
@@ -51,6 +51,18 @@ def with_message(text: str, causes: Iterable[Cause] = CAUSES) -> tuple[Cause, ..
     found = [each for each in causes if _is_message(each, text, folded)]
     # A stable sort: rows of equal frequency keep the order of the table.
     return tuple(sorted(found, key=lambda cause: -FREQUENCY.get(cause.id, 0))[:MOST])
+
+
+def lines_of(lines: Sequence[str], causes: Iterable[Cause]) -> Iterator[tuple[Cause, str]]:
+    """The lines that have a message of one of the causes, with the first such cause."""
+    folded = [line[:LONGEST].casefold() for line in lines]
+    whole = "\n".join(folded)
+    candidates = [cause for cause in causes if any(_admitted(cause, whole))]
+    for line, text in zip(lines, folded, strict=True):
+        for cause in candidates:
+            if _is_message(cause, line[:LONGEST], text):
+                yield cause, line
+                break
 
 
 def _admitted(cause: Cause, folded: str) -> Iterator[str]:

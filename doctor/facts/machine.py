@@ -48,6 +48,9 @@ class Host(Section, frozen=True, kw_only=True):
     """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
     """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
+    unusable_amd_nodes: dict[str, str] | None = None
+    """/dev/kfd and /dev/dri/renderD* -> why this user cannot use them; {} if all can be used, None
+    if there is no AMD GPU or they were not tried."""
     kernel_driver: Product | None = None
     """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
     container: str | None = None
@@ -181,6 +184,12 @@ class Interpreter(Section, frozen=True, kw_only=True):
     """The last lines of stderr of a failed import."""
     pip: bool | None = None
     """Whether it can import pip; environments made by uv cannot."""
+    uv: bool | None = None
+    """Whether the command uv is on this machine's PATH; recorded where there is no pip."""
+    packages: tuple[Product, ...] = ()
+    """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
+    torch_path: str | None = None
+    """The file that `import torch` takes; recorded if the import failed."""
 
 
 class Torch(Section, frozen=True, kw_only=True):

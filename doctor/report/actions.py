@@ -127,6 +127,8 @@ def _installing(argv: tuple[str, ...], finding: Finding) -> tuple[str, ...] | No
         return None
     if finding.pip:
         return (finding.python, *argv[1:])
+    if not finding.uv:  # pip is installed first: two commands
+        return None
     return ("uv", "pip", argv[3], "--python", finding.python, *argv[4:])
 
 
