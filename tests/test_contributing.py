@@ -19,7 +19,7 @@ EXAMPLES = {
         13,
         (
             "tests/test_machines.py",
-            "tests/checks/test_gpu.py::test_power_limit",
+            "tests/checks/test_gpu.py::test_application_clock",
             "tests/probes/test_nvml.py::test_healthy_gpus_are_read_in_full",
             "tests/probes/test_nvml.py::test_trouble_is_read_and_judged",
             "tests/probes/test_nvml.py::test_every_query_may_be_refused",

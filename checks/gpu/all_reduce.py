@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from doctor._util.records import Unknown
 from doctor.checks.gpu.device import RETURN
 from doctor.checks.gpu.peer_copies import ASK, GIGA, OFF, P2P, hardware_fault, is_sliced
 from doctor.facts.load import AllReduce, Peers, Watched
 from doctor.facts.views import JobGpus
+from doctor.hardware.find import find
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.known_errors import fail_by, find_cause
 
-SWITCHED = re.compile(r"SXM4|HBM3|NVIDIA H200$|\bG?B[23]00")
-"""Boards whose NVLinks connect every GPU with every other one, directly or through switches."""
 LEAST_OVER_NVLINK = 50 * GIGA
 """Bus bandwidth of an all-reduce of 16 MiB, in bytes per second. Our own number: PCIe and shared
 memory stay below it, and NVLink of these boards carries several times as much."""
@@ -66,9 +63,14 @@ def _all_linked(watched: tuple[Watched, ...] | Unknown | None, job_gpus: JobGpus
         else set()
     )
     return bool(gpus) and all(
-        gpu.nvml is not None and gpu.nvml.uuid in active and SWITCHED.search(gpu.name)
-        for gpu in gpus
+        gpu.nvml is not None and gpu.nvml.uuid in active and _is_switched(gpu.name) for gpu in gpus
     )
+
+
+def _is_switched(name: str) -> bool:
+    """Whether NVLinks connect every GPU of such a machine with every other one."""
+    known = find(name)
+    return known is not None and known.product.wiring == "switch"
 
 
 def _only_without_p2p(first: AllReduce, summary: str) -> Verdict:
@@ -114,7 +116,7 @@ ADDS_UP = Check(
     passes=("the sum is returned in time, and every element is correct",),
     warns=(
         f"it is slower than {LEAST_OVER_NVLINK / GIGA:.0f} GB/s although NVLink connects all GPUs "
-        "(SXM boards from A100 on)",
+        "(boards with NVLink switches)",
     ),
     fails=("it raised, crashed or hung", "an element is wrong"),
     fix="Run with NCCL_DEBUG=INFO and read NCCL's messages, and which transport and interface it "

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from doctor.facts.load import Load, Watched
+from doctor.hardware.find import family_of
 
 GIGA = 1e9
 LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
@@ -17,7 +18,7 @@ LEAST_FROM_HOST = 2.85
 """GB/s below which Vast.ai does not verify a machine (vast-self-test)."""
 MOST_REPLAYS = 8
 """Retransmitted PCIe packets that DCGM accepts in a minute; the run is shorter."""
-LANES, GEFORCE_LANES = 8, 4
+LANES, CONSUMER_LANES = 8, 4
 """Lanes that a healthy board has. AWS connects T4, L4 and L40S by 8 of 16, desktops with two GPUs
 do the same, and laptops and external boxes connect a GeForce by 4."""
 SLOW_GENERATION, FAST_GENERATION = 2, 4
@@ -56,6 +57,11 @@ def _text(load: Load, watched: Watched | None) -> str:
     return text
 
 
+def _least_lanes(name: str) -> int:
+    family = family_of(name)
+    return CONSUMER_LANES if family and family.segment in ("consumer", "laptop") else LANES
+
+
 def _reading_is_wrong(load: Load, link: tuple[int, int]) -> bool:
     """Copies are faster than such a link can be: some virtual machines report a placeholder."""
     most = LANE.get(link[0], 0.0) * link[1] * GIGA
@@ -67,7 +73,7 @@ def _problems(load: Load, watched: Watched | None, widest: int) -> list[str]:
     least, of_link = LEAST_FROM_HOST, ""
     link, most = (watched.link, watched.link_max) if watched else (None, None)
     if link and most and not _reading_is_wrong(load, link):
-        lanes = max(widest, min(most[1], GEFORCE_LANES if "GeForce" in load.name else LANES))
+        lanes = max(widest, min(most[1], _least_lanes(load.name)))
         if link[1] < lanes:
             problems.append(f"{link[1]} PCIe lanes under load, {lanes} required")
         if link[0] <= SLOW_GENERATION and most[0] >= FAST_GENERATION:

@@ -2,69 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
 from doctor._util.records import Unknown
 from doctor.checks.gpu.device import RETURN, SLOWDOWNS
 from doctor.checks.gpu.link import LEAST_FROM_HOST, LINK_SHARE, MOST_REPLAYS, Link, link_of
+from doctor.checks.gpu.rates import (
+    COPY_FLOOR,
+    COPY_SHARE,
+    FLOOR,
+    POWER_FLOOR,
+    POWER_LIMITED,
+    SHARE,
+    SIBLING_SHARE,
+    Requirement,
+    half_rate,
+    measured,
+    of_siblings,
+    requirements,
+    shown,
+)
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.find import is_vgpu
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 from doctor.judge.known_errors import GPU_TAKEN, fail_by, find_cause
-
-TERA = 1e12
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A published measurement of the bf16 matmul rate, in FLOP/s."""
-
-    rate: float
-    source: str
-
-
-FIGURES = {
-    "NVIDIA H100 80GB HBM3": Figure(730 * TERA, "gpu-fryer"),
-    "NVIDIA GH200 480GB": Figure(705 * TERA, "gpu-fryer"),
-    "NVIDIA H200": Figure(794.5 * TERA, "mamf"),
-    "NVIDIA A100-SXM4-40GB": Figure(271.2 * TERA, "mamf"),
-    "NVIDIA A100-SXM4-80GB": Figure(271.2 * TERA, "mamf"),
-    "NVIDIA A100-PCIE-40GB": Figure(252.9 * TERA, "mamf"),
-    "NVIDIA A100 80GB PCIe": Figure(252.9 * TERA, "mamf"),
-    "NVIDIA B200": Figure(1745 * TERA, "mamf"),
-}
-"""By the driver's name of the GPU. Those of gpu-fryer are for 8192 x 8192 matrices; the others are
-the best of many shapes, which the share below accounts for."""
-PEAKS = {
-    "NVIDIA H100 PCIe": Figure(756 * TERA, "mamf"),
-    "NVIDIA H100 NVL": Figure(835 * TERA, "nvidia-h100"),
-    "NVIDIA H200 NVL": Figure(835 * TERA, "nvidia-h200"),
-    "NVIDIA GB200": Figure(2500 * TERA, "mamf"),
-    "NVIDIA L40S": Figure(362 * TERA, "mamf"),
-    "Tesla V100-SXM2-16GB": Figure(125 * TERA, "nvidia-v100"),
-    "Tesla V100-SXM2-32GB": Figure(125 * TERA, "nvidia-v100"),
-    "Tesla V100-PCIE-16GB": Figure(112 * TERA, "nvidia-v100"),
-    "Tesla V100-PCIE-32GB": Figure(112 * TERA, "nvidia-v100"),
-    "NVIDIA GeForce RTX 3090": Figure(71 * TERA, "nvidia-rtx-blackwell"),
-    "NVIDIA GeForce RTX 4090": Figure(165.2 * TERA, "nvidia-rtx-blackwell"),
-    "NVIDIA GeForce RTX 5090": Figure(209.5 * TERA, "nvidia-rtx-blackwell"),
-}
-"""Dense half-precision peaks of data sheets, with sums in fp32, for models without a measured
-figure. Left out are boards whose power limit keeps them far below their peak: T4, L4, A10, A40."""
-SHARE = 0.75
-"""Required share of the measured figure: that of NVIDIA's DCGM (dcgm)."""
-FLOOR = 0.4
-"""Share of a figure or peak below which no healthy GPU is. Our own number: of the models in
-`FIGURES` the slowest reaches 0.7 of its peak."""
-SIBLING_SHARE, SXM_SHARE = 0.8, 0.9
-"""Required share of the fastest GPU of the same model. 0.9 is the tolerance of gpu-fryer, which is
-for boards of one maker; GeForce boards of several makers differ by more in their clocks alone."""
-SXM = re.compile(r"SXM|HBM3|GH200|NVIDIA H200$|\bG?B[23]00")
 
 
 def speed(
@@ -79,7 +43,6 @@ def speed(
     views = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
     gpus = {f"cuda:{gpu.torch.index}": gpu for gpu in views if gpu.torch}
     sliced = {gpu.slice.uuid for gpu in views if gpu.slice}
-    best = {each.name: max(_rate(o) or 0.0 for o in load if o.name == each.name) for each in load}
     confidential = bool(getattr(driver, "confidential", False))
     verdicts = []
     for each in load:
@@ -94,7 +57,7 @@ def speed(
             link = Link("; it shares the host's memory, so there is no link to judge")
         elif confidential:
             link = Link(f"{link.text} (confidential computing: copies are encrypted)")
-        verdicts.append(_speed(each, samples.get(each.uuid or ""), best[each.name], link, gpu))
+        verdicts.append(_speed(each, load, samples.get(each.uuid or ""), link, gpu))
     return worst(*verdicts)
 
 
@@ -103,53 +66,67 @@ def label(load: Load) -> str:
     return f"GPU {load.device.rpartition(':')[2]} ({load.name})"
 
 
-def _rate(load: Load) -> float | None:
-    return load.matmul.get("bf16") or load.matmul.get("fp16")
-
-
 def _speed(
-    load: Load, watched: Watched | None, best: float, link: Link, gpu: JobGpu | None
+    load: Load, loads: tuple[Load, ...], watched: Watched | None, link: Link, gpu: JobGpu | None
 ) -> Verdict:
-    rate = _rate(load)
-    if not load.ended.ok or rate is None:
+    half = half_rate(load)
+    if not load.ended.ok or half is None:
         reason = load.ended.detail if load.left_out else "the load did not complete, see GPU006"
         return unknown(f"{label(load)}: {reason}")
-    dtype = "bf16" if "bf16" in load.matmul else "fp16"
-    summary = f"{label(load)}: {rate / TERA:.0f} TFLOP/s in {dtype}{link.text}"
-    figure = FIGURES.get(load.name) or PEAKS.get(load.name)
-    slow = _slow(rate, load.name, best)
-    if slow or link.problems:
-        problems = "; ".join(part for part in (*slow, *link.problems, _slowed(watched)) if part)
-        sources = (figure.source,) if figure and slow else ()
-        wild = figure is not None and rate < FLOOR * figure.rate
-        in_use = gpu is not None and bool(gpu.use_by_others)
-        problem = fail if wild and not in_use else warn
+    summary = f"{label(load)}: {shown(half, load.matmul[half])} in {half}{link.text}"
+    required = _required(load, loads, watched, gpu)
+    missed = [each for each in required if (measured(load, each.rate) or each.least) < each.least]
+    if missed or link.problems:
+        problems = "; ".join(
+            part for part in (*_missed(load, missed), *link.problems, _slowed(watched)) if part
+        )
+        sources = dict.fromkeys(source for each in missed for source in each.sources)
+        wild = any(each.wild for each in missed) and not _is_held_back(gpu)
+        problem = fail if wild else warn
         return problem(f"{summary}; {problems}", sources=(*sources, *link.sources))
-    if figure is None:
+    of_model = [each for each in required if each.rate == half and each.sources]
+    if not of_model:
         return skip(f"{summary}; there is no published figure for this model")
-    return ok(f"{summary}; {_required(load.name)}")
+    return ok(f"{summary}; {of_model[0].text}")
 
 
-def _required(name: str) -> str:
-    """The required rate of a model that has a figure or a peak."""
-    if figure := FIGURES.get(name):
-        least, source = SHARE * figure.rate, f"{SHARE:.0%} of the published"
-    else:
-        figure = PEAKS[name]
-        least, source = FLOOR * figure.rate, f"{FLOOR:.0%} of the data sheet's"
-    return f"at least {least / TERA:.0f} TFLOP/s required ({source} {figure.rate / TERA:.0f})"
+def _is_held_back(gpu: JobGpu | None) -> bool:
+    """Whether others use the GPU, or its power limit was lowered: slow, but not broken."""
+    if gpu is None:
+        return False
+    limit = gpu.nvml.power_limit if gpu.nvml else None
+    default = gpu.nvml.power_limit_default if gpu.nvml else None
+    return bool(gpu.use_by_others) or (
+        limit is not None and default is not None and limit < default
+    )
 
 
-def _slow(rate: float, name: str, best: float) -> list[str]:
-    problems = []
-    figure, peak = FIGURES.get(name), PEAKS.get(name)
-    if (figure and rate < SHARE * figure.rate) or (peak and rate < FLOOR * peak.rate):
-        problems.append(_required(name))
-    sibling_share = SXM_SHARE if SXM.search(name) else SIBLING_SHARE
-    if rate < sibling_share * best:
-        share = f"{sibling_share:.0%} of the fastest GPU of this model"
-        problems.append(f"at least {sibling_share * best / TERA:.0f} TFLOP/s required ({share})")
-    return problems
+def _required(
+    load: Load, loads: tuple[Load, ...], watched: Watched | None, gpu: JobGpu | None
+) -> list[Requirement]:
+    """Of a virtual GPU, which is a part of one, nothing; of one without memory of its own, no
+    bandwidth."""
+    if is_vgpu(load.name):
+        return []
+    required = requirements(load, watched) + of_siblings(load, loads)
+    if gpu and shares_memory(gpu):
+        required = [each for each in required if each.rate != "copy"]
+    return required
+
+
+def _missed(load: Load, missed: list[Requirement]) -> list[str]:
+    """One text per rate: the highest requirement that it misses."""
+    texts = {}
+    half = half_rate(load)
+    for each in sorted(missed, key=lambda each: each.least):
+        value = measured(load, each.rate)
+        what = f"{shown(each.rate, value or 0)} {RATES[each.rate]}, " if each.rate != half else ""
+        texts[each.rate] = what + each.text
+    return list(texts.values())
+
+
+RATES = {"copy": "by a copy within the memory", "tf32": "in TF32", "fp32": "in fp32",
+         "bf16": "in bf16", "fp16": "in fp16"}  # fmt: skip
 
 
 def _slowed(watched: Watched | None) -> str:
@@ -162,18 +139,22 @@ SPEED = Check(
     slug="speed-as-expected",
     title="The GPU is as fast as its model",
     why="A GPU that is power-limited, badly cooled, shared or in a slow slot trains slowly without "
-    "an error. The doctor multiplies large half-precision matrices on all GPUs at once, copies "
-    "pinned memory to each, and reads the PCIe link under load. Figures are published "
-    "measurements, else the peaks of data sheets. Other models get no verdict, nor do MIG slices.",
+    "an error. All GPUs multiply large matrices at once, copy within their memory and from pinned "
+    "memory, and the PCIe link is read under load. The figures are those of docs/hardware.md. MIG "
+    "slices and virtual GPUs get no verdict.",
     passes=(
-        f"the bf16 rate is at least {SHARE:.0%} of the published rate of this model, or "
-        f"{FLOOR:.0%} of its data sheet's peak where no measurement is published",
+        f"the bf16 rate is at least {SHARE:.0%} of the published measurement of this model, or, "
+        f"where there is none, {FLOOR:.0%} of its data sheet's peak ({POWER_FLOOR:.0%} for boards "
+        f"below {POWER_LIMITED} W and for AMD)",
+        f"TF32 and fp32 reach the same share of their peaks, a copy within the memory "
+        f"{COPY_SHARE:.0%} of the data sheet's bandwidth",
         f"copies from the host reach {LINK_SHARE:.0%} of what the link's lanes carry",
     ),
     warns=(
-        f"the rate is less than {SHARE:.0%} of the published one",
-        f"the rate is less than {SIBLING_SHARE:.0%} ({SXM_SHARE:.0%} for SXM boards) of the "
-        "fastest GPU of the same model in this machine",
+        f"the rate is less than {SHARE:.0%} of the published one, or the copy less than "
+        f"{COPY_SHARE:.0%} of the bandwidth",
+        f"the rate or the copy is less than {SIBLING_SHARE:.0%} of that of the fastest GPU of the "
+        "same model in this machine",
         "a GPU of the same model has more PCIe lanes, or fewer than 8 are in use (4 for GeForce)",
         "the link stays at generation 1 or 2 under load, and the GPU supports 4 or above",
         f"copies from the host reach less than {LINK_SHARE:.0%} of the raw rate of the lanes in "
@@ -181,8 +162,9 @@ SPEED = Check(
         f"more than {MOST_REPLAYS} PCIe packets were retransmitted",
     ),
     fails=(
-        f"the rate is less than {FLOOR:.0%} of the published one or of the data sheet's peak, and "
-        "no other process used the GPU",
+        f"a rate is less than {FLOOR:.0%} of the published one or of the peak at the clock that "
+        f"was measured, or the copy less than {COPY_FLOOR:.0%} of the bandwidth, and no other "
+        "process used the GPU and its power limit was not lowered",
     ),
     fix="Run the doctor again on the idle machine: another tenant's load on the GPU, the CPU or "
     "the link has the same effect. If it persists, check the power limit and the clocks, then the "

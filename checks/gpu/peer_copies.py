@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from doctor._util.records import Ended, Unknown
@@ -11,6 +10,7 @@ from doctor.errors.cause import Cause
 from doctor.facts.load import PeerCopy, Peers, Watched
 from doctor.facts.machine import Host
 from doctor.facts.views import JobGpus
+from doctor.hardware.find import find
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 from doctor.judge.known_errors import KILLED, fail_by, find_cause
@@ -26,8 +26,6 @@ COPYING = ("cuMemset", "cuMemcpy", "cuCtxSynchronize")
 """Calls that perform the copy; an error before them does not concern the connection."""
 STARTING = ("inside dlopen", "inside cuInit", "inside cuDevice", "inside cuCtxSet", "inside cuMemA")
 """Where a process hangs that is slow to start CUDA: this does not concern the connection either."""
-BRIDGED = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
-"""GPUs whose NVLinks use bridges, which leave some unused: 6 of 18 on an H100 NVL."""
 SLICED = "a MIG slice has no peer access"
 
 
@@ -144,7 +142,7 @@ def _links(
 ) -> list[Verdict]:
     """A warning for each GPU with NVLink problems."""
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    bridged = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and BRIDGED.search(gpu.nvml.name)}
+    bridged = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and _is_bridged(gpu.nvml.name)}
     records = watched if isinstance(watched, tuple) else ()
     usual = min((gpu.nvlinks_down for gpu in records if gpu.nvlinks_down is not None), default=0)
     summaries = []
@@ -156,6 +154,12 @@ def _links(
                 f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run; 0 expected"
             )
     return [warn(summary, switches_off=P2P) for summary in summaries]
+
+
+def _is_bridged(name: str) -> bool:
+    """Whether its NVLinks use bridges, which leave some unused: 6 of 18 on an H100 NVL."""
+    known = find(name)
+    return known is None or known.product.wiring == "bridge"
 
 
 OFF = f"export {VARIABLES[Switch.NCCL_P2P]}"

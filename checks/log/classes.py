@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.tables import CAUSES
+from doctor.errors.causes import CAUSES
 
 CLASSES = tuple(sorted((row for row in CAUSES if row.code), key=lambda row: row.code))
 """Each is a check; the first that matches a line counts."""

@@ -14,10 +14,11 @@ from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
-from doctor.checks.log.memory_numbers import describe_oom
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
+from doctor.errors.fitted import MEMORY, fitted
 from doctor.errors.match import MOST, with_message
+from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -28,11 +29,8 @@ from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.place import Place
 
-MEMORY = "cuda-oom"
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
-PORT = "29500"
-"""torchrun's port where it is given no other."""
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 
@@ -170,9 +168,8 @@ def _warning(
 
 def _commands(row: Cause, event: LogEvent) -> tuple[str, ...]:
     """The row's commands for what the event names, and the check that finds it before a run."""
-    port = event.groups.get("port", PORT)
     check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
-    return (*(command.replace(PORT, port) for command in row.commands), *check)
+    return (*fitted(row, event.text).commands, *check)
 
 
 def _detail(row: Cause, event: LogEvent) -> str:
@@ -183,8 +180,8 @@ def _detail(row: Cause, event: LogEvent) -> str:
 
 def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
-    if row.id == MEMORY and (described := describe_oom(event.text)):
-        return described.fix
+    if (of_event := fitted(row, event.text)).fix != row.fix:
+        return of_event.fix
     if not row.messages and (causes := _causes(row, event)):
         return causes[0].fix
     for remedy in row.remedies:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import count, gib
-from doctor.checks.log.memory_numbers import FULL, ONE_REQUEST, Numbers, describe_oom, read_numbers
+from doctor.errors.memory_numbers import FULL, ONE_REQUEST, Numbers, describe_oom, read_numbers
 from doctor.facts.memory.plan import Plan
 from doctor.job.job import Job
 

@@ -8,6 +8,7 @@ from doctor.facts.load import Load
 from doctor.facts.machine import Host
 from doctor.facts.training import Settings
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.find import find
 from doctor.job.job import Chosen
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown, warn
 from doctor.judge.switches import MATMUL_PRECISION
@@ -16,8 +17,6 @@ AMPERE = (8, 0)
 """First capability with TF32 (titan-matrix)."""
 MATTERS = 1.2
 """Speed of TF32 relative to fp32; below it TF32 gains less than its precision loss costs."""
-DATA_CENTRE = ((8, 0), (9, 0), (10, 0), (10, 3))
-"""A100 and A30, H100 and H200, B200, B300: chips with a TF32 rate far above their fp32 rate."""
 
 
 def tf32_setting(
@@ -108,12 +107,14 @@ def _by_torch(
 
 
 def _gain(gpu: JobGpu) -> str:
-    """The documented speed of TF32 on this GPU."""
-    if "GeForce" in gpu.name:
-        return f"about 1x on a GeForce ({gpu.name}), whose dense TF32 rate equals its fp32 rate"
-    if gpu.capability in DATA_CENTRE:
-        return f"2-8x on large matmuls on a data-center GPU ({gpu.name})"
-    return f"no figure is documented for {gpu.name} (2-8x on data-center GPUs, about 1x on GeForce)"
+    """The speed of TF32 on this GPU by its data sheet."""
+    known = find(gpu.name)
+    gain = known.tf32_gain if known else None
+    if gain is None:
+        return f"no figure is documented for {gpu.name} (up to 8x on data-center GPUs)"
+    if gain < MATTERS:
+        return f"about {gain:.0f}x on a {gpu.name}, whose dense TF32 rate equals its fp32 rate"
+    return f"up to {gain:.0f}x on large matmuls on a {gpu.name}"
 
 
 TF32 = Check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-Capability = tuple[int, int]
+from doctor.hardware.product import Capability
 
 _CODE = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 

@@ -7,7 +7,6 @@ import re
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
 from doctor.checks.torch_build.gpu_code import (
-    Capability,
     cubins,
     may_hide_ptx,
     ptx,
@@ -18,6 +17,7 @@ from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.product import Capability
 from doctor.hardware.vendors import ON_CUDA
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, unknown, warn
 from doctor.judge.known_errors import BROKEN_GPU, NO_GPU_CODE, fail_by, find_cause

@@ -11,8 +11,8 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.libraries import written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import first
-from doctor.errors.tables import BY_ID
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Target

@@ -8,11 +8,12 @@ from typing import NamedTuple
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
 from doctor.checks.torch_build import wheels
-from doctor.checks.torch_build.gpu_code import JETSONS, Capability
+from doctor.checks.torch_build.gpu_code import JETSONS
 from doctor.checks.torch_build.wheel_table import PYTHONS, Wheel
 from doctor.checks.torch_build.wheels import choose, pip_command
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
+from doctor.hardware.product import Capability
 
 JETSON = (
     "Install the wheel that NVIDIA builds for this Jetson and its JetPack: PyTorch's own wheels "

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor._util.units import dotted
-from doctor.checks.torch_build.gpu_code import Capability, runs_as_cubin
+from doctor.checks.torch_build.gpu_code import runs_as_cubin
+from doctor.hardware.product import Capability
 
 Version = tuple[int, int]
 """Major and minor, of torch, CUDA or Python."""

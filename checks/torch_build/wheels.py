@@ -11,28 +11,10 @@ from dataclasses import dataclass
 
 from doctor._util.records import Unknown
 from doctor._util.units import dotted
-from doctor.checks.torch_build.gpu_code import Capability
 from doctor.checks.torch_build.rocm_code import gfx_in
 from doctor.checks.torch_build.wheel_table import PYTHONS, WHEELS, Version, Wheel
-
-_NAMES: tuple[tuple[str, Capability], ...] = (
-    ("GB10", (12, 1)),
-    (r"RTX 50[5-9]0|RTX PRO \d[05]00 Blackwell", (12, 0)),
-    ("Thor", (11, 0)),
-    ("GB300|B300", (10, 3)),
-    ("GB200|B200", (10, 0)),
-    ("GH200|H200|H100|H800|H20", (9, 0)),
-    (r"RTX \d[05]00( SFF)? Ada|RTX 40[5-9]0|L40S?|L20|L4", (8, 9)),
-    ("Orin", (8, 7)),
-    (r"RTX A\d[05]00|RTX 30[5-9]0|A40|A10G?|A16|A2", (8, 6)),
-    ("A100|A800|A30", (8, 0)),
-    (r"Quadro RTX \d000|TITAN RTX|RTX 20[6-8]0|GTX 16[56]0|T4|T[46]00|T1000", (7, 5)),
-    ("V100[DS]?|TITAN V|Quadro GV100", (7, 0)),
-    (r"P40|P4|P6|GTX 10[5-8]0|TITAN Xp|Quadro P\d[0256]00", (6, 1)),
-    ("P100", (6, 0)),
-    (r"M40|M60|GTX 9[5-8]0", (5, 2)),
-)
-"""Words in a GPU's name -> compute capability: sources nvidia-gpus and nvidia-legacy-gpus."""
+from doctor.hardware import find
+from doctor.hardware.product import Capability
 
 DRIVER_CUDA: dict[int, Version] = {
     390: (9, 1), 396: (9, 2), 410: (10, 0), 418: (10, 1), 440: (10, 2),
@@ -89,10 +71,7 @@ def capability_of(name: str) -> Capability | None:
     """
     if gfx := gfx_in(name):
         return int(gfx[3:-2]), int(gfx[-2])
-    for words, capability in _NAMES:
-        if re.search(rf"\b(?:{words})\b", name, re.IGNORECASE):
-            return capability
-    return None
+    return find.capability_of(name)
 
 
 def candidates(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import first
-from doctor.errors.tables import BY_ID
 from doctor.facts.own_model import Compiled, OwnModel
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn

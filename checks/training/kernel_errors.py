@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 from doctor.errors.cause import Cause
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import first
-from doctor.errors.tables import BY_ID, assertions
+from doctor.errors.tables import assertions
 from doctor.facts.error_texts import ASYNCHRONOUS
 from doctor.facts.own_model import OwnModel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from doctor.checks.training import smoke_errors
 from doctor.errors.cause import Cause
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import with_message
-from doctor.errors.tables import BY_ID
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Owner
 

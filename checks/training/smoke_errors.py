@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.tables import BY_ID
+from doctor.errors.causes import BY_ID
 from doctor.judge.known_errors import OF_LIBRARIES
 
 ERRORS = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from doctor._util.secrets import hide_secrets
-
 MIB = 2**20
 GIB = 2**30
 GB = 10**9
@@ -72,6 +70,8 @@ def shown(text: str, limit: int = 100) -> str:
     """An untrusted text, safe to print: without secrets, which a cut would make unrecognizable,
     shortened, and control characters escaped.
     """
+    from doctor._util.secrets import hide_secrets  # its expressions take a twentieth of a start
+
     text = hide_secrets(text)
     return visible(text if len(text) <= limit else text[: limit - 3] + "...")
 

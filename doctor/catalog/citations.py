@@ -9,7 +9,7 @@ from typing import NamedTuple
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.checks.training.remedies import OWN, SMALL
-from doctor.errors.tables import CAUSES
+from doctor.errors.causes import CAUSES
 from doctor.judge.check import Check
 from doctor.judge.sources import DOCUMENTS, Source
 from doctor.judge.sources.sections import ADVICE

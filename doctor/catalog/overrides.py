@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from doctor import catalog
 from doctor._util.errors import UserError
-from doctor.errors.tables import BY_ID
+from doctor.errors.causes import BY_ID
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge.check import Finding, Status, Verdict, fail

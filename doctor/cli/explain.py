@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from doctor._util.errors import UserError
-from doctor.judge.described import Described
-from doctor.judge.index import Entry, entries
-from doctor.judge.names import beginning_with, is_name, names_of
 
 if TYPE_CHECKING:
     from doctor.cli.explain_text import Explained
     from doctor.errors.cause import Cause
+    from doctor.judge.described import Described
+    from doctor.judge.index import Entry
     from doctor.judge.sources import Source
 
 Format = Literal["plain", "markdown", "json"]
@@ -41,6 +40,7 @@ def explain(name: str, format: Format = "plain") -> str:
     if is_message and (answer := _explained(text, format)):
         return answer
     from doctor import catalog
+    from doctor.judge.names import is_name
     from doctor.report import documents, own_model
 
     if name.strip().casefold() in own_model.NAMES:
@@ -62,7 +62,7 @@ def _causes(name: str) -> tuple[Cause, ...]:
     words = name.casefold().replace(",", " ").split()
     if not all("-" in word for word in words):
         return ()
-    from doctor.errors.tables import BY_ID, RETIRED
+    from doctor.errors.causes import BY_ID, RETIRED
 
     causes = tuple(BY_ID.get(RETIRED.get(word, word)) for word in words)
     return tuple(each for each in causes if each and not each.code) if all(causes) else ()
@@ -87,6 +87,8 @@ def causes_text(
 
 def listed(names: Sequence[str], format: Format = "plain") -> str:
     """What `doctor list NAME ...` prints. Raises UserError for a name that no check begins with."""
+    from doctor.judge.index import entries
+    from doctor.judge.names import beginning_with
     from doctor.report import explain
 
     checks = beginning_with(names, entries())
@@ -99,6 +101,11 @@ def listed(names: Sequence[str], format: Format = "plain") -> str:
 
 def _explained(text: str, format: Format) -> str:
     """The answer for a text of a known class; empty for others."""
+    if format == "plain":
+        from doctor.cli.explain_line import explain_line
+
+        if answer := explain_line(text):
+            return answer
     from doctor.cli.explain_text import explain_text
 
     explained = explain_text(text)
@@ -129,6 +136,9 @@ def _by_code_or_slug(text: str) -> tuple[Entry, ...]:
     """The checks that the words name, () unless each of them is a whole code or slug."""
     if not NAMES.fullmatch(text):  # a message: the index takes longer to read than its answer
         return ()
+    from doctor.judge.index import entries
+    from doctor.judge.names import names_of
+
     words = text.replace(",", " ").casefold().split()
     by_name = {name.casefold(): each for each in entries() for name in names_of(each)}
     return tuple(by_name[word] for word in words) if set(words) <= by_name.keys() else ()

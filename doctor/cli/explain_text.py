@@ -13,6 +13,7 @@ from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
+from doctor.cli.explain_line import SHORT
 from doctor.errors.cause import Cause
 from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
@@ -30,8 +31,6 @@ WORD = re.compile(r"[a-z0-9_]{2,}")
 PART = "recognized by a part of its message; paste the whole line to be sure"
 MOST = 8
 """Checks that a keyword names."""
-SHORT = 60
-"""Characters of a text that may be a part of a message only. Our own number."""
 SIMILAR = 0.6
 """Share of a text that it has in common with an example that is named. Our own number."""
 

@@ -14,7 +14,6 @@ from types import FrameType
 from doctor import __version__
 from doctor._util.errors import UserError
 from doctor._util.limits import limit_reached
-from doctor._util.secrets import hide_secrets
 from doctor._util.streams import flush, open_standard_streams
 from doctor._util.units import visible
 from doctor.cli.meant import no_such_option
@@ -129,7 +128,7 @@ def _exit_code(error: BaseException) -> int:
         print(f"doctor: {limit}", file=sys.stderr)
         return ERROR
     for line in traceback.format_exc().rstrip("\n").split("\n"):
-        print(visible(hide_secrets(line)), file=sys.stderr)
+        print(_redacted(line), file=sys.stderr)
     print("doctor: internal error; please report it with the traceback above", file=sys.stderr)
     return ERROR
 
@@ -154,9 +153,14 @@ def _with_example(message: str, error: BaseException) -> str:
 
 
 def _usage_error(message: str) -> int:
-    text = visible(hide_secrets(" ".join(message.split())))
-    print(f"doctor: {text}", file=sys.stderr)
+    print(f"doctor: {_redacted(' '.join(message.split()))}", file=sys.stderr)
     return USAGE
+
+
+def _redacted(text: str) -> str:
+    from doctor._util.secrets import hide_secrets  # its expressions take a twentieth of a start
+
+    return visible(hide_secrets(text))
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -23,7 +23,6 @@ from doctor.cli.inputs import read_job_file
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.errors.match import lines_of
-from doctor.errors.tables import CAUSES
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
 from doctor.pasted.lines import clean
@@ -60,7 +59,7 @@ PASTE = "; paste the whole output of collect_env, nvidia-smi, rocm-smi, pip list
 
 def _known_line(text: str) -> str:
     """What is known of the first error in a text without a report."""
-    found = next(lines_of(clean(text), CAUSES), None)
+    found = next(lines_of(clean(text)), None)
     if found is None:
         return PASTE
     cause, line = found

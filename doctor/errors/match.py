@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from importlib import import_module
 
 from doctor.errors.cause import Cause
-from doctor.errors.index import FREQUENCY, LITERALS
-from doctor.errors.tables import CAUSES
+from doctor.errors.index import ENTRIES
 
 LONGEST = 4_000
 """Characters of a message that are read: it says what it is about at its beginning."""
@@ -44,22 +44,50 @@ def _is_message(cause: Cause, text: str, folded: str) -> bool:
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
-def with_message(text: str, causes: Iterable[Cause] = CAUSES) -> tuple[Cause, ...]:
-    """At most four causes that have such a message, the most frequent first."""
+def with_message(text: str, causes: Iterable[Cause] | None = None) -> tuple[Cause, ...]:
+    """At most four of the causes, of all if None, that have such a message, the most frequent
+    first."""
     text = text[:LONGEST]
     folded = text.casefold()
-    found = [each for each in causes if _is_message(each, text, folded)]
+    possible = _candidates(folded) if causes is None else causes
+    found = [each for each in possible if _is_message(each, text, folded)]
     # A stable sort: rows of equal frequency keep the order of the table.
-    return tuple(sorted(found, key=lambda cause: -FREQUENCY.get(cause.id, 0))[:MOST])
+    return tuple(sorted(found, key=_frequency, reverse=True)[:MOST])
 
 
-def lines_of(lines: Sequence[str], causes: Iterable[Cause]) -> Iterator[tuple[Cause, str]]:
-    """The lines that have a message of one of the causes, with the first such cause."""
+def _frequency(cause: Cause) -> int:
+    return ENTRIES[cause.id][1] if cause.id in ENTRIES else 0
+
+
+def _candidates(folded: str) -> Iterator[Cause]:
+    """The rows of which a literal is in the text, in the order of the table. Only their tables are
+    imported: all of them take longer than to start the command."""
+    for id, (table, _, literals) in ENTRIES.items():
+        if any(each in folded for required in literals for each in required):
+            yield from (row for row in _rows(table) if row.id == id)
+
+
+def _rows(table: str) -> tuple[Cause, ...]:
+    rows: tuple[Cause, ...] = import_module(f"doctor.errors.tables.{table}").ROWS
+    return rows
+
+
+def groups_of(cause: Cause, text: str) -> dict[str, str]:
+    """The named groups of the first of the cause's expressions that is in the text."""
+    matches = (_compiled(each).search(text) for each in _admitted(cause, text.casefold()))
+    match = next(filter(None, matches), None)
+    return {name: value for name, value in match.groupdict().items() if value} if match else {}
+
+
+def lines_of(
+    lines: Sequence[str], ids: Collection[str] | None = None
+) -> Iterator[tuple[Cause, str]]:
+    """The lines that have a message of one of these rows, of all if None, with the first such."""
     folded = [line[:LONGEST].casefold() for line in lines]
-    whole = "\n".join(folded)
-    candidates = [cause for cause in causes if any(_admitted(cause, whole))]
+    possible = _candidates("\n".join(folded))
+    causes = [cause for cause in possible if ids is None or cause.id in ids]
     for line, text in zip(lines, folded, strict=True):
-        for cause in candidates:
+        for cause in causes:
             if _is_message(cause, line[:LONGEST], text):
                 yield cause, line
                 break
@@ -67,7 +95,7 @@ def lines_of(lines: Sequence[str], causes: Iterable[Cause]) -> Iterator[tuple[Ca
 
 def _admitted(cause: Cause, folded: str) -> Iterator[str]:
     """The expressions of which a literal that each match contains is in the text."""
-    literals = LITERALS.get(cause.id, ())
+    literals = ENTRIES[cause.id][2] if cause.id in ENTRIES else ()
     if len(literals) != len(cause.messages):  # a row that is newer than the index
         yield from cause.messages
         return

@@ -138,6 +138,8 @@ class Watched(Section, frozen=True, kw_only=True):
     """Inactive links where others are active; None: it has none, or none is in use."""
     xids: tuple[int, ...] | None = None
     """Xid events of the driver; None: not available."""
+    clock: int | None = None
+    """Highest sampled clock of the multiprocessors, in MHz."""
     link: tuple[int, int] | None = None
     """Highest PCIe generation and width sampled; an idle link lowers its generation."""
     link_max: tuple[int, int] | None = None

@@ -148,6 +148,14 @@ class Gpu(Section, frozen=True, kw_only=True):
     mig: bool | None = None
     slices: tuple[Slice, ...] = ()
     ecc: bool | None = None
+    pci_id: int | None = None
+    """Device id of PCI."""
+    cores: int | None = None
+    """CUDA cores of the whole GPU."""
+    power_limit: int | None = None
+    """Milliwatts that the GPU may draw now."""
+    power_limit_default: int | None = None
+    """Milliwatts after a reset."""
     uncorrected: int | None = None
     """Volatile uncorrected memory errors (since the driver was loaded)."""
     corrected: int | None = None
@@ -166,6 +174,12 @@ class Gpu(Section, frozen=True, kw_only=True):
     def forbidden(self) -> bool:
         """NVML counts it, but this process may not open it (cgroups of Slurm, for example)."""
         return not self.uuid and self.unread.get("uuid", "").endswith("(4)")
+
+    @property
+    def power_lowered(self) -> bool:
+        """Somebody set the power limit below the GPU's own default."""
+        limit, default = self.power_limit, self.power_limit_default
+        return limit is not None and default is not None and limit < default
 
     def lacks(self, field: str) -> bool:
         """NVML does not support this field on this GPU, as opposed to a reading that failed."""
@@ -221,6 +235,8 @@ class TorchGpu(Section, frozen=True, kw_only=True):
     capability: tuple[int, int]
     memory_total: int
     integrated: bool = False
+    units: int | None = None
+    """Streaming multiprocessors, or compute units of AMD, that this process may use."""
     gfx: Product | None = None
     """ROCm's name of an AMD GPU's architecture: "gfx1100", "gfx90a"."""
     kernel: Ended | None = None

@@ -11,8 +11,8 @@ from dataclasses import replace
 from doctor._util.owner import Owner
 from doctor._util.records import Ended
 from doctor.errors.cause import Cause
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import first
-from doctor.errors.tables import BY_ID
 from doctor.errors.tables.commands import KERNEL_LOG as KERNEL_LOG
 from doctor.judge.check import Verdict, fail, unknown
 

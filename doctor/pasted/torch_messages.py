@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from doctor.errors.cause import Cause
 from doctor.errors.match import lines_of
-from doctor.errors.tables import BY_ID
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
@@ -85,8 +84,7 @@ def read(lines: list[str]) -> Reading:
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:
     """The first line with the message of one of these rows, and the row."""
-    rows = [BY_ID[id] for id in ids if id in BY_ID]
-    return next(lines_of(lines, rows), None)
+    return next(lines_of(lines, ids), None)
 
 
 def _message(line: str | None) -> str | None:

@@ -12,8 +12,8 @@ from doctor.checks.training.own_errors import INDEX_ERROR
 from doctor.checks.training.own_model import STEP_COMPLETES
 from doctor.collect.changes import PRECISIONS, possible_changes
 from doctor.collect.child_output import kernel_assertion
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import with_message
-from doctor.errors.tables import BY_ID
 from doctor.errors.tables.assertions import ROWS as ASSERTIONS
 from doctor.facts.diagnosis import Diagnosis
 from doctor.facts.own_model import OwnModel

@@ -9,10 +9,12 @@ import pytest
 from loads import H200, L40S, NOBODY, T4, load, speed, watched
 
 from doctor._util.records import Ended
-from doctor.checks.gpu.load import FIGURES, FLOOR, PEAKS, REPEATABLE
+from doctor.checks.gpu.load import REPEATABLE
+from doctor.checks.gpu.rates import COPY_FLOOR, COPY_SHARE, FLOOR, POWER_FLOOR, POWER_LIMITED
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Driver, Gpu, Slice, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.find import all_products, find
 from doctor.judge.check import Owner, Status
 
 
@@ -27,8 +29,8 @@ from doctor.judge.check import Owner, Status
         ((load(rate=317),), Status.FAIL, "596 TFLOP/s"),
         ((load(L40S, 200.0),), Status.PASS, "145 TFLOP/s"),
         ((load(L40S, 144.0),), Status.FAIL, "145 TFLOP/s"),
-        ((load(T4, None, matmul={"fp16": 3e13}),), Status.SKIP, "30 TFLOP/s in fp16"),
-        ((load(), load(rate=650, index=1)), Status.WARN, "GPU 1 (NVIDIA H200): 650"),
+        ((load(T4, None, matmul={"fp16": 3e13}),), Status.PASS, "30 TFLOP/s in fp16"),
+        ((load(), load(rate=620, index=1)), Status.WARN, "GPU 1 (NVIDIA H200): 620"),
         ((load(), load(rate=720, index=1)), Status.PASS, "720"),
         ((load(L40S, 300.0), load(L40S, 239.0, 1)), Status.WARN, "240 TFLOP/s"),
         ((load(L40S, 300.0), load(L40S, 241.0, 1)), Status.PASS, "241 TFLOP/s"),
@@ -50,14 +52,14 @@ def test_the_matmul_rate_is_judged_by_measured_figures(
     [
         ("NVIDIA GeForce RTX 4080 Laptop GPU", 13.0, Status.SKIP),
         ("NVIDIA GeForce RTX 4080 Laptop GPU", 5.0, Status.WARN),
-        ("NVIDIA GeForce RTX 4080", 13.0, Status.SKIP),
-        (T4, 13.0, Status.SKIP),
+        ("NVIDIA GeForce RTX 4080", 13.0, Status.PASS),
+        (T4, 13.0, Status.PASS),
         (T4, 6.0, Status.WARN),
     ],
 )
 def test_copies_are_judged_by_the_lanes_in_use(name: str, rate: float, status: Status) -> None:
     watches = Watched(uuid="GPU-0", samples=9, mask=0, link=(4, 8), link_max=(4, 16))
-    one = load(name, None, matmul={"bf16": 9e13}, to_device=rate * 1e9)
+    one = load(name, None, matmul={"fp16": 4e13}, to_device=rate * 1e9)
     verdict = speed(one, watches=(watches,))
     assert verdict.status is status
     assert "x16" in verdict.summary
@@ -66,12 +68,12 @@ def test_copies_are_judged_by_the_lanes_in_use(name: str, rate: float, status: S
 @pytest.mark.parametrize(
     ("name", "lanes", "most", "other", "status"),
     [
-        (T4, 8, 16, None, Status.SKIP),
+        (T4, 8, 16, None, Status.PASS),
         (T4, 4, 16, None, Status.WARN),
-        (T4, 4, 4, None, Status.SKIP),
-        ("NVIDIA GeForce RTX 4080", 4, 16, None, Status.SKIP),
+        (T4, 4, 4, None, Status.PASS),
+        ("NVIDIA GeForce RTX 4080", 4, 16, None, Status.PASS),
         ("NVIDIA GeForce RTX 4080", 1, 16, None, Status.WARN),
-        (T4, 8, 16, 8, Status.SKIP),
+        (T4, 8, 16, 8, Status.PASS),
         (T4, 8, 16, 16, Status.WARN),
     ],
 )
@@ -195,22 +197,95 @@ def test_a_slice_is_not_judged() -> None:
     assert "MIG slice" in verdict.summary
 
 
-@pytest.mark.parametrize("name", FIGURES)
+FAST = {name: known for known in all_products() if (name := f"NVIDIA {known.product.name}")}
+MEASURED = [name for name, known in FAST.items() if known.product.measured]
+PEAKS = [name for name, known in FAST.items() if known.bf16 and not known.product.measured]
+
+
+@pytest.mark.parametrize("name", MEASURED)
 def test_every_figure_can_be_passed_and_missed(name: str) -> None:
-    rate = FIGURES[name].rate / 1e12
+    measured = FAST[name].product.measured
+    assert measured
+    rate, source = measured
     assert speed(load(name, rate)).status is Status.PASS
     missed = speed(load(name, rate * 0.7))
     assert missed.status is Status.WARN
-    assert missed.sources == (FIGURES[name].source,)
+    assert missed.sources == (source,)
 
 
 @pytest.mark.parametrize("name", PEAKS)
 def test_every_peak_gives_a_floor(name: str) -> None:
-    peak = PEAKS[name].rate / 1e12
-    assert speed(load(name, peak * FLOOR * 1.01)).status is Status.PASS
-    missed = speed(load(name, peak * FLOOR * 0.99))
+    known = FAST[name]
+    watts = known.product.watts
+    limited = known.family.gfx or (watts and watts < POWER_LIMITED)
+    floor = (known.bf16 or 0) * (POWER_FLOOR if limited else FLOOR) / 1e12
+    assert speed(load(name, floor * 1.01)).status is Status.PASS
+    missed = speed(load(name, floor * 0.99))
     assert missed.status is Status.FAIL
-    assert missed.sources == (PEAKS[name].source,)
+    assert missed.sources == known.family.sources
+
+
+@pytest.mark.parametrize("name", [name for name, known in FAST.items() if known.product.bandwidth])
+def test_every_bandwidth_is_judged(name: str) -> None:
+    known = FAST[name]
+    bandwidth = (known.product.bandwidth or 0) * 1e9
+    healthy = load(name, 1e6, copy=COPY_SHARE * bandwidth * 1.01)
+    slow = load(name, 1e6, copy=COPY_SHARE * bandwidth * 0.99)
+    broken = load(name, 1e6, copy=COPY_FLOOR * bandwidth * 0.99)
+    if known.family.segment == "embedded":
+        assert speed(broken).status is Status.SKIP
+        return
+    assert speed(healthy).status in (Status.PASS, Status.SKIP)
+    assert speed(slow).status is Status.WARN
+    assert speed(broken).status is Status.FAIL
+    assert "by a copy within the memory" in speed(slow).summary
+
+
+@pytest.mark.parametrize(
+    ("rates", "status"),
+    [
+        ({"bf16": 7e14, "tf32": 3.5e14, "fp32": 5e13}, Status.PASS),
+        ({"bf16": 7e14, "tf32": 3.5e13, "fp32": 5e13}, Status.FAIL),
+        ({"bf16": 7e14, "tf32": 3.5e14, "fp32": 5e12}, Status.FAIL),
+    ],
+)
+def test_tf32_and_fp32_are_judged(rates: dict[str, float], status: Status) -> None:
+    assert speed(load("NVIDIA H100 80GB HBM3", None, matmul=rates)).status is status
+
+
+def test_a_tenth_of_the_speed_is_never_a_skip() -> None:
+    """The GPUs that had no figure: each at a tenth of its peak."""
+    names = (
+        "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "NVIDIA GB300", "NVIDIA L40",
+        "NVIDIA L4", "NVIDIA RTX 6000 Ada Generation", "NVIDIA H20", "NVIDIA H800",
+        "NVIDIA A800-SXM4-80GB", "NVIDIA GH200 144G HBM3e", "NVIDIA RTX A6000", "NVIDIA A30",
+        "NVIDIA GeForce RTX 5080", "NVIDIA GeForce RTX 4090 D", "AMD Instinct MI300X",
+        "AMD Instinct MI355X",
+    )  # fmt: skip
+    for name in names:
+        known = find(name)
+        assert known
+        assert known.bf16, name
+        assert speed(load(name, known.bf16 / 1e13)).status is Status.FAIL, name
+
+
+def test_a_lowered_power_limit_or_clock_breaks_no_gpu() -> None:
+    h100 = "NVIDIA H100 80GB HBM3"
+    limited = Gpu(index=0, uuid="GPU-0", name=h100, power_limit=150000, power_limit_default=700000)
+    gpus = JobGpus(gpus=(JobGpu(nvml=limited, torch=torch_gpu(h100)),), by="torch")
+    assert speed(load(h100, 200.0)).status is Status.FAIL
+    assert speed(load(h100, 200.0), gpus=gpus).status is Status.WARN
+    locked = speed(load(h100, 200.0), watches=(watched(clock=600),))
+    assert locked.status is Status.WARN
+    assert speed(load(h100, 90.0), watches=(watched(clock=600),)).status is Status.FAIL
+
+
+def test_a_virtual_gpu_has_no_figure() -> None:
+    assert speed(load("GRID A100D-80C", 10.0, copy=1e9)).status is Status.SKIP
+
+
+def torch_gpu(name: str) -> TorchGpu:
+    return TorchGpu(index=0, uuid="GPU-0", name=name, capability=(9, 0), memory_total=1)
 
 
 @pytest.mark.parametrize(

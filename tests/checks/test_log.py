@@ -7,8 +7,8 @@ from logs import findings, problems, read
 
 from doctor._util.records import Unknown
 from doctor.checks.log.classes import CLASSES
-from doctor.checks.log.memory_numbers import describe_oom, read_numbers
 from doctor.errors.cause import Cause
+from doctor.errors.memory_numbers import describe_oom, read_numbers
 from doctor.judge.check import Status
 
 STEPS = "".join(f"step {step} loss: {3 - step / 100:.2f}\n" for step in range(1, 6))

@@ -259,12 +259,13 @@ def test_tf32_off_gives_a_line_that_works_in_every_torch() -> None:
 @pytest.mark.parametrize(
     ("name", "capability", "gain"),
     [
-        ("NVIDIA A100-SXM4-80GB", (8, 0), "2-8x"),
-        ("NVIDIA H200", (9, 0), "2-8x"),
+        ("NVIDIA A100-SXM4-80GB", (8, 0), "up to 8x"),
+        ("NVIDIA H200", (9, 0), "up to 8x"),
         ("NVIDIA GeForce RTX 4090", (8, 9), "about 1x"),
         ("NVIDIA GeForce RTX 5090", (12, 0), "about 1x"),
-        ("NVIDIA RTX A6000", (8, 6), "no figure"),
-        ("NVIDIA L40S", (8, 9), "no figure"),
+        ("NVIDIA RTX A6000", (8, 6), "up to 2x"),
+        ("NVIDIA L40S", (8, 9), "up to 2x"),
+        ("NVIDIA Graphics Device", (8, 9), "no figure"),
     ],
 )
 def test_the_gain_of_tf32_depends_on_the_gpu(
@@ -285,8 +286,8 @@ def loaded(tf32: float, fp32: float) -> tuple[Load, ...]:
         ("NVIDIA H100 80GB HBM3", loaded(350e12, 50e12), Status.WARN, "7.0x"),
         ("NVIDIA GeForce RTX 4090", loaded(84e12, 80e12), Status.PASS, "1.1x"),
         ("NVIDIA GeForce RTX 4090", loaded(97e12, 80e12), Status.WARN, "97.0 and 80.0"),
-        ("NVIDIA L40S", Unknown(reason="hung"), Status.WARN, "no figure"),
-        ("NVIDIA L40S", (), Status.WARN, "no figure"),
+        ("NVIDIA L40S", Unknown(reason="hung"), Status.WARN, "up to 2x"),
+        ("NVIDIA L40S", (), Status.WARN, "up to 2x"),
     ],
 )
 def test_a_measured_ratio_decides(

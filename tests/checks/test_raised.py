@@ -23,8 +23,8 @@ from doctor.checks.training.errors.explain import (
     possible_causes,
 )
 from doctor.checks.training.errors.words import WORDS, words
+from doctor.errors.causes import BY_ID
 from doctor.errors.match import with_message
-from doctor.errors.tables import BY_ID
 from doctor.facts import observations as seen
 from doctor.facts.diagnosis import Cut
 from doctor.facts.own_model import BatchTensor, OwnModel, StrayHook

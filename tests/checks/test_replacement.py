@@ -15,13 +15,14 @@ from wheel_grid import DRIVERS, GPUS
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver.cuda_version import RUNS_TORCH_CUDA
 from doctor.checks.torch_build import wheel_table, wheels
-from doctor.checks.torch_build.gpu_code import JETSONS, Capability
+from doctor.checks.torch_build.gpu_code import JETSONS
 from doctor.checks.torch_build.has_code import HAS_GPU_CODE
 from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
 from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
+from doctor.hardware.product import Capability
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine

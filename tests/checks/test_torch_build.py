@@ -7,7 +7,6 @@ import pytest
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks.torch_build import libraries as torch_libraries
-from doctor.checks.torch_build.gpu_code import Capability
 from doctor.checks.torch_build.has_code import HAS_GPU_CODE
 from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
@@ -15,6 +14,7 @@ from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.errors.cause import Cause
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
+from doctor.hardware.product import Capability
 from doctor.job.job import Target
 from doctor.judge.check import Owner, Status, Verdict
 from doctor.judge.known_errors import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, PATTERNS, REFUSES_DEVICE

@@ -9,7 +9,7 @@ import pytest
 from wheel_grid import DRIVERS, GPUS
 
 from doctor._util.records import Unknown
-from doctor.checks.torch_build.gpu_code import Capability, runs_as_cubin
+from doctor.checks.torch_build.gpu_code import runs_as_cubin
 from doctor.checks.torch_build.wheel_table import DEFAULT, PYTHONS, SOURCES, WHEELS, Wheel
 from doctor.checks.torch_build.wheels import (
     DRIVER_CUDA,
@@ -20,6 +20,7 @@ from doctor.checks.torch_build.wheels import (
     choose,
     pip_command,
 )
+from doctor.hardware.product import Capability
 
 TORCHES = (None, (2, 4), (2, 6), (2, 7), (2, 8), (2, 9), (2, 11), (2, 15))
 PLATFORMS = ("x86_64", "aarch64")

@@ -400,7 +400,14 @@ def test_names_of_strangers_are_neither_markup_nor_terminal_codes(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("explain", "NUM002"), ("list", "GPU")], ids=" ".join
+    "arguments",
+    [
+        ("--help",),
+        ("explain", "NUM002"),
+        ("explain", "ValueError: optimizer got an empty parameter list"),
+        ("list", "GPU"),
+    ],
+    ids=" ".join,
 )
 def test_what_only_prints_texts_imports_no_check(arguments: tuple[str, ...]) -> None:
     code = (

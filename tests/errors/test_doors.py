@@ -29,6 +29,22 @@ def test_triage_and_explain_propose_the_rows_of_the_message(message: str) -> Non
         assert set(found) <= set(rows)
 
 
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_line_is_answered_with_the_rows_of_the_message(message: str) -> None:
+    heads = {line.split()[-1] for line in explain(message).splitlines() if line}
+    assert {row.id for row in with_message(message) if row.fix} <= heads
+
+
+def test_a_line_gets_the_fix_for_its_numbers_and_the_command_for_its_port() -> None:
+    taken = "local network address. port: 29511, code: -98, message: address already in use"
+    assert "$ ss -ltnp | grep 29511" in explain(
+        f"DistNetworkError: failed to listen on any {taken}"
+    )
+    full = "Tried to allocate 90.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which"
+    message = f"torch.OutOfMemoryError: CUDA out of memory. {full} 70.00 GiB is free."
+    assert "No GPU serves this request" in explain(message)
+
+
 def test_json_lists_causes_beside_checks() -> None:
     items = json.loads(explain("ValueError: optimizer got an empty parameter list", "json"))
     assert items[0]["cause"] == items[0]["slug"] == "empty-parameter-list"

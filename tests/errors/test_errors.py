@@ -18,8 +18,8 @@ from error_index import messages
 from doctor import catalog
 from doctor.cli.explain import explain
 from doctor.errors.cause import Cause
+from doctor.errors.causes import BY_ID, CAUSES, RETIRED
 from doctor.errors.match import LONGEST, MOST, is_message_of, message_of, with_message
-from doctor.errors.tables import BY_ID, CAUSES, RETIRED
 from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 

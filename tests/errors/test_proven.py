@@ -8,8 +8,8 @@ from __future__ import annotations
 import own_corpus
 from error_index import messages
 
+from doctor.errors.causes import CAUSES
 from doctor.errors.match import with_message
-from doctor.errors.tables import CAUSES
 
 UNSEEN = ["state_of_another_width"]
 """Faults whose proven cause is not proposed: the fifth row of a message that four others have, too,

@@ -222,6 +222,32 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     ENTER(device->gpu);
     memset(pci, 0, sizeof *pci);
     snprintf(pci->busId, sizeof pci->busId, "00000000:%d9:00.0", device->gpu + 1);
+    pci->pciDeviceId = (unsigned int)number("FAKE_PCI_ID", 0x2335) << 16 | 0x10DE;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores) {
+    ENTER(device->gpu);
+    *cores = (unsigned int)number("FAKE_CORES", 132 * 128);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int *milliwatts) {
+    ENTER(device->gpu);
+    *milliwatts = (unsigned int)number("FAKE_POWER_LIMIT", 700000);
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned int *milliwatts) {
+    ENTER(device->gpu);
+    *milliwatts = 700000;
+    return OK;
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int kind, unsigned int *megahertz) {
+    ENTER(device->gpu);
+    if (kind != 1) return INVALID;
+    *megahertz = busy ? (unsigned int)number("FAKE_CLOCK", 1980) : 345;
     return OK;
 }
 

@@ -162,6 +162,7 @@ def test_every_address_is_cited() -> None:
     citing = [path for folder in checks_folder for path in Path(folder).rglob("*.py")]
     citing += package.glob("prescribe/*.py")
     citing += package.glob("errors/tables/*.py")
+    citing += package.glob("hardware/*.py")
     code = "".join(path.read_text("utf-8") for path in citing)
     addresses = [id for id, source in SOURCES.items() if source.url]
     assert [id for id in addresses if f'"{id}"' not in code] == []

@@ -91,6 +91,7 @@ def test_a_quiet_run_is_recorded_in_full(drivers: Path) -> None:
         nvlink_errors=0,
         nvlinks_down=0,
         xids=(),
+        clock=1980,
         link=(5, 16),
         link_max=(5, 16),
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import flag_table
+import hardware_page
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
@@ -23,7 +24,7 @@ from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
 from doctor import catalog
-from doctor.errors.tables import TABLES
+from doctor.errors.causes import TABLES
 from doctor.facts.facts import encode
 from doctor.job.file import tables
 from doctor.judge import index as check_index
@@ -60,6 +61,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **_causes(),
         check_index.FILE: check_index.text(checks),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
+        DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }

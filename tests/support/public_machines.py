@@ -17,12 +17,13 @@ from paths import MACHINES
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import MIB
 from doctor.checks.gpu.link import LANE
-from doctor.checks.gpu.load import FIGURES, PEAKS
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.facts.facts import Facts
 from doctor.facts.load import Load, Watched
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Slice, Torch, TorchGpu
+from doctor.hardware.find import find
+from doctor.hardware.product import TERA
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 
@@ -80,8 +81,9 @@ def with_load(facts: Facts) -> Facts:
     for gpu, watched in zip(facts.gpus, facts.watched, strict=True):
         generation, width = watched.link or (1, 1)
         copies = 0.8 * LANE[generation] * width * 1e9
-        measured, peak = FIGURES.get(gpu.name), PEAKS.get(gpu.name)
-        rate = measured.rate if measured else 0.7 * peak.rate if peak else 1e14
+        known = find(gpu.name)
+        measured, peak = known and known.product.measured, known and known.bf16
+        rate = measured[0] * TERA if measured else 0.7 * peak if peak else 1e14
         loads.append(
             Load(device=f"cuda:{gpu.index}", uuid=gpu.uuid, name=gpu.name, ended=OK,
                  matmul={"bf16": rate}, to_device=copies, from_device=copies,

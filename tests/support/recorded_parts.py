@@ -26,6 +26,7 @@ from doctor.facts.machine import (
     TorchGpu,
 )
 from doctor.facts.training import Parameter, Smoke, Stage, Step
+from doctor.hardware.find import find
 from doctor.job.job import Job
 from doctor.report.report import Outcome
 
@@ -77,12 +78,17 @@ def driver(version: str = "580.95.05", cuda: int = 13000) -> Driver:
 
 
 def gpu(name: str, capability: tuple[int, int], memory: int, **fields: Any) -> Gpu:
-    index = fields.pop("index", 0)
+    index, table = fields.pop("index", 0), find(name)
+    watts = table and table.product.watts
     known: dict[str, Any] = {
         "index": index,
         "uuid": f"GPU-00000000-0000-4000-8000-00000000000{index}",
         "name": name,
         "bus_id": f"00000000:0{index + 1}:00.0",
+        "pci_id": table.product.pci[0] if table and table.product.pci else None,
+        "cores": table and table.product.units[0] * (64 if capability <= (8, 0) else 128),
+        "power_limit": watts and watts * 1000,
+        "power_limit_default": watts and watts * 1000,
         "capability": capability,
         "memory_total": memory,
         "memory_used": 4 * MIB,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.torch_build.gpu_code import Capability
+from doctor.hardware.product import Capability
 
 GPUS: dict[str, Capability] = {
     "Tesla M40": (5, 2),

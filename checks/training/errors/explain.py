@@ -9,8 +9,8 @@ from doctor.checks.training.errors import data, graph, shapes, values
 from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
+from doctor.errors.causes import CAUSES
 from doctor.errors.match import is_message_of, with_message
-from doctor.errors.tables import CAUSES
 from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised

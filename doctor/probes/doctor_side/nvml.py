@@ -154,7 +154,12 @@ class Reader:
     def _identity(self, handle: object) -> None:
         self.read_field("uuid", "nvmlDeviceGetUUID", handle, to=text)
         self.read_field("name", "nvmlDeviceGetName", handle, to=text)
-        self.read_field("bus_id", "nvmlDeviceGetPciInfo", handle, to=lambda pci: text(pci.busId))
+        pci = self.attempt(
+            ("bus_id", "pci_id"), lambda: call("nvmlDeviceGetPciInfo", handle, where=self.where)
+        )
+        if pci is not None:
+            self.gpu["bus_id"], self.gpu["pci_id"] = text(pci.busId), int(pci.pciDeviceId) >> 16
+        self.read_field("cores", "nvmlDeviceGetNumGpuCores", handle, to=int)
         self.read_field("capability", "nvmlDeviceGetCudaComputeCapability", handle, to=list)
         self.read_field("mig", "nvmlDeviceGetMigMode", handle, to=lambda mode: bool(mode[0]))
         if self.gpu.get("mig"):
@@ -167,6 +172,12 @@ class Reader:
             self.gpu["memory_total"], self.gpu["memory_used"], remark = value
             if remark:
                 self.gpu["unread"]["memory_reserved"] = remark
+        limits = {
+            "power_limit": "nvmlDeviceGetPowerManagementLimit",
+            "power_limit_default": "nvmlDeviceGetPowerManagementDefaultLimit",
+        }
+        for field, name in limits.items():
+            self.read_field(field, name, handle, to=int)
         self.read_field("compute_mode", "nvmlDeviceGetComputeMode", handle, to=int)
         self.read_field("persistence", "nvmlDeviceGetPersistenceMode", handle, to=bool)
         count = self.attempt(("processes",), lambda: processes(handle, self.where))

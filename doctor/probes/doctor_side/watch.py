@@ -129,7 +129,7 @@ class Watched:
         )
 
     def sample(self) -> None:
-        """Record the current clocks, temperature and PCIe link."""
+        """Record why the clock changes, temperature, PCIe link and clock."""
         if self.handle is None:
             return
         for name in REASONS:
@@ -140,6 +140,7 @@ class Watched:
                 break
         self._highest("temperature", lambda: [temperature(self.handle)])
         self._highest("link", self._link)
+        self._highest("clock", self._clock)
 
     def _reasons(self, name: str) -> int:
         return int(getattr(pynvml, name)(self.handle))
@@ -147,6 +148,9 @@ class Watched:
     def _link(self) -> List[int]:
         generation = pynvml.nvmlDeviceGetCurrPcieLinkGeneration(self.handle)
         return [int(generation), int(pynvml.nvmlDeviceGetCurrPcieLinkWidth(self.handle))]
+
+    def _clock(self) -> List[int]:
+        return [int(pynvml.nvmlDeviceGetClockInfo(self.handle, pynvml.NVML_CLOCK_SM))]
 
     def _highest(self, field: str, read: Callable[[], List[int]]) -> None:
         values = None if field in self.unread else self._attempt(field, read)
@@ -160,8 +164,9 @@ class Watched:
         for field in self._before.keys() & after.keys():
             self.record[field] = max(0, after[field] - self._before[field])
         self._read_field("nvlinks_down", lambda: self._links().count(False))
-        if "temperature" in self.record:
-            self.record["temperature"] = self.record["temperature"][0]
+        for field in ("temperature", "clock"):
+            if field in self.record:
+                self.record[field] = self.record[field][0]
         if self.record["samples"]:
             self.unread.pop("samples", None)
         return self.record

@@ -56,6 +56,7 @@ def _device(torch: ModuleType, index: int) -> Dict[str, Any]:
         "gfx": gfx.split(":")[0] or None,
         "capability": [properties.major, properties.minor],
         "memory_total": properties.total_memory,
+        "units": int(properties.multi_processor_count),
         "integrated": bool(getattr(properties, "is_integrated", False)),
     }
 
