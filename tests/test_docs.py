@@ -59,7 +59,8 @@ def test_every_flag_that_a_document_names_exists(path: Path) -> None:
 
 def test_the_commands_of_the_documents_are_found() -> None:
     parsed = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
-    assert ["run", "--context", "prolog", "--budget", "8s"] in parsed
+    prolog = ["run", "--context", "prolog", "--quick", "--no-smoke", "--budget", "140s"]
+    assert [*prolog, "--no-config"] in parsed
     assert ["run", "--inject", "GPU001"] in parsed
 
 

@@ -103,6 +103,12 @@ class Driver(Section, frozen=True, kw_only=True):
     version: Product | None = None
     cuda_version: int | None = None
     """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
+    blocked: Literal["in the kernel", "twice", "once"] | None = None
+    """Where a call did not return within its deadline. In the kernel: it waited in state D without
+    CPU time. Twice: in two starts, one after the other. Once: a second start answered, or none was
+    made because the budget of the run was spent."""
+    first_start: str = ""
+    """How the first of two starts ended."""
     confidential: bool | None = None
     """Confidential computing is on: the driver starts slowly, and copies are encrypted."""
     unusable_nodes: dict[str, str] | None = None
