@@ -13,15 +13,18 @@ FINITE = Check(
     title="Every applied step has finite gradients",
     why="One step with a NaN gradient makes every weight NaN under Adam, and Inf destroys its "
     "moments. Without a loss scaler nothing skips such a step.",
-    passes=("the gradient norm of every applied step is finite",),
-    fails=("a step was applied whose gradient norm is NaN or Inf",),
+    passes=("no step with gradients that are not finite leaves such weights",),
+    warns=("a gradient norm is NaN or Inf, and the weights after the step could not be read",),
+    fails=("a gradient norm is NaN or Inf, and so are weights right after the step",),
     fix="Restart from the last checkpoint before this step, or from the start without one. "
     "`doctor run --model` with doctor.guard.replay, which returns the recorded batch, names the "
     "operation that is not finite. Until it is fixed, skip such steps: protect=True in "
     "doctor.guard.watch() does so for fused optimizers.",
     owner=Owner.JOB,
     judge=observed(
-        "GRD002", enough("norms", 1, "{n} gradient norms are finite", READ), origin=True
+        "GRD002",
+        enough("norms", 1, "{n} gradient norms, and no step that spoiled the weights", READ),
+        origin=True,
     ),
     limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
     "the smallest 16 tensors is read, that of all at the comparisons; and nothing of steps that "
@@ -60,13 +63,29 @@ NOT_ZERO = Check(
     why="Gradients that are all exactly 0 mean that the loss does not depend on the parameters: no "
     "label, equal rewards, a detached branch, or underflow in fp16.",
     passes=("the gradient norm is not 0 three steps in a row",),
-    warns=("it is 0 in 3 steps in a row",),
-    fails=("it is 0 in 20 steps in a row",),
-    fix="With equal rewards in GRPO, change the reward or sample more completions. Otherwise check "
-    "loss.requires_grad and loss.grad_fn, look for .detach() and torch.no_grad(), and with LoRA "
-    "check that the B matrices are trainable.",
+    warns=(
+        "it is 0 in 10 steps in a row; where the loss is exactly 0 as well, in 20",
+        "the loop takes a norm that is not 0, and at 3 comparisons in a row the optimizer gets 0",
+    ),
+    fails=(
+        "it is 0 in 20 steps in a row, and the loss is not 0",
+        "the optimizer gets 0 at more comparisons than that, after 20 steps",
+    ),
+    fix="Check loss.requires_grad and loss.grad_fn, look for .detach() and torch.no_grad(), and "
+    "with LoRA check that the B matrices are trainable. With equal rewards in GRPO, change the "
+    "reward or sample more completions.",
     owner=Owner.JOB,
-    judge=observed("GRD004", enough("norms", 1, "{n} gradient norms, not 0 for long", READ)),
+    judge=observed(
+        "GRD004",
+        enough("norms", 1, "{n} gradient norms, not 0 for long", READ),
+        {
+            "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards that "
+            "are all equal, or a batch without anything to predict. Print the share of such "
+            "samples, and end the training or choose harder ones.",
+            "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
+            "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
+        },
+    ),
     limits="that every parameter has a gradient that is not 0.",
     sources=("ps-P10", "ps-P18", "fnr-gradients", "trl-3857"),
     after=("GRD009",),
@@ -79,11 +98,21 @@ CLEARED = Check(
     why="Without zero_grad() every step adds the gradients of all steps before it: the direction "
     "is stale and its length grows, which clipping hides.",
     passes=("the gradients are cleared between two steps",),
-    warns=("the gradients of 5 steps in a row were added to those of the step before",),
+    warns=(
+        "the gradients of 5 steps in a row were added to those of the step before",
+        "8 of 20 steps come without a backward pass and use the gradients of the step before again",
+    ),
     fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
     "per accumulation instead of at every micro-batch.",
     owner=Owner.JOB,
-    judge=observed("GRD012", enough("steps", 6, "gradients are cleared in {n} steps", "steps")),
+    judge=observed(
+        "GRD012",
+        enough("steps", 6, "gradients are cleared in {n} steps", "steps"),
+        {
+            "repeated": "Call optimizer.step() once per backward pass: look for a second call in "
+            "the loop, in a callback, or inside a scheduler or a wrapper of the optimizer."
+        },
+    ),
     limits="that they are cleared at every step, or for every parameter.",
     sources=("ps-P18",),
 )

@@ -42,10 +42,10 @@ FINITE = Check(
         "a loss is not finite and so are its gradients, or they could not be read",
         "under a loss scaler: ten steps in a row",
     ),
-    fix="Restart from the last checkpoint before this step, or from the start without one: the "
-    "weights since then are not usable. The records hold the batch's indices and the random state: "
-    "`doctor run --model` with doctor.guard.replay names the operation that is not finite. Set "
-    "logging_nan_inf_filter=False.",
+    fix="Restart from the last checkpoint before this step, or from the start without one: where "
+    "GRD002 fails too, the weights since then are not usable. The records hold the batch's indices "
+    "and the random state: `doctor run --model` with doctor.guard.replay names the operation that "
+    "is not finite. In a transformers Trainer also set logging_nan_inf_filter=False.",
     owner=Owner.JOB,
     judge=observed(
         "GRD001",

@@ -60,7 +60,7 @@ def _speed(guard: Guarded) -> Verdict:
         f"no slowdown of {SLOW_SECONDS:.0f} s or longer in {{n}} steps",
         "steps after the first 70 with the same work",
     )(guard)
-    seconds = max(process.counts.seconds for process in guard.processes)
+    seconds = max((process.counts.seconds for process in guard.processes), default=0)
     if verdict.status is Status.PASS and seconds < SLOW_SECONDS:
         return unknown(
             f"the training took {seconds:.0f} s; only a slowdown of {SLOW_SECONDS:.0f} s or longer "
@@ -140,7 +140,7 @@ MEMORY = Check(
 def _ranks(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
-    world = max(process.world for process in guard.processes)
+    world = max((process.world for process in guard.processes), default=0)
     if world < 2:
         return skip("a single rank trains")
     compared = list(_compared(guard.processes))

@@ -16,8 +16,13 @@ RATE = Check(
     warns=(
         "an adaptive optimizer's is 3e-8 or less for 20 steps and 5 % of the run; during a warm-up "
         "after 200 steps",
+        "it jumps to more than 20 times the largest one before, after 20 steps",
+        "it is 0 from the start while another optimizer has one",
     ),
-    fails=("the learning rates of all groups are 0 in 10 steps in a row",),
+    fails=(
+        "the learning rates of all groups are 0 in 10 steps in a row",
+        "a learning rate is below 0",
+    ),
     fix="Print scheduler.get_last_lr() at every step and compare it with the schedule.",
     owner=Owner.JOB,
     judge=observed(
@@ -28,6 +33,11 @@ RATE = Check(
         {
             "start": "Set the learning rate of the optimizer, and check that the scheduler is "
             "stepped and that warmup_steps is not the length of the run.",
+            "negative": "Print scheduler.get_last_lr(): a schedule that goes on after its last "
+            "step, as a linear decay does, ends below 0. Give it the length of the run.",
+            "jump": "Print scheduler.get_last_lr() around this step: a schedule that restarts at "
+            "another scale, a resume that takes the rate of another run, or a rate that is "
+            "multiplied twice.",
             "tiny": "Print scheduler.get_last_lr(): a decay per epoch that is stepped per batch, "
             "or a warm-up whose length is counted in samples or tokens.",
             "ended": "Give the scheduler the number of optimizer steps of the whole run: under "
@@ -69,7 +79,7 @@ SCALE = Check(
 def _applied(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
-    skipped = max(process.counts.skipped for process in guard.processes)
+    skipped = max((process.counts.skipped for process in guard.processes), default=0)
     return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
 
 

@@ -12,9 +12,8 @@ from doctor.checks.training import kernel_errors, smoke_errors
 from doctor.checks.training import smoke as smoke_checks
 from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.errors.explain import (
-    Explained,
+    Proven,
     describe,
-    explain,
     possible_causes,
 )
 from doctor.checks.training.own_errors import ERRORS, INDEX_ERROR, causes_of, find_cause
@@ -54,7 +53,9 @@ IN_FP32 = "; run in fp32: oneDNN on this CPU has no kernel for a layer in the jo
 MORE_TIME = "it computes and does not wait; a first torch.compile takes minutes on a busy machine"
 
 
-def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) -> Verdict:
+def failed_step(
+    own: OwnModel, verdict: Verdict, last: Ended, proven: Proven, *, sound: bool
+) -> Verdict:
     """The failure of a step with what its error, its signal or its stack says.
 
     `sound`: the doctor's small model trains here.
@@ -64,7 +65,7 @@ def failed_step(own: OwnModel, verdict: Verdict, last: Ended, *, sound: bool) ->
     if last.how == "timeout" and own.busy:
         return unknown(f"{_stage(own)}; {MORE_TIME}{_where(own)}")
     if last.how == "error":
-        return _raised_step(own, verdict, last.detail)
+        return _raised_step(own, verdict, last.detail, proven)
     verdict = replace(verdict, summary=f"{verdict.summary}{_where(own)}")
     if last.how == "timeout" and not (sound or own.stack):
         verdict = replace(verdict, fix=smoke_errors.HUNG, owner=None)
@@ -77,47 +78,43 @@ def _stage(own: OwnModel) -> str:
     return smoke_checks.ended(own.smoke) if own.smoke else own.built.detail
 
 
-def _raised_step(own: OwnModel, verdict: Verdict, detail: str) -> Verdict:
+def _raised_step(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> Verdict:
     """The failure of a step that raised, with the call, the cause and the remedy."""
     where = f"{_stage(own)}{_where(own)}"
     if kernel_errors.raised_later(detail):
         return _of_kernel(own, replace(verdict, summary=where))
-    proven = explain(own)
     if (once := _computed_once(own)) and any(each.cause.id in SEVERAL_TIMES for each in proven):
         names = ", ".join(once)
         clause = f"{names} has a graph, and was computed before the first step"
         fix = f"Compute {names} in forward: backward() frees its graph, which is made only once."
         summary = f"{where}{describe(own)}; {clause}"
         return replace(verdict, summary=summary, fix=fix, owner=Owner.JOB)
+    return _explained(own, replace(verdict, summary=where), detail, proven)
+
+
+def _explained(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> Verdict:
+    """The failure of code that raised, with the call, the causes and the remedy."""
     if proven:
+        summary = f"{verdict.summary}{_causes(own, proven)}"
+        first = proven[0].cause
         return replace(
-            verdict,
-            summary=f"{where}{_causes(own, proven)}",
-            fix=_fixes(proven),
-            owner=proven[0].cause.owner,
-            sources=proven[0].cause.sources,
+            verdict, summary=summary, fix=_fixes(proven), owner=first.owner, sources=first.sources
         )
-    verdict = replace(verdict, summary=f"{where}{describe(own)}")
+    verdict = replace(verdict, summary=f"{verdict.summary}{describe(own)}")
     if possible := possible_causes(own):
         return replace(verdict, fix=_either(possible), owner=possible[0].owner)
-    if pattern := _known_fix(own, detail):
-        return replace(verdict, fix=pattern.fix, owner=pattern.owner, sources=pattern.sources)
+    if row := _known_fix(own, detail):
+        return replace(verdict, fix=row.fix, owner=row.owner, sources=row.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
 
 
-SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss", "backward-of-another-loss")
+SEVERAL_TIMES = ("graph-of-another-step", "backward-in-the-loss")
 
 
-def _causes(own: OwnModel, proven: tuple[Explained, ...]) -> str:
+def _causes(own: OwnModel, proven: Proven) -> str:
     """What was observed, and the first cause last."""
     cause = proven[0].seen.cause
     return f"{describe(own, cause)}{'; ' * bool(cause)}{cause}"
-
-
-def _ids(own: OwnModel) -> tuple[str, ...]:
-    """Of the causes that are proven, then of those that have the message."""
-    proven = (each.cause.id for each in explain(own))
-    return tuple(dict.fromkeys((*proven, *causes_of(own))))
 
 
 def _either(possible: tuple[Cause, ...]) -> str:
@@ -128,7 +125,7 @@ def _either(possible: tuple[Cause, ...]) -> str:
     return "\n".join(["Causes that have this message:", *lines])
 
 
-def _fixes(proven: tuple[Explained, ...]) -> str:
+def _fixes(proven: Proven) -> str:
     """The fix of the first cause, and those of others that are proven too."""
     others = [f"Also possible, {each.cause.id}: {each.fix}" for each in proven[1:MOST]]
     return "\n".join([proven[0].fix, *others])
@@ -153,20 +150,15 @@ WITHOUT_VALUES = re.compile(
 """Words of errors that are the same whatever the values are."""
 
 
-def nonfinite_values(own: OwnModel) -> str:
+def nonfinite_values(own: OwnModel, proven: Proven) -> str:
     """The values that were not finite where a step raised; "" if the error has another reason."""
     raised = own.raised
     if raised is None:
         return ""
     by_values = raised.first(IndexRange) or raised.first(Violation)
-    if not by_values and (explain(own) or WITHOUT_VALUES.search(raised.message)):
+    if not by_values and (proven or WITHOUT_VALUES.search(raised.message)):
         return ""
     return ", ".join(f"{each.name} ({each.text})" for each in raised.all(NonFinite))
-
-
-def explained(own: OwnModel) -> bool:
-    """Whether the error that was raised has a cause of its own."""
-    return bool(explain(own))
 
 
 def _hung(own: OwnModel) -> str:
@@ -203,27 +195,20 @@ def _where(own: OwnModel) -> str:
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
 
 
-def build_failure(own: OwnModel) -> Verdict:
+def build_failure(own: OwnModel, proven: Proven) -> Verdict:
     how = {"signal": "crashed", "timeout": "hung"}.get(own.built.how, "could not be built")
     where = f"{how}: {own.built.detail or 'no message'}{_where(own)}"
-    summary = f"{where}{describe(own)}"
     seconds = own.built.seconds
+    if own.built.how == "error":
+        return _explained(own, fail(where, seconds=seconds), own.built.detail, proven)
     if own.built.how == "timeout" and own.busy:
         return unknown(f"{own.built.detail}; {MORE_TIME}{_where(own)}", seconds=seconds)
     if own.built.how == "timeout":
-        return fail(summary, fix=_hung(own), owner=Owner.JOB, seconds=seconds)
-    if own.built.how == "error" and (proven := explain(own)):
-        owner = proven[0].cause.owner
-        return fail(
-            f"{where}{_causes(own, proven)}", fix=_fixes(proven), owner=owner, seconds=seconds
-        )
-    possible = possible_causes(own) if own.built.how == "error" else ()
-    if possible:
-        return fail(summary, fix=_either(possible), owner=possible[0].owner, seconds=seconds)
-    if pattern := _known_fix(own, own.built.detail):
-        return fail(summary, fix=pattern.fix, owner=pattern.owner, seconds=seconds)
-    fix = _look(own, own.built.detail) if own.built.how == "error" else None
-    return fail(summary, fix=fix, seconds=seconds)
+        return fail(where, fix=_hung(own), owner=Owner.JOB, seconds=seconds)
+    row = _known_fix(own, own.built.detail)
+    if row is None:
+        return fail(where, seconds=seconds)
+    return fail(where, fix=row.fix, owner=row.owner, seconds=seconds)
 
 
 def _known_fix(own: OwnModel, detail: str) -> Cause | None:
@@ -257,13 +242,17 @@ def evidence(own: OwnModel) -> list[str]:
     return [line for head, part in quoted.items() if part for line in (head, *part)]
 
 
-def about(own: OwnModel, smoke: SmallModel, verdict: Verdict) -> Verdict:
-    """The verdict with the training's description; a failure with diagnosis and traceback."""
+def about(own: OwnModel, smoke: SmallModel, verdict: Verdict, proven: Proven = ()) -> Verdict:
+    """The verdict with the training's description; a failure with diagnosis and traceback.
+
+    `proven`: the causes of an error; its verdict names those that have the message after them.
+    """
     in_fp32 = IN_FP32 if own.without_kernel else ""
     verdict = replace(verdict, summary=f"{own.description}: {verdict.summary}{in_fp32}")
     if verdict.status is not Status.FAIL:
         return verdict
-    verdict = replace(verdict, causes=_ids(own))
+    ids = (*(each.cause.id for each in proven), *causes_of(own))
+    verdict = replace(verdict, causes=tuple(dict.fromkeys(ids)))
     if own.smoke:
         verdict = add_diagnosis(verdict, own.smoke, own=True)
     if trains(smoke) and verdict.owner is not Owner.MACHINE:

@@ -13,6 +13,7 @@ from doctor._util.records import Ended
 from doctor._util.units import gib
 from doctor.checks.training import own_cuts, own_gradients, own_weights
 from doctor.checks.training import smoke as judged
+from doctor.checks.training.errors.explain import Proven, explain
 from doctor.checks.training.own_errors import errors_of
 from doctor.checks.training.own_failures import (
     HUNG,
@@ -20,7 +21,6 @@ from doctor.checks.training.own_failures import (
     SmallModel,
     about,
     build_failure,
-    explained,
     failed_step,
     nonfinite_values,
     trains,
@@ -46,8 +46,9 @@ def without_diagnosis(own: OwnModel, steps: Smoke) -> OwnModel:
 def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Verdict:
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
+    proven = explain(own)
     if not own.built.ok:
-        return about(own, smoke, build_failure(own))
+        return about(own, smoke, build_failure(own, proven), proven)
     if own.smoke is None:
         return unknown(f"{own.description}: no step of it was recorded")
     last = own.smoke.stages[-1].ended if own.smoke.stages else Ended(how="ok")
@@ -59,8 +60,9 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
             fix=GROWTH_FIX,
         )
     if not last.ok:
-        failed = failed_step(own, verdict, last, sound=trains(smoke))
-        return _ended(own, own.smoke, smoke, failed, both=_is_selected(LOSS_FINITE, options))
+        failed = failed_step(own, verdict, last, proven, sound=trains(smoke))
+        both = _is_selected(LOSS_FINITE, options)
+        return _ended(own, own.smoke, smoke, failed, proven, both=both)
     return about(own, smoke, verdict)
 
 
@@ -75,12 +77,18 @@ def _is_selected(check: Check, options: RunOptions) -> bool:
 
 
 def _ended(
-    own: OwnModel, steps: Smoke, smoke: SmallModel, verdict: Verdict, *, both: bool
+    own: OwnModel,
+    steps: Smoke,
+    smoke: SmallModel,
+    verdict: Verdict,
+    proven: Proven,
+    *,
+    both: bool,
 ) -> Verdict:
     """The verdict of a step that did not complete, with what the steps before it left. `both`:
     SMK006, which fails for values that an earlier step made non-finite, is judged too."""
     count, before = len(steps.steps), judged.loss_finite(steps)
-    values = nonfinite_values(own) if count else ""
+    values = nonfinite_values(own, proven) if count else ""
     if values:
         text = f"{verdict.summary}; not finite there, after step {count}: {values}"
         verdict = replace(verdict, summary=text)
@@ -89,8 +97,8 @@ def _ended(
         return warn(summary, fix=FIRST_CAUSE)
     if before.status is Status.FAIL:
         verdict = replace(verdict, summary=f"{verdict.summary}; before that, {before.summary}")
-        own = without_diagnosis(own, steps) if explained(own) else own
-    return about(own, smoke, verdict)
+        own = without_diagnosis(own, steps) if proven else own
+    return about(own, smoke, verdict, proven)
 
 
 STEP_COMPLETES = Check(

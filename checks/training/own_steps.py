@@ -65,7 +65,7 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
 def _scaled(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
     """A loss with a large factor, as a GradScaler has it, that diverges or is steep."""
     factor = float(trend.loss_factor or 0.0)
-    if factor < LARGE_FACTOR or not any(
+    if not factor >= LARGE_FACTOR or not any(
         judge(trend, steps, losses) for judge in (_diverges, _is_steep)
     ):
         return None

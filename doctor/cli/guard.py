@@ -7,6 +7,7 @@ import datetime
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,8 +164,8 @@ def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> F
     seconds = 0.0
     examination = None
     if isinstance(guarded, Guarded):
-        seconds = max(process.counts.seconds for process in guarded.processes)
-        first = min(process.started for process in guarded.processes)
+        seconds = max((process.counts.seconds for process in guarded.processes), default=0.0)
+        first = min((process.started for process in guarded.processes), default=int(time.time()))
         examination = Examination(
             started=f"{datetime.datetime.fromtimestamp(first, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
             command=guarded.command,
@@ -186,14 +187,7 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     notes = [f"records: {printable(str(directory))}"]
     if isinstance(guarded, Unknown):
         return tuple(notes)
-    notes += _unread_notes(guarded)
-    killed = [p.rank for p in guarded.processes if not p.ended]
-    if killed:
-        ranks = ", ".join(map(str, killed[:8]))
-        notes.append(f"killed before its end, the records stop early: rank {ranks}")
-    world = max(process.world for process in guarded.processes)
-    if len(guarded.processes) < world:
-        notes.append(f"{len(guarded.processes)} of {world} ranks wrote records here")
+    notes += [*_unread_notes(guarded), *_rank_notes(guarded)]
     if guarded.restarts:
         notes.append(f"{guarded.restarts} earlier processes of the same ranks are not judged")
     if guarded.stopped:
@@ -205,11 +199,27 @@ def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> t
     return tuple(notes)
 
 
+def _rank_notes(guarded: Guarded) -> list[str]:
+    """Which ranks wrote no records, or not to their end."""
+    notes = []
+    if not guarded.steps and guarded.exit_code:
+        ended = f"the command ended with {guarded.exit_code}"
+        notes.append(f"no training step was observed before {ended}")
+    killed = [p.rank for p in guarded.processes if not p.ended]
+    if killed:
+        ranks = ", ".join(map(str, killed[:8]))
+        notes.append(f"killed before its end, the records stop early: rank {ranks}")
+    world = max((process.world for process in guarded.processes), default=0)
+    if len(guarded.processes) < world:
+        notes.append(f"{len(guarded.processes)} of {world} ranks wrote records here")
+    return notes
+
+
 def _unread_notes(guarded: Guarded) -> list[str]:
     """That some steps were not read, of the process with most of them."""
-    process = max(guarded.processes, key=lambda process: process.counts.unread)
-    counts = process.counts
-    if not counts.unread:
+    every = (process.counts for process in guarded.processes)
+    counts = max(every, key=lambda counts: counts.unread, default=None)
+    if counts is None or not counts.unread:
         return []
     return [
         f"from step {counts.unread_from:,} on, not every step is read, but at least one of "
@@ -222,8 +232,12 @@ def _checkpoint_note(checkpoint: EarlierCheckpoint) -> str:
     where = ", ".join(checkpoint.examined[:3])
     more = "" if checkpoint.complete else ", not all of it: there are too many files"
     if not checkpoint.path:
-        return f"no checkpoint was written before the first failure, by file times in {where}{more}"
+        return (
+            "this training wrote no checkpoint before its first failure, by file times in "
+            f"{where}{more}"
+        )
+    step = f", after step {checkpoint.step:,}" if checkpoint.step else ""
     return (
-        f"newest checkpoint before the first failure, by file times in {where}{more}: "
-        f"{checkpoint.path}, {checkpoint.seconds:,.0f} s earlier"
+        "newest checkpoint that this training wrote before its first failure, by file times in "
+        f"{where}{more}: {checkpoint.path}{step}, {checkpoint.seconds:,.0f} s earlier"
     )

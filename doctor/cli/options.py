@@ -69,9 +69,9 @@ Color = Annotated[
 FormatName = Annotated[
     Format,
     panels.output(
-        "Report format on stdout (default: console).",
+        f"Report format on stdout: {', '.join(FORMATS)} (default: console).",
         parser=parser(parse_format),
-        metavar="|".join(FORMATS),
+        metavar="FORMAT",
         autocompletion=complete_format,
     ),
 ]

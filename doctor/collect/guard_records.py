@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from doctor.facts.guard import (
     Guarded,
     GuardedProcess,
     GuardPoint,
+    GuardSaved,
     Text,
 )
 
@@ -37,6 +39,7 @@ MOST_FILES = 4096
 MOST_POINTS = 20_000
 MOST_ALARMS = 1000
 MOST_CHECKSUMS, MOST_SUMS = 100, 64
+MOST_SAVED = 200
 
 
 class _Meta(msgspec.Struct, tag="meta", tag_field="kind"):
@@ -82,6 +85,12 @@ class _Origin(msgspec.Struct, tag="origin", tag_field="kind"):
     text: Text
 
 
+class _Saved(msgspec.Struct, tag="saved", tag_field="kind"):
+    path: Text
+    step: int
+    moment: int
+
+
 class _Checksums(msgspec.Struct, tag="checksums", tag_field="kind"):
     s: int
     o: int
@@ -108,7 +117,9 @@ class _Run(msgspec.Struct):
 OTHER_KINDS = ("history", "batches", "shares")
 """For people and for replaying a batch; the report has no use for them."""
 
-_decode = msgspec.json.Decoder(_Meta | _Step | _Alarm | _State | _Origin | _Checksums | _End).decode
+_decode = msgspec.json.Decoder(
+    _Meta | _Step | _Alarm | _State | _Origin | _Checksums | _Saved | _End
+).decode
 _decode_other = msgspec.json.Decoder(_Other).decode
 
 
@@ -121,9 +132,10 @@ def read_records(directory: Path) -> Guarded | Unknown:
     latest = [p for p in everything if p.world == everything[-1].world]
     processes = {process.rank: process for process in latest}
     restarts = len(everything) - len(processes)
-    if not any(process.counts.steps or process.alarms for process in processes.values()):
-        return Unknown(reason=_without_steps(processes))
     run = _read_run(directory / RUN)
+    began = any(process.counts.steps or process.alarms for process in processes.values())
+    if not began and not run.exit_code:
+        return Unknown(reason=_without_steps(processes))
     return Guarded(
         processes=tuple(processes[rank] for rank in sorted(processes)),
         restarts=restarts,
@@ -166,6 +178,7 @@ class _Process:
         self.alarms: dict[tuple[str, str, str], GuardAlarm] = {}
         self.points: list[GuardPoint] = []
         self.checksums: list[GuardChecksums] = []
+        self.saved: deque[GuardSaved] = deque(maxlen=MOST_SAVED)
         self.origin = self.ended = ""
         self.unreadable = 0
 
@@ -190,6 +203,8 @@ class _Process:
         match record:
             case _Checksums():
                 self._add_checksums(record)
+            case _Saved():
+                self.saved.append(GuardSaved(**msgspec.structs.asdict(record)))
             case _Origin():
                 self.origin = record.text
             case _End():
@@ -251,6 +266,7 @@ class _Process:
             alarms=tuple(self.alarms.values()),
             points=tuple(self.points),
             checksums=tuple(self.checksums),
+            saved=tuple(self.saved),
             origin=self.origin,
             unreadable=self.unreadable,
         )

@@ -19,7 +19,7 @@ import msgspec
 from doctor._util.atomic_write import PRIVATE_DIRECTORY, atomic_write
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_in_arguments
-from doctor.collect.earlier_checkpoint import find_before, places
+from doctor.collect.earlier_checkpoint import Span, find_between, places
 from doctor.collect.guard_records import FILE, GPUS, RUN, read_records
 from doctor.collect.training_gpus import GpuSampler, TrainingGpus, encode
 from doctor.facts.guard import EarlierCheckpoint, Guarded
@@ -69,6 +69,7 @@ def run_command(command: Sequence[str], settings: Mapping[str, object], out: Pat
 
     Raises UserError where it cannot be started.
     """
+    started = time.time()
     try:
         child = subprocess.Popen(command, env=environment(settings, os.environ))
     except OSError as error:
@@ -82,7 +83,8 @@ def run_command(command: Sequence[str], settings: Mapping[str, object], out: Pat
     code = child.returncode if child.returncode >= 0 else 128 - child.returncode
     ended_by = [name for name, at in received if time.monotonic() - at < GRACE_SECONDS]
     end = CommandEnd(code, stopped, ended_by[-1] if ended_by else "")
-    _write_end(out, command, end, gpus, private=not settings.get("shared"))
+    checkpoint = _earlier_checkpoint(out, command, started)
+    _write_end(out, command, end, gpus, checkpoint, private=not settings.get("shared"))
     return end
 
 
@@ -172,10 +174,15 @@ def _in_foreground() -> bool:
 
 
 def _write_end(
-    out: Path, command: Sequence[str], end: CommandEnd, gpus: TrainingGpus, *, private: bool
+    out: Path,
+    command: Sequence[str],
+    end: CommandEnd,
+    gpus: TrainingGpus,
+    checkpoint: EarlierCheckpoint | None,
+    *,
+    private: bool,
 ) -> None:
     """How the command ended, for `doctor report`; a full disk loses it."""
-    checkpoint = _earlier_checkpoint(out, command)
     record = {
         "command": hide_in_arguments(command),
         "exit_code": end.code,
@@ -191,13 +198,16 @@ def _write_end(
             atomic_write(out / GPUS, encode(gpus), GPUS, private=private, follow=False)
 
 
-def _earlier_checkpoint(out: Path, command: Sequence[str]) -> EarlierCheckpoint | None:
-    """The newest checkpoint before the first failure; None where nothing failed."""
+def _earlier_checkpoint(
+    out: Path, command: Sequence[str], started: float
+) -> EarlierCheckpoint | None:
+    """The newest checkpoint between the start and the first failure; None where nothing failed."""
     try:
         guarded = read_records(out)
     except OSError:
         return None
-    moment = guarded.first_failure if isinstance(guarded, Guarded) else 0
-    if not moment:
+    if not isinstance(guarded, Guarded) or not guarded.first_failure:
         return None
-    return find_before(moment / 1000, places(command, Path.cwd()))
+    saved = [each for process in guarded.processes for each in process.saved]
+    span = Span(started, guarded.first_failure / 1000)
+    return find_between(span, places(command, Path.cwd(), saved), saved)

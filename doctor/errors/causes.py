@@ -78,5 +78,3 @@ TABLES = (
 )
 CAUSES: tuple[Cause, ...] = tuple(cause for table in TABLES for cause in table.ROWS)
 BY_ID = {cause.id: cause for cause in CAUSES}
-RETIRED: dict[str, str] = {}
-"""Id that is no longer used -> the id of the row that took its place."""

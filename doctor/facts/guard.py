@@ -109,6 +109,16 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Windows of 20 steps whose lowest use of memory was compared."""
 
 
+class GuardSaved(Section, frozen=True, kw_only=True):
+    """A file that torch.save wrote."""
+
+    path: Text
+    step: int
+    """Steps before it, of the optimizer with most."""
+    moment: int
+    """When it was written, milliseconds since 1970."""
+
+
 class GuardChecksums(Section, frozen=True, kw_only=True):
     """Checksums of samples of replicated parameters after one step."""
 
@@ -136,6 +146,8 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     alarms: tuple[GuardAlarm, ...] = ()
     points: tuple[GuardPoint, ...] = ()
     checksums: tuple[GuardChecksums, ...] = ()
+    saved: tuple[GuardSaved, ...] = ()
+    """The last of them."""
     origin: Text = ""
     """Where the first non-finite value came from."""
     unreadable: int = 0
@@ -143,10 +155,12 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
 
 
 class EarlierCheckpoint(Section, frozen=True, kw_only=True):
-    """The newest checkpoint that was written before the first failure."""
+    """The newest checkpoint that this training wrote before its first failure."""
 
     path: Text = ""
     """A directory, or a file with everything; "" where there is none."""
+    step: int = 0
+    """After which it was written; 0: not recorded."""
     seconds: float = 0.0
     """From its last file to the failure."""
     later: int = 0
@@ -161,6 +175,7 @@ class Guarded(Section, frozen=True, kw_only=True):
     """A training under the guard: the latest process of each rank."""
 
     processes: tuple[GuardedProcess, ...]
+    """() where the command ended with an error before its first step."""
     restarts: int = 0
     """Earlier processes of the same ranks."""
     command: Annotated[tuple[Text, ...], ARGUMENTS] = ()

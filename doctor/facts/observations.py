@@ -182,9 +182,8 @@ class Layout(Section, frozen=True, kw_only=True):
 class Hook(Section, frozen=True, kw_only=True):
     """A hook that took part in the error."""
 
-    kind: Literal["module", "gradient", "input", "output"]
-    """gradient: of a tensor. input, output: of a module, and it replaced that by a tensor whose
-    graph was freed."""
+    kind: Literal["module", "gradient"]
+    """gradient: of a tensor."""
     function: str
     on: str
     """The module, or the parameter."""
@@ -232,12 +231,6 @@ class Joined(Section, frozen=True, kw_only=True):
     function: str
     shapes: tuple[Sizes, ...]
     place: str = ""
-
-
-class LengthFirst(Section, frozen=True, kw_only=True):
-    """pad_sequence was called without batch_first=True."""
-
-    place: str
 
 
 # Data
@@ -315,8 +308,6 @@ class BackwardCall(Section, frozen=True, kw_only=True):
     """The user's own call of backward()."""
 
     line: Line
-    other_loss: bool = False
-    """Of another loss than the one that was returned."""
 
 
 class KeptGraph(Section, frozen=True, kw_only=True):
@@ -408,7 +399,6 @@ AnyObservation = (
     | OwnFunction
     | Grown
     | Joined
-    | LengthFirst
     | UnequalSamples
     | AbsentInSamples
     | Sample

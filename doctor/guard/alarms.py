@@ -16,6 +16,9 @@ from .writer import STOP, Writer, say
 if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
+STOPPING = (codes.GRADIENTS_FINITE, codes.TRAINING_WEIGHTS_MOVE)
+"""The codes whose failure no healthy training has: weights that are not finite, or that no step
+has moved. Only they end one."""
 MANY = 200
 """Parameter names that a record lists."""
 
@@ -62,7 +65,8 @@ class Alarms:
             self._record(alarm, names, count)
         if count == 1:
             self._print(alarm, names, self.diagnosis.write(alarm, watch))
-        if alarm.status == FAIL and settings.stop and not self.stop_wanted:
+        stops = alarm.status == FAIL and alarm.code in STOPPING
+        if stops and settings.stop and not self.stop_wanted:
             self.stop_wanted = True
             self.steady.disarm()  # what is logged does not stop
             if self.writer.first(STOP):

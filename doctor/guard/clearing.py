@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from .foreign import Foreign
+from .parameters import part
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +24,9 @@ class Clearing:
     parameter, None before one is chosen. `sample` is a weak reference to it.
     """
 
-    __slots__ = ("_added", "_version", "cleared", "position", "sample", "set_to_none")
+    __slots__ = (
+        "_added", "_stepped", "_version", "cleared", "position", "sample", "set_to_none",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.cleared = True
@@ -31,6 +34,7 @@ class Clearing:
         self.sample: Foreign = None
         self._version: Foreign = None
         self._added = False
+        self._stepped: Foreign = None
         self.set_to_none = False
 
     def choose(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
@@ -65,6 +69,17 @@ class Clearing:
         uncleared = not self.cleared and self._added
         self.cleared = self._added = False
         return uncleared
+
+    def same_as_before(self) -> bool:
+        """A step begins: whether it has the gradient that the step before had."""
+        before, self._stepped = self._stepped, self._now()
+        return before is not None and before == self._stepped
+
+    def is_clear(self) -> bool:
+        """Whether the gradient is None or 0 now; this may wait for a device."""
+        parameter = self.sample() if self.sample is not None else None
+        gradient = None if parameter is None else parameter.grad
+        return gradient is None or not bool(part(gradient).any())
 
     def step_ended(self) -> None:
         """Remember what the step left, unless that is nothing."""

@@ -38,6 +38,7 @@ class Diagnosis:
         self.recent = recent
         self._written = False
         self._blamed = False
+        self._found: tuple[str, str] | None = None
         self._bad_weights: list[str] | None = None
 
     def write(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> str:
@@ -45,7 +46,7 @@ class Diagnosis:
         addition = ""
         if alarm.code in NON_FINITE and not self._blamed:
             self._blamed = True
-            origin, addition = self._origin(optimizer)
+            origin, addition = self.origin(optimizer)
             self.writer.write(
                 "origin", code=alarm.code, step=alarm.step, origin=origin, text=addition
             )
@@ -54,6 +55,12 @@ class Diagnosis:
             self._written = True
             self._write_context(alarm, optimizer)
         return addition
+
+    def origin(self, optimizer: OptimizerWatch | None) -> tuple[str, str]:
+        """Where the first non-finite value comes from, as it was when this was first asked."""
+        if self._found is None:
+            self._found = self._origin(optimizer)
+        return self._found
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm for missing labels, unless weights that are not finite explain the loss.
@@ -113,6 +120,8 @@ class Diagnosis:
             return "data", f"first non-finite value: the batch ({name})"
         parameters = _parameters(self.torch, optimizer)
         on_cpu = all(p.device.type == "cpu" for _, p in parameters)
+        if optimizer is not None and optimizer.steady.closure:
+            return "step", "the losses and gradients were computed within step(): not known where"
         weights = _bad(self.torch, [(name, p) for name, p in parameters])
         if weights and on_cpu:
             when = "the first step" if current is None or current.step == 1 else "this step"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import batch_hooks, loss_hooks, scaler_hooks, step_hooks
+from . import batch_hooks, loss_hooks, save_hooks, scaler_hooks, step_hooks
 from .patches import Patches
 from .protection import Protection
 from .switch import Switch
@@ -37,6 +37,7 @@ class Hooks:
         switch.safely(step_hooks.install, switch, patches, watch, self._protection)
         switch.safely(loss_hooks.install, switch, patches, watch)
         switch.safely(scaler_hooks.install, switch, patches, watch)
+        switch.safely(save_hooks.install, switch, patches, watch)
         switch.safely(batch_hooks.install, switch, patches, watch.batches)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)

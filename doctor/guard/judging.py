@@ -88,6 +88,9 @@ class Judging:
             if step.unread:
                 alarm.text += f"; the {step.unread} steps before it were not read"
             self.add(alarm, watch)
+        if watch is not None and step.spoils and watch.suspect is None:
+            self.alarms.diagnosis.origin(watch)  # before the step is applied, on a CPU
+            watch.suspect = step
         self._write_state_again(now)
         if self.further is not None:
             self.further.judged(step, watch)
@@ -153,7 +156,7 @@ class Judging:
         unread = number - 1 - armed.judged
         self._count_unread(armed.watch, number - 1)
         armed.judged = number
-        armed.watch.rates.change(rates, number - armed.unapplied)
+        armed.watch.change_rates(rates, number - armed.unapplied, number)
         armed.watch.rules.usual_backwards = backwards
         if norm is None:
             self.steady.count_unread(number, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from . import codes
 from . import thresholds as limit
@@ -31,14 +31,17 @@ def _sixteen_bit(look: Look) -> Iterator[Alarm]:
         dtypes = " and ".join(sorted({p.dtype for p in half}))
         text = (
             f"{len(half)} of {len(look.tracked)} trainable parameters are {dtypes}, and "
-            f"{look.name} keeps no fp32 copy: small updates are rounded away"
+            f"{look.name} keeps no fp32 copy: updates below half a step of the dtype are lost, "
+            "unless it rounds stochastically"
         )
         yield _alarm(codes.UPDATES_SURVIVE, WARN, look, text, "16-bit", half)
 
 
-def _settled(look: Look, steps: int = limit.SETTLED_OTHER) -> bool:
-    """Whether enough steps were applied for every parameter with a gradient to change."""
-    return look.effective >= (limit.SETTLED if look.adaptive else steps)
+def _settled(look: Look, steps: int = limit.SETTLED_OTHER) -> Optional[str]:
+    """What an unchanged parameter with a gradient means after so many steps; None for nothing."""
+    if look.effective >= (limit.SETTLED_TWICE if look.adaptive else steps):
+        return FAIL
+    return WARN if look.adaptive and look.effective >= limit.SETTLED else None
 
 
 def _trained(look: Look, parameter: Tracked) -> bool:
@@ -65,8 +68,8 @@ def _ones(look: Look) -> Iterator[Alarm]:
         yield from _ones_without_gradient(look, ones)
         return
     ones = [p for p in ones if not _explained(look, p)]
-    still = _still(ones)
-    if not still or len(still) < len(ones) or not _settled(look) or _waiting(look, still[0]):
+    still, status = _still(ones), _settled(look)
+    if not still or len(still) < len(ones) or not status or _waiting(look, still[0]):
         return
     rounding = all(p.half for p in still if p.gradient)
     rate = f"learning rate up to {max(look.rates):.2g}"
@@ -80,7 +83,7 @@ def _ones(look: Look) -> Iterator[Alarm]:
         f"{look.effective} steps: {reason}"
     )
     yield _alarm(
-        codes.ONES_MOVE, FAIL, look, text, "rounding" if rounding else "not-applied", still
+        codes.ONES_MOVE, status, look, text, "rounding" if rounding else "not-applied", still
     )
 
 
@@ -91,7 +94,8 @@ def _ones_without_gradient(look: Look, ones: list[Tracked]) -> Iterator[Alarm]:
             f"{len(ones)} of {len(ones)} parameters initialized to 1.0 without a gradient, or "
             f"with one of 0, in {look.effective} steps; other parameters have gradients"
         )
-        yield _alarm(codes.ONES_MOVE, FAIL, look, text, "gradient", ones)
+        several = len(ones) > 1 and look.effective > limit.VECTORS
+        yield _alarm(codes.ONES_MOVE, FAIL if several else WARN, look, text, "gradient", ones)
 
 
 def _vectors(look: Look) -> Iterator[Alarm]:
@@ -122,13 +126,13 @@ def _vectors(look: Look) -> Iterator[Alarm]:
 
 def _zeros(look: Look) -> Iterator[Alarm]:
     zeros = [p for p in look.tracked if p.start == "zeros" and p.gradient and _trained(look, p)]
-    still = _still(zeros)
-    if still and _settled(look, limit.SETTLED_ZEROS_OTHER):
+    still, status = _still(zeros), _settled(look, limit.SETTLED_ZEROS_OTHER)
+    if still and status:
         text = (
             f"{len(still)} of {len(zeros)} parameters initialized to 0.0 (LoRA B, biases, gates) "
             f"still are 0.0 after {look.effective} steps, although they have gradients"
         )
-        yield _alarm(codes.ZEROS_MOVE, FAIL, look, text, "", still)
+        yield _alarm(codes.ZEROS_MOVE, status, look, text, "", still)
 
 
 def _nothing(look: Look) -> Iterator[Alarm]:
@@ -136,7 +140,8 @@ def _nothing(look: Look) -> Iterator[Alarm]:
         p for p in look.tracked if p.gradient and _trained(look, p) and not _explained(look, p)
     ]
     elements = sum(p.elements for p in trained)
-    if elements < limit.ENOUGH_ELEMENTS or any(p.moved for p in trained) or not _settled(look):
+    status = _settled(look)
+    if elements < limit.ENOUGH_ELEMENTS or any(p.moved for p in trained) or not status:
         return
     half = all(p.half for p in trained)
     if look.effective < limit.VECTORS and (half or max(look.rates) < limit.SMALLEST_RATE):
@@ -147,7 +152,7 @@ def _nothing(look: Look) -> Iterator[Alarm]:
     )
     yield _alarm(
         codes.TRAINING_WEIGHTS_MOVE,
-        FAIL,
+        status,
         look,
         text,
         "rounding" if half else "not-applied",

@@ -10,7 +10,7 @@ from .foreign import Foreign
 from .patches import Patches
 from .rules import LEAST_BACKWARDS
 from .steady import Steady
-from .switch import Switch
+from .switch import Switch, raise_of_a_signal
 from .values import Scalar
 from .watch import Watch
 
@@ -79,7 +79,8 @@ def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) ->
                     steady.losses.append(loss)
                 else:
                     logged = False
-        except Exception:  # the complete way handles it, or raises it again
+        except Exception as error:  # the complete way handles it, or raises it again
+            raise_of_a_signal(error)
             logged = False
         if not logged:
             outermost = (begin if tracing() is None else untraced_begin)(root)

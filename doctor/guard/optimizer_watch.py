@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 import weakref
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +18,7 @@ from .parameters import Parameters, local
 from .rates import Rates, number
 from .readings import Readings
 from .records import Alarm, Look, Step
-from .rules import StepRules
+from .rules import StepRules, not_known_to_spoil, rate_alarm, spoiled
 from .settings import Settings
 from .steady import Armed
 
@@ -27,14 +26,19 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-ADAPTIVE = re.compile(
-    r"adam|adafactor|lion|lamb|adopt|soap|shampoo|muon|rmsprop|rprop|adagrad|prodigy|sophia|came",
-    re.IGNORECASE,
-)
-"""Names of optimizers whose steps do not shrink with the gradient."""
+ADAPTIVE = frozenset(
+    ("Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RMSprop", "Rprop",
+     "SparseAdam")
+)  # fmt: skip
+"""The optimizers of torch.optim whose first step does not shrink with the gradient. A name says
+nothing of others: schedule-free RAdam updates nothing for its first steps, as torch's RAdam may."""
 COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
 """Steps after which the gradients that are None are counted again, although one is present; and
 where nothing has been unusual for long."""
+
+
+MOST_SUSPECT = 2000
+"""Parameters that are looked at after a step with gradients that are not finite: one copy."""
 
 
 class Judge(Protocol):
@@ -72,7 +76,8 @@ class OptimizerWatch:
         self.judge = judge
         self.index = rules.index
         self.name = type(optimizer).__name__
-        self.adaptive = bool(ADAPTIVE.search(self.name))
+        own = type(optimizer).__module__.startswith("torch.optim.")
+        self.adaptive = own and self.name in ADAPTIVE
         steady, key = self.steady, id(optimizer)
         self.optimizer = weakref.ref(optimizer, lambda dead: steady.disarm(key))
         self.rules = rules
@@ -83,6 +88,10 @@ class OptimizerWatch:
         self.whole_norm = True
         self.clips = False
         """The loop takes the norm of the gradients itself."""
+        self.without_backward = False
+        """The last step came without a backward pass since the one before."""
+        self.suspect: Step | None = None
+        """A step with gradients that are not finite, until the weights after it were read."""
         self.rates_now: list[float | None] = []
         self._start(optimizer)
 
@@ -161,6 +170,7 @@ class OptimizerWatch:
             self.unreached = {i for i in self.unreached if gradients[i] is None}
         step = self._step(optimizer, without, len(flat))
         norms = self._norms(gradients, len(flat) - without, step)
+        applied = self._applied_norms(gradients)
         extra = []
         if optimizer.__dict__.get("found_inf") is not None:
             names = ("found_inf", "grad_scale")
@@ -172,16 +182,21 @@ class OptimizerWatch:
             self._compare_between(flat)
         self.armed.present = len(flat) - without
 
-        def judge(values: list[Foreign]) -> None:
-            self._judge(step, values[: len(norms)], values[len(norms) :])
+        taken, both = len(norms), len(norms) + len(applied)
 
-        self.readings.submit_step(step, norms + extra, judge)
+        def judge(values: list[Foreign]) -> None:
+            if applied and None not in values[taken:both]:
+                step.applied = root(values[taken:both])
+            self._judge(step, values[:taken], values[both:])
+
+        self.readings.submit_step(step, norms + applied + extra, judge)
 
     def _arm(self, optimizer: Optimizer) -> None:
         """Let the hooks log the next steps, if they look like this one."""
         armed, clearing = self.armed, self.clearing
         if (
             self.unreached
+            or self.without_backward
             or self.steady.scaled
             or self.settings.protect
             or clearing.position is None
@@ -212,6 +227,8 @@ class OptimizerWatch:
             step.uncleared = self.clearing.next_step()
             if self.clearing not in steady.uncleared:
                 steady.uncleared.append(self.clearing)
+        self.without_backward = not step.backwards
+        step.repeated = self.clearing.same_as_before() and self.without_backward
         return step
 
     def _norms(self, gradients: list[Tensor], present: int, step: Step) -> list[Foreign]:
@@ -226,6 +243,12 @@ class OptimizerWatch:
         step.apart = step.whole and not self.norms.few_are_all
         return norms
 
+    def _applied_norms(self, gradients: list[Tensor]) -> list[Foreign]:
+        """The same of the gradients as they are now, at comparisons, where the loop took a norm."""
+        if not self.clips or self.effective + 1 < self.next_look:
+            return []
+        return self.norms.take(gradients, True)[0]
+
     def _judge(self, step: Step, norms: list[Foreign], extra: list[Foreign]) -> None:
         """The values have arrived."""
         if extra and extra[0] is not None:
@@ -235,7 +258,8 @@ class OptimizerWatch:
             step.norm = root(norms)
             if len(extra) > 1 and extra[1]:
                 step.norm /= extra[1]
-        self.whole_norm = step.norm is None or step.norm == 0.0 or not math.isfinite(step.norm)
+        bad = step.norm is not None and not math.isfinite(step.norm)
+        self.whole_norm = bad or not step.norm
         self.judge.judge_step(self, step)
 
     def skip(self) -> None:
@@ -254,7 +278,8 @@ class OptimizerWatch:
     def applied(self, optimizer: Optimizer) -> None:
         """After the step: compare the parameters, at some steps."""
         self.steady.disarm(id(optimizer))
-        self.rates.change(self.rates_now, self.applied_steps + 1)
+        self.change_rates(self.rates_now, self.applied_steps + 1, self.steps)
+        self.look_at_suspect()
         if self.rates.largest == 0.0:
             return
         self.armed.unapplied -= 1
@@ -262,6 +287,38 @@ class OptimizerWatch:
             with self.torch.no_grad():
                 self._compare(optimizer, self.effective)
         self._arm(optimizer)
+
+    def change_rates(self, rates: list[float | None], applied: int, step: int) -> None:
+        """The learning rates of the step that may become the applied one of this number."""
+        before = max(self.rates.highest, default=0.0)
+        if self.rates.change(rates, applied):
+            for alarm in rate_alarm(rates, before, applied, (self.index, step)):
+                self.judge.add(alarm, self)
+
+    def look_at_suspect(self) -> None:
+        """After a step with gradients that are not finite: whether the weights are."""
+        step, self.suspect = self.suspect, None
+        if step is None:
+            return
+        parameters = [(i, local(p)) for i, p in enumerate(self.flat) if not p.is_sparse]
+        parameters = [(i, p) for i, p in parameters if p.is_floating_point() and p.numel()]
+        parameters = parameters[:MOST_SUSPECT]
+        if not parameters:  # the optimizer is gone before its last step was read
+            self.judge.add(not_known_to_spoil(step, self.index), self)
+            return
+
+        def deliver(values: list[Foreign]) -> None:
+            bad = [
+                index
+                for (index, _), value in zip(parameters, values)
+                if value is not None and not math.isfinite(value)
+            ]
+            if bad:
+                self.judge.add(spoiled(step, bad, self.index), self)
+
+        with self.torch.no_grad():
+            sizes = [self.torch.linalg.vector_norm(p, math.inf) for _, p in parameters]
+        self.readings.values.submit(sizes, deliver)
 
     def _compare(self, optimizer: Optimizer, effective: int) -> None:
         self.next_look = look_rules.next_look(effective)

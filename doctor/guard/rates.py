@@ -21,20 +21,21 @@ class Rates:
         self.risen_at = 0
         self._before: Optional[List[Optional[float]]] = None
 
-    def change(self, rates: List[Optional[float]], applied: int) -> None:
-        """The rates of the step that may become the applied one of this number."""
+    def change(self, rates: List[Optional[float]], applied: int) -> bool:
+        """The rates of the step that may become the applied one of this number; whether new."""
         if rates == self._before:
-            return
+            return False
         self._before = rates
         self.largest = max([rate for rate in rates if rate is not None], default=1.0)
         if self.largest == 0.0:
-            return
+            return True
         self.highest = [
             max(old, 1.0 if new is None else new) for old, new in zip(self.highest, rates)
         ]
         if self.largest > self.previous:
             self.risen_at = applied
         self.previous = self.largest
+        return True
 
 
 def number(value: Foreign) -> Optional[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import List, Optional
 
@@ -25,6 +26,9 @@ class Step:
     norm: Optional[float] = None
     whole: bool = False
     apart: bool = False
+    applied: Optional[float] = None
+    """The norm of the gradients as they are at step(), at comparisons where `norm` is the loop's;
+    None: not read."""
     rates: List[Optional[float]] = field(default_factory=list)
     skipped: bool = False
     scaled: bool = False
@@ -32,6 +36,8 @@ class Step:
     parameters: int = 0
     backwards: int = 1
     uncleared: bool = False
+    repeated: bool = False
+    """No backward pass since the step before, and the sampled gradient is the same."""
     moment: float = 0.0
     """Seconds since 1970; 0.0 where nothing can be wrong with the step."""
     read: bool = True
@@ -48,6 +54,11 @@ class Step:
     def rate(self) -> Optional[float]:
         """The largest learning rate, None where none could be read."""
         return max((rate for rate in self.rates if rate is not None), default=None)
+
+    @property
+    def spoils(self) -> bool:
+        """Whether its gradients are not finite, and nothing is known to have left them out."""
+        return self.norm is not None and not math.isfinite(self.norm) and not self.skipped
 
     @property
     def loss(self) -> Optional[float]:
@@ -93,7 +104,7 @@ class Look:
     rising: bool
     """The learning rate has risen in the last steps."""
     adaptive: bool
-    """The size of a step does not depend on the gradient's (Adam and its relatives)."""
+    """torch's own Adam or a relative, whose first step changes whatever has a gradient."""
     compensated: bool
     """The optimizer keeps masters or what was rounded away."""
     name: str = "the optimizer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Deque, Dict, Iterator, List, Optional
+from typing import Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import codes
 from . import thresholds as limit
@@ -34,6 +34,9 @@ class StepRules:
         self.streak: Dict[str, int] = {}
         self.skips: Deque[bool] = deque(maxlen=200)
         self.unlabelled: Deque[bool] = deque(maxlen=100)
+        self.repeated: Deque[bool] = deque(maxlen=limit.REPEATED_OF)
+        self.cut_looks = 0
+        """Comparisons in a row that found gradients of 0 where the loop's norm was not."""
         self.usual_backwards = 1
         self.healthy = 0
         """Steps in a row of which no rule could say anything."""
@@ -46,6 +49,7 @@ class StepRules:
         spikes = self._spikes(step) if self.all_codes else []
         if self._healthy(step):
             self.logged(read=True)
+            self.cut_looks = 0 if step.applied else self.cut_looks
             return spikes
         self.healthy = 0
         alarms = [
@@ -53,9 +57,11 @@ class StepRules:
             *self._gradients_present(step),
             *self._non_finite(step),
             *self._zero(step),
+            *self._zero_applied(step),
             *self._rate(step),
             *self._applied(step),
             *self._cleared(step),
+            *self._repeated(step),
         ]
         self.had_gradients |= step.without < step.parameters
         self.applied += not step.skipped
@@ -68,6 +74,7 @@ class StepRules:
             self.healthy += 1
             self.had_gradients = self.had_rate = True
             self.unlabelled.append(False)
+            self.repeated.append(False)
             if self.streak:
                 self.streak.clear()
 
@@ -83,6 +90,7 @@ class StepRules:
             and all(map(math.isfinite, step.losses))
             and rate is not None
             and rate != 0.0
+            and step.applied != 0.0
             and not step.scaled
             and not step.uncleared
         )
@@ -146,14 +154,12 @@ class StepRules:
             self._in_a_row("scaled", False)
         if not unlabelled:
             self._in_a_row("labels", False)
-        if step.norm is not None and not finite_gradients and not step.skipped:
-            text = f"the step was applied with gradients whose norm is {step.norm}"
-            yield from self._alarm(codes.GRADIENTS_FINITE, FAIL, step, text)
 
     def _loss(self, step: Step, value: float, finite_gradients: bool) -> Iterator[Alarm]:
         text = f"the loss is {value}, as backward() received it"
         if finite_gradients and step.norm:
-            text += f"; the gradients are finite (norm {step.norm:.3g})"
+            passes = f"{len(step.losses)} backward passes" if len(step.losses) > 1 else "it"
+            text += f"; at the step after {passes} the gradients are finite (norm {step.norm:.3g})"
             yield from self._alarm(codes.TRAINING_LOSS_FINITE, WARN, step, text, "masked")
         else:
             yield from self._alarm(codes.TRAINING_LOSS_FINITE, FAIL, step, text)
@@ -170,10 +176,29 @@ class StepRules:
         if step.norm is None or step.without == step.parameters or step.skipped or undecided:
             return
         count = self._in_a_row("zero", step.norm == 0.0 and not self.unlabelled[-1])
-        if count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
+        text = f"all gradients are exactly 0, {count} steps in a row"
+        if step.losses and not any(step.losses):  # a margin that is reached, or an empty batch
+            if count == limit.ZERO_FAILS:
+                text += ", and so is the loss"
+                yield from self._alarm(codes.GRADIENTS_NOT_ZERO, WARN, step, text, "loss-zero")
+        elif count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
             status = FAIL if count == limit.ZERO_FAILS else WARN
-            text = f"all gradients are exactly 0, {count} steps in a row"
             yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text)
+
+    def _zero_applied(self, step: Step) -> Iterator[Alarm]:
+        """Something between the loop's norm and step() takes the gradients away."""
+        if step.applied is None or not step.norm:
+            return
+        self.cut_looks = looks = self.cut_looks + 1 if step.applied == 0.0 else 0
+        long = looks > limit.ZERO_LOOKS and step.step >= limit.ZERO_FAILS
+        text = (
+            f"all gradients are exactly 0 at step(), {looks} comparisons in a row; the norm that "
+            f"the loop takes before is {step.norm:.3g}"
+        )
+        if looks == limit.ZERO_LOOKS:
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, WARN, step, text, "cut")
+        elif long:
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, FAIL, step, text, "cut")
 
     def _rate(self, step: Step) -> Iterator[Alarm]:
         if step.rate is None:
@@ -182,8 +207,14 @@ class StepRules:
         if count == limit.RATE_ZERO:
             when = "after it was not" if self.had_rate else "from the start"
             text = f"the learning rate of every group is 0, {count} steps in a row, {when}"
+            beside = any(rules.had_rate for rules in self.beside.values() if rules is not self)
+            waits = beside and not self.had_rate  # as a policy that waits for its critic
             yield from self._alarm(
-                codes.LEARNING_RATE, FAIL, step, text, "ended" if self.had_rate else "start"
+                codes.LEARNING_RATE,
+                WARN if waits else FAIL,
+                step,
+                text + (", while another optimizer has one" if waits else ""),
+                "ended" if self.had_rate else "start",
             )
         self.had_rate |= step.rate != 0.0
 
@@ -213,6 +244,15 @@ class StepRules:
             )
             yield from self._alarm(codes.GRADIENTS_CLEARED, WARN, step, text)
 
+    def _repeated(self, step: Step) -> Iterator[Alarm]:
+        self.repeated.append(step.repeated)
+        if step.repeated and self._in_a_row("often", sum(self.repeated) >= limit.REPEATED) == 1:
+            text = (
+                f"{sum(self.repeated)} of the last {len(self.repeated)} steps came without a "
+                "backward pass and used the gradients of the step before once more"
+            )
+            yield from self._alarm(codes.GRADIENTS_CLEARED, WARN, step, text, "repeated")
+
     @property
     def most_backwards(self) -> int:
         """Backward passes that may come without a step."""
@@ -223,6 +263,40 @@ def without_step(count: int, step: int) -> Alarm:
     """The alarm for far more backward passes than usual since any optimizer stepped."""
     text = f"{count} backward passes since the last step of an optimizer"
     return Alarm(codes.STEPS_APPLIED, WARN, step, text, "no-step")
+
+
+def rate_alarm(
+    rates: List[Optional[float]], before: float, applied: int, at: Tuple[int, int]
+) -> List[Alarm]:
+    """The alarms for learning rates below 0, or far above `before`, the largest one so far.
+
+    `applied` is the number of the applied step, `at` the optimizer and its step.
+    """
+    optimizer, step = at
+    known = [rate for rate in rates if rate is not None]
+    least, most = min(known, default=0.0), max(known, default=0.0)
+    if least < -limit.NEGATIVE_SHARE * before:
+        text = f"a learning rate is {least:.3g}: the step goes up the gradient"
+        return [Alarm(codes.LEARNING_RATE, FAIL, step, text, "negative", optimizer)]
+    if applied >= limit.RATE_JUMP_FROM and most > limit.RATE_JUMP * before > 0.0:
+        text = f"the learning rate jumps to {most:.3g}; the largest one before was {before:.3g}"
+        return [Alarm(codes.LEARNING_RATE, WARN, step, text, "jump", optimizer)]
+    return []
+
+
+def spoiled(step: Step, indices: List[int], optimizer: int) -> Alarm:
+    """The alarm for weights that are not finite after a step whose gradients were not."""
+    text = (
+        f"the step was applied with gradients whose norm is {step.norm}: {len(indices)} parameters "
+        "are not finite after it"
+    )
+    return Alarm(codes.GRADIENTS_FINITE, FAIL, step.step, text, "", optimizer, indices)
+
+
+def not_known_to_spoil(step: Step, optimizer: int) -> Alarm:
+    """The alarm where the weights after such a step could not be read."""
+    text = f"the gradients have the norm {step.norm}; the weights after the step were not read"
+    return Alarm(codes.GRADIENTS_FINITE, WARN, step.step, text, "", optimizer)
 
 
 def scale_alarm(scale: float, initial: float, step: int) -> List[Alarm]:

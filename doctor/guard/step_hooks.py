@@ -11,7 +11,7 @@ from .foreign import Foreign
 from .patches import Patches
 from .protection import Protection
 from .steady import LOGGED_SECONDS, MOST_LOGGED
-from .switch import Switch
+from .switch import Switch, raise_of_a_signal
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def _before_steady(  # noqa: C901 - one function
                     for group, rate in zip(groups, one.rates):
                         if group["lr"] is not rate:
                             healthy = False
-            except Exception:
+            except Exception as error:
+                raise_of_a_signal(error)
                 healthy = False
             if healthy:
                 one.steps = step = one.steps + 1
@@ -116,7 +117,8 @@ def _before_steady(  # noqa: C901 - one function
                     healthy = norm is not None and (type(norm) is not float or 0.0 < norm < inf)
                 else:
                     healthy = False
-        except Exception:  # the complete way handles it, or raises it again
+        except Exception as error:  # the complete way handles it, or raises it again
+            raise_of_a_signal(error)
             healthy = False
         if not healthy:
             before(optimizer, args, kwargs)

@@ -5,11 +5,30 @@ The first error of the guard in a hook switches it off with one line; the traini
 
 from __future__ import annotations
 
+import signal
 from types import ModuleType
 from typing import Callable
 
 from .foreign import Foreign
 from .writer import say
+
+
+def raise_of_a_signal(error: BaseException) -> None:
+    """Raise it again if a signal handler of the program raised it: it only arrived in the guard."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {id(code) for code in map(_code, handlers) if code is not None}
+    trace = error.__traceback__
+    while codes and trace is not None:
+        if id(trace.tb_frame.f_code) in codes:
+            raise error
+        trace = trace.tb_next
+
+
+def _code(handler: Foreign) -> Foreign:
+    """The code that runs when a signal arrives; None for the system's own ways."""
+    function = getattr(handler, "__func__", handler)
+    call = getattr(type(handler), "__call__", None)  # noqa: B004 - its code, not whether it is there
+    return getattr(function, "__code__", None) or getattr(call, "__code__", None)
 
 
 class Switch:
@@ -25,7 +44,8 @@ class Switch:
         self._failed = failed
 
     def fail(self, error: Exception) -> None:
-        """Switch the guard off."""
+        """Switch the guard off; raises what a signal handler of the program raised."""
+        raise_of_a_signal(error)
         self.active = False
         self.error = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         say(f"switched itself off after an error, the training goes on: {self.error}")

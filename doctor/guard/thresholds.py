@@ -12,8 +12,11 @@ HALF_STEP = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "float32": 2.0**-25, "flo
 SETTLED = 3
 """Effective steps after which an adaptive optimizer has changed every weight that has a gradient:
 measured, fp32 weights at 1.0 leave it at step 1 from a learning rate of 1e-6."""
+SETTLED_TWICE = 20
+"""The same at a second look: what three steps show is a first remark, which stops nothing."""
 SETTLED_OTHER = 100
-"""The same for optimizers whose step is proportional to the gradient, like SGD."""
+"""The same for all other optimizers: SGD, whose step is proportional to the gradient, and those
+that are not torch's own, of which some update nothing for their first steps."""
 SETTLED_ZEROS_OTHER = 20
 """At 0.0 no update is lost to rounding, however small the gradient."""
 VECTORS = 20
@@ -37,8 +40,10 @@ WITHOUT_GRADIENTS = 3
 """Steps in a row in which no parameter has a gradient."""
 WITHOUT_GRADIENTS_BESIDE = 50
 """The same where another optimizer has gradients, as in the warm-up of a GAN. Our own number."""
-ZERO_WARNS, ZERO_FAILS = 3, 20
+ZERO_WARNS, ZERO_FAILS = 10, 20
 """Steps in a row whose gradients are exactly 0: equal rewards do this for some (trl-3857)."""
+ZERO_LOOKS = 3
+"""Comparisons in a row that find gradients of exactly 0 at step() where the loop's norm is not."""
 NO_LABELS_FAILS = 3
 NO_LABELS_SHARE = 0.1
 """Of the last 100 steps. Our own number."""
@@ -54,6 +59,13 @@ SKIPPED_SHARE = 0.05
 """Of the last 200, after 100. GradScaler's own growth skips 1 of 2,000."""
 NON_FINITE_SCALED = 10
 """Steps in a row with a non-finite loss before a loss scaler's own skips are no explanation."""
+NEGATIVE_SHARE = 1e-6
+"""Of the largest learning rate so far: a schedule's last value may be rounded below 0."""
+RATE_JUMP, RATE_JUMP_FROM = 20.0, 20
+"""How far above the largest learning rate so far it jumps, and the applied step from which that is
+no warm-up. Our own numbers."""
+REPEATED, REPEATED_OF = 8, 20
+"""Steps with the gradients of the step before, of so many. Our own numbers."""
 UNCLEARED = 5
 """Steps in a row whose gradients were added to those of the step before. Our own number."""
 NEVER_REACHED = 100

@@ -23,6 +23,9 @@ from .writer import Writer
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+CLEARED_TIMES = 5
+"""How many times as many backward passes may come without a step where each one is cleared: a
+Fisher matrix, attributions. Our own number."""
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
 
@@ -49,6 +52,13 @@ class Watch:
         """Gets the iterator of a DataLoader, and the seconds that a batch took."""
 
     # What the hooks report
+
+    def saved(self, path: str, moment: float) -> None:
+        """torch.save wrote a file; `moment` in seconds since 1970."""
+        if self.started:
+            self.judging.judge_log()
+            step = max((w.steps for w in self.watches.values()), default=0)
+            self.writer.write("saved", path=path, step=step, moment=int(1000 * moment))
 
     def backward_begins(self, root: Foreign) -> None:
         """An outermost backward() from `root`."""
@@ -180,6 +190,9 @@ class Watch:
         self.judging.judge_log()
         self.readings.fetch(self.steady.losses)
         self.values.finish()
+        for watch in self.watches.values():
+            watch.look_at_suspect()
+        self.values.finish()
         self._judge_last_losses()
         self.judging.write_state()
         self.writer.write("end", how=how)
@@ -236,5 +249,7 @@ class Watch:
         judging.judge_log()
         count = self.steady.backwards - self.steady.stepped_at
         most = max((w.rules.most_backwards for w in self.watches.values()), default=0)
+        if count >= most and all(w.clearing.is_clear() for w in self.watches.values()):
+            most *= CLEARED_TIMES
         if judging.tally.steps and count == most:
             judging.add(rules.without_step(count, judging.tally.steps), None)

@@ -100,6 +100,14 @@ def actions_of(finding: Finding) -> tuple[Action, ...]:
     return (*found, *_edits(finding), *_returns(finding))
 
 
+def labelled(finding: Finding) -> tuple[tuple[Kind | None, str], ...]:
+    """The finding's commands as reports print them, each with its kind; None: for people only."""
+    lines = finding.verdict.commands or finding.check.commands
+    actions = (_action(line, finding) for line in lines)
+    kinds = [action.kind if action else None for action in actions]
+    return tuple(zip(kinds, finding.commands, strict=True)) if finding.commands else ()
+
+
 def _action(line: str, finding: Finding) -> Action | None:
     """The action of a command line, None where no row matches it."""
     if match := EXPORT.fullmatch(line):

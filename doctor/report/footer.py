@@ -14,7 +14,12 @@ def footer_lines(report: Report) -> Iterator[Line]:
     counts = " · ".join(f"{count} {word}" for word, count in report.counts.items() if count)
     yield Line()
     yield Line("", f"{counts} · {report.facts.seconds:.1f} s")
-    yield Line(f"{report.headline}: ", report.next_action, _verdict_style(report))
+    yield verdict_line(report)
+
+
+def verdict_line(report: Report) -> Line:
+    """The verdict and the next action."""
+    return Line(f"{report.headline}: ", report.next_action, _verdict_style(report))
 
 
 def _verdict_style(report: Report) -> str:

@@ -55,8 +55,7 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
     origin = origin_of(facts)
     if origin.started:
         host = f" on {shown(origin.host)}" if origin.host else ""
-        time = origin.started.replace("T", " ").replace("Z", " UTC")
-        yield "examined", f"{shown(time)}{host}, in {facts.seconds:.1f} s"
+        yield "examined", f"{shown(examined_on(report))}{host}, in {facts.seconds:.1f} s"
     if origin.command:
         yield "command", shown(origin.command, 1000)
     yield from _subject_parts(report)
@@ -64,6 +63,22 @@ def header_parts(report: Report) -> Iterator[tuple[str, str]]:
         yield "job file", shown(report.config, 500)
     for note in report.notes:
         yield "note", shown(note, 500)
+
+
+def subject(report: Report) -> str:
+    """What was examined, in a few words: "8 × NVIDIA H100 80GB HBM3 80.0 GiB", "log train.log"."""
+    if report.facts.subject == "machine":
+        return " · ".join(_gpus(report.facts)) or next(_host(report.facts), "machine")
+    if report.facts.subject == "scripts":
+        return f"{report.files:,} script{'s' * (report.files != 1)}"
+    name, value = next(_subject_parts(report), ("", ""))
+    return f"{name} {value.split(' · ')[0]}".strip()
+
+
+def examined_on(report: Report) -> str:
+    """ "2026-01-31 09:05:00 UTC", "" where that was not recorded."""
+    started = origin_of(report.facts).started
+    return started.replace("T", " ").replace("Z", " UTC") if started else ""
 
 
 def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
@@ -85,7 +100,7 @@ def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
 def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:
     """The machine, the interpreter and the job."""
     facts = report.facts
-    yield "machine", " · ".join(_machine(report))
+    yield "machine", " · ".join([*_host(facts), *_gpus(facts)])
     torch = f"torch {facts.torch.version}" if isinstance(facts.torch, Torch) else "no torch"
     if not isinstance(facts.interpreter, Unknown):
         path = f"{facts.interpreter.path} ({facts.interpreter.chosen})"
@@ -116,7 +131,7 @@ def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:
 
 def training(guard: Guarded | Unknown) -> str:
     """ "2 ranks · 300 steps · AdamW · torch 2.13.0"."""
-    if isinstance(guard, Unknown):
+    if isinstance(guard, Unknown) or not guard.processes:
         return "no step was observed"
     process = guard.processes[0]
     ranks = f"{len(guard.processes)} ranks" if len(guard.processes) > 1 else "1 process"
@@ -124,8 +139,7 @@ def training(guard: Guarded | Unknown) -> str:
     return shown(" · ".join(parts), 300)
 
 
-def _machine(report: Report) -> Iterator[str]:
-    facts = report.facts
+def _host(facts: Facts) -> Iterator[str]:
     host = facts.host
     if isinstance(host, Host):
         yield f"{host.system} {host.arch}".strip()
@@ -137,6 +151,9 @@ def _machine(report: Report) -> Iterator[str]:
             yield f"{gib(min(limits))} memory"
     if isinstance(facts.driver, Driver) and facts.driver.version:
         yield f"driver {facts.driver.version}"
+
+
+def _gpus(facts: Facts) -> Iterator[str]:
     gpus = facts.job_gpus
     if isinstance(gpus, JobGpus):
         for (name, size), same in groupby(gpus.gpus, key=lambda gpu: (gpu.name, gpu.memory_total)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +34,12 @@ NARROW = 20
 """Columns that text is wrapped to at least."""
 
 
+CODE = re.compile(r"`[^`]+`|[\w.]+\([^()]*\)")
+"""What is not broken although it has spaces: code between backticks, and calls."""
+JOINED = "\ue000"
+"""In place of such a space while the text is wrapped."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A styled prefix and a body that is wrapped; continuation lines start at `indent`."""
@@ -42,33 +49,43 @@ class Line:
     style: str = ""
     body_style: str = ""
     hang: int | None = None
+    whole: bool = False
+    """The body is a command: it is not wrapped, and begins in column 0 where it has no room."""
 
     @property
     def indent(self) -> int:
         """Columns before continuation lines: the prefix's width, or `hang` where given."""
         return len(self.prefix) if self.hang is None else self.hang
 
-    def indent_at(self, width: int | None) -> int:
-        """The same for a terminal of `width` columns, where that leaves too little room."""
-        return self.indent if width is None else min(self.indent, max(0, width - NARROW))
-
-    def wrapped(self, width: int | None) -> list[str]:
-        """The body's lines for a terminal of `width` columns; addresses are not broken.
-
-        The first is "" where so little room is left after the prefix that the body starts below it.
+    def rows(self, width: int | None) -> list[tuple[str, str]]:
+        """The rows for a terminal of `width` columns: a prefix or an indentation, and a part of the
+        body. Addresses and code are not broken: what has no room begins in column 0.
         """
-        if width is None or not self.body:
-            return [self.body]
-        indent = self.indent_at(width)
+        if width is None or not self.body or (self.whole and self._fits(width)):
+            return [(self.prefix, self.body)]
+        if self.whole:
+            return [(self.prefix, ""), ("", self.body)]
+        indent = min(self.indent, max(0, width - NARROW))
         below = width < len(self.prefix) + NARROW
-        room = "" if below else " " * (len(self.prefix) - indent)
-        import textwrap
+        first = "" if below else " " * (len(self.prefix) - indent)
+        parts = _wrapped(self.body, max(NARROW, width - indent), first)
+        rows = [(" " * indent * (len(part) <= width - indent), part) for part in parts]
+        if below or not rows:
+            return [(self.prefix, ""), *rows]
+        return [(self.prefix, rows[0][1][len(first) :]), *rows[1:]]
 
-        lines = textwrap.wrap(
-            self.body,
-            max(NARROW, width - indent),
-            initial_indent=room,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        return ["", *lines] if below else [lines[0][len(room) :], *lines[1:]] if lines else [""]
+    def _fits(self, width: int) -> bool:
+        return len(self.prefix) + len(self.body) <= width
+
+
+def _wrapped(text: str, width: int, first: str) -> list[str]:
+    import textwrap
+
+    parts = textwrap.wrap(
+        CODE.sub(lambda match: match[0].replace(" ", JOINED), text),
+        width,
+        initial_indent=first,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace(JOINED, " ") for part in parts]

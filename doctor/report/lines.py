@@ -10,23 +10,37 @@ from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite, short_section
 from doctor.report import lint
 from doctor.report.conditions import limitations
-from doctor.report.footer import footer_lines
+from doctor.report.footer import footer_lines, verdict_line
 from doctor.report.header import header_lines, note_lines, time_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
-from doctor.report.report import Report
+from doctor.report.remedy import fix_lines
+from doctor.report.report import Outcome, Report
 from doctor.report.tables import Table, tables_of
 from doctor.report.triage import triage_lines
 
 SECONDS_SHOWN = 1.0
+BEGINNING = 10
+"""Lines that `head`, a preview or a mail shows."""
 PLACES = 5
 """Places of a finding that are shown unless verbose."""
 
 
 def report_lines(report: Report, detail: Detail = "normal") -> Iterator[Line]:
-    """The whole report; quiet omits what passed, verbose adds the sources of every check."""
+    """The whole report; quiet omits what passed, verbose adds the sources of every check.
+
+    A verdict other than READY is also its first line, unless the report is so short that a reader
+    of its beginning sees the last one.
+    """
     if report.facts.subject == "scripts":
         yield from lint.lines(report, report.files, detail)
         return
+    lines = list(_lines(report, detail))
+    if report.outcome is not Outcome.READY and len(lines) > BEGINNING:
+        yield verdict_line(report)
+    yield from lines
+
+
+def _lines(report: Report, detail: Detail) -> Iterator[Line]:
     if report.facts.log is not None:
         yield from triage_lines(report, detail)
         return
@@ -124,11 +138,7 @@ def _finding(finding: Finding, detail: Detail, first: str) -> Iterator[Line]:
         yield Line(f"{DEEP}ignored: ", shown(finding.ignored, 300), "dim")
     elif finding.fix:
         fix = [f"see {first} above"] if first != check.code else finding.fix.split("\n")
-        yield Line(f"{DEEP}fix: ", fix[0])
-        for line in fix[1:]:
-            yield Line(f"{DEEP}     ", line)
-        for command in finding.commands:
-            yield Line(f"{DEEP}  $ ", command, "dim", "bold")
+        yield from fix_lines(finding, fix)
     if finding.is_problem or detail == "verbose":
         yield from _sources(finding, detail)
 

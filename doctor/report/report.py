@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import shorten
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from doctor.prescribe.context import Setting
 
 FailOn = Literal["fail", "warn", "never"]
-
 
 Tensor = tuple[str, str, list[int], str, int]
 """Name, dtype, shape, file and bytes of a tensor in a checkpoint."""
@@ -70,15 +69,20 @@ class Report:
         return {**by_status, "ignored": len(self.ignored)}
 
     @property
+    def faults(self) -> tuple[Finding, ...]:
+        """Failures that are the machine's own: with one of them it goes back."""
+        failed = self.with_status(Status.FAIL)
+        return tuple(f for f in failed if f.check.returns and f.owner is Owner.MACHINE)
+
+    @property
     def outcome(self) -> Outcome:
         """RETURN only for a device or driver observed to be at fault or not the expected one.
 
         UNKNOWN only for checks that are required.
         """
-        failed = self.with_status(Status.FAIL)
-        if any(f.check.returns and f.owner is Owner.MACHINE for f in failed):
+        if self.faults:
             return Outcome.RETURN
-        if failed:
+        if self.with_status(Status.FAIL):
             return Outcome.FIX
         evaluated = any(map(self.with_status, (Status.PASS, Status.NOTE, Status.WARN)))
         return Outcome.READY if evaluated and self._blocking is None else Outcome.UNKNOWN
@@ -121,8 +125,8 @@ class Report:
                 check, verdict = finding.check, finding.verdict
                 return f"{check.code} {check.slug}: {verdict.summary}"
             case Outcome.RETURN:
-                return f"{self._first(Owner.MACHINE)}; keep this report for the provider"
-        return self._first(None)
+                return f"{_first_fix(self.faults)}; text for the provider: --format letter"
+        return _first_fix(self.with_status(Status.FAIL))
 
     @property
     def verdict_line(self) -> str:
@@ -130,7 +134,7 @@ class Report:
         return f"{self.headline}: {self.next_action}"
 
     def _ready(self) -> str:
-        if warned := _codes(self.with_status(Status.WARN)):
+        if warned := _warnings(self.with_status(Status.WARN)):
             return warned + " (exit code 1: --fail-on warn)" * bool(self.exit_code)
         exceptions = {"unknown": self.with_status(Status.UNKNOWN), "ignored": self.ignored}
         listed = "; ".join(
@@ -141,10 +145,20 @@ class Report:
         ready = f"no problems found ({listed})" if listed else f"all {alone}checks passed"
         return f"{ready}; worth reading: {noted}" if noted else ready
 
-    def _first(self, owner: Owner | None) -> str:
-        worst = next(f for f in self.with_status(Status.FAIL) if owner is None or f.owner is owner)
-        sentence = re.split(r"(?<=\.) ", worst.fix.split("\n")[0])[0].rstrip(".")
-        return f"{worst.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
+
+def _first_fix(findings: Sequence[Finding]) -> str:
+    """The code of the first one and the first sentence of its fix."""
+    first = findings[0]
+    sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".:")
+    return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
+
+
+def _warnings(findings: Sequence[Finding]) -> str:
+    """The only warning with what was observed, several by their names."""
+    if len(findings) == 1:
+        check, verdict = findings[0].check, findings[0].verdict
+        return f"{check.code} {check.slug}: {shorten(verdict.summary, 240, placeholder=' ...')}"
+    return ", ".join(f"{each.check.code} {each.check.slug}" for each in findings)
 
 
 def _codes(findings: Iterable[Finding]) -> str:

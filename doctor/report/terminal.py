@@ -97,10 +97,8 @@ def _print(line: Line, console: Console, width: int | None) -> None:
     from rich.text import Text
 
     stream = sys.stderr if console.stderr else sys.stdout
-    for number, part in enumerate(line.wrapped(width)):
-        indent = " " * line.indent_at(width)
-        prefix = indent if number else encodable(line.prefix, stream)
-        body = encodable(part, stream)
-        text = Text.assemble((prefix, line.style), (body, line.body_style))
+    for prefix, part in line.rows(width):
+        before, body = encodable(prefix, stream), encodable(part, stream)
+        text = Text.assemble((before, line.style), (body, line.body_style))
         text.rstrip()
         console.print(text, soft_wrap=True, highlight=False)

@@ -11,6 +11,7 @@ from doctor.judge.sources import SOURCES, cite
 from doctor.report.footer import footer_lines
 from doctor.report.header import header_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
+from doctor.report.remedy import fix_lines
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 
@@ -55,16 +56,9 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
     if finding.is_problem:
         yield Line(f"{DEEP}why: ", check.why)
     if finding.fix:
-        yield from _remedy(finding)
-
-
-def _remedy(finding: Finding) -> Iterator[Line]:
-    for number, part in enumerate(finding.fix.split("\n")):
-        yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
-    for command in finding.commands:
-        yield Line(f"{DEEP}  $ ", command, "dim", "bold")
-    for id in finding.sources:
-        yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
+        yield from fix_lines(finding, finding.fix.split("\n"))
+        for id in finding.sources:
+            yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
 
 
 def _harmless(log: Log) -> Iterator[Line]:

@@ -41,7 +41,7 @@ MESSAGES = {
     "ImportError: cannot import name 'AdamW' from 'transformers'": "in the version",
     "ModuleNotFoundError: No module named 'flash_attn'": "Install the package",
     "RuntimeError: value cannot be converted to type at::Half without overflow": "torch.finfo",
-    "TypeError: object of type 'NoneType' has no len()": "Pass it",
+    "TypeError: object of type 'NoneType' has no len()": "a function without return",
     "AttributeError: 'tuple' object has no attribute 'shape'": "output[0]",
     "TypeError: linear(): argument 'input' (position 1) must be Tensor, not str": "Pass a tensor",
     "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: "

@@ -107,4 +107,4 @@ def test_the_layout_of_classes_is_recognized_by_the_texts_of_both_devices() -> N
         "Expected target size [2, 7], got [2, 6]",
     ):
         ids = [row.id for row in with_message(f"forward: RuntimeError: {text}")]
-        assert "classes-second" in ids
+        assert "order-of-dimensions" in ids

@@ -90,15 +90,41 @@ def test_clicolor_force_colours_a_pipe() -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 79])
 def test_every_line_fits_a_narrow_terminal(columns: int) -> None:
-    """Longer words, such as addresses, and the heads of findings are not broken."""
+    """Longer words, such as addresses, the heads of findings and commands are not broken."""
     lines = on_terminal("--color", "never", columns=columns).splitlines()
+    (command,) = [line for line in lines if " -m pip install " in line]
+    assert command.startswith("/opt/train/bin/python")
+    assert command.endswith("/whl/cu126")
+    lines.remove(command)
     assert not [line for line in lines if len(line) > columns and len(line.split()) > 3]
 
 
 @pytest.mark.parametrize("width", [10, 40, 60, 79, 100])
 def test_wrapped_lines_hold_all_words(width: int) -> None:
     line = Line("  FAIL TOR003 torch-runs-on-gpu  ", "a word " * 30, hang=14)
-    parts = line.wrapped(width)
-    assert " ".join(" ".join(parts).split()) == ("a word " * 30).strip()
-    indent = line.indent_at(width)
-    assert all(len(part) + indent <= max(width, 20) for part in parts[1:])
+    rows = line.rows(width)
+    assert rows[0][0] == line.prefix
+    assert " ".join(" ".join(part for _, part in rows).split()) == ("a word " * 30).strip()
+    assert all(len(indent) + len(part) <= max(width, 20) for indent, part in rows[1:])
+
+
+CALL = "torch.backends.cuda.enable_cudnn_sdp(False)"
+
+
+@pytest.mark.parametrize("width", [40, 50, 60])
+def test_calls_and_code_with_spaces_stay_on_a_line_of_their_own(width: int) -> None:
+    """They may be longer than the terminal; then they begin in column 0."""
+    code = "`doctor scan --deep CHECKPOINT`"
+    call = "optim.AdamW(params, foreach=True)"
+    line = Line("       fix: ", f"Until then use {CALL} or {call}, and read {code} afterwards.")
+    parts = [part for _, part in line.rows(width)]
+    for each in (CALL, code, call):
+        assert any(each in part for part in parts), each
+    assert all(not indent for indent, part in line.rows(width) if len(part) >= width)
+    assert " ".join(parts) == line.body
+
+
+def test_a_command_without_room_begins_in_column_0() -> None:
+    command = Line("         look $ ", "nvidia-smi -q -d ECC,ROW_REMAPPER", whole=True)
+    assert command.rows(40) == [(command.prefix, ""), ("", command.body)]
+    assert command.rows(50) == command.rows(None) == [(command.prefix, command.body)]

@@ -18,8 +18,9 @@ from error_index import messages
 from doctor import catalog
 from doctor.cli.explain import explain
 from doctor.errors.cause import Cause
-from doctor.errors.causes import BY_ID, CAUSES, RETIRED
+from doctor.errors.causes import BY_ID, CAUSES
 from doctor.errors.match import LONGEST, MOST, is_message_of, message_of, with_message
+from doctor.errors.retired import RETIRED
 from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 
@@ -55,6 +56,11 @@ def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:
         assert of_checks.get(cause.id, cause.code) == cause.code, cause.id
     assert not set(RETIRED) & (set(BY_ID) | set(of_checks))
     assert set(RETIRED.values()) <= set(BY_ID)
+
+
+@pytest.mark.parametrize("id", RETIRED)
+def test_a_retired_name_is_explained_as_its_successor(id: str) -> None:
+    assert explain(id) == explain(RETIRED[id])
 
 
 def unbounded(parsed: Any) -> bool:

@@ -275,3 +275,59 @@ def test_selected_checks_and_ignores_of_the_report(runs: dict[str, Any]) -> None
     assert doctor("report", bad, "--skip", "GRD001", "--skip", "GRD002").returncode == 0
     assert doctor("report", bad, "--only", "GRD006").returncode == 0
     assert doctor("report", bad, "--only", "GPU003").returncode == 2
+
+
+def test_a_program_that_dies_before_its_first_step_is_named_by_its_exit_code(
+    tmp_path: Path,
+) -> None:
+    ended = guard(
+        "--out", tmp_path / "out", *python("import torch, sys; sys.exit(7)"), cwd=tmp_path
+    )
+    assert ended.returncode == 7
+    assert "GRD022" in ended.stderr
+    assert "exit code 7 after 0 steps" in ended.stderr
+    assert "PYTHONPATH" not in ended.stderr
+
+
+def test_the_checkpoint_before_a_failure_is_one_that_this_training_wrote(tmp_path: Path) -> None:
+    foreign = tmp_path / "model.pt"
+    foreign.write_bytes(b"of another program")
+    code = (
+        "import torch\n"
+        "m = torch.nn.Linear(8, 8); o = torch.optim.AdamW(m.parameters(), lr=1e-3)\n"
+        "for n in range(1, 31):\n"
+        "    loss = m(torch.ones(2, 8)).square().sum() * (float('nan') if n > 20 else 1.0)\n"
+        "    loss.backward(); o.step(); o.zero_grad()\n"
+        "    if n in (5, 15, 25): torch.save(m.state_dict(), f'w/ck{n}.pt')\n"
+    )
+    (tmp_path / "w").mkdir()
+    ended = guard("--out", tmp_path / "out", *python(code), cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "ck15.pt, after step 15" in " ".join(ended.stderr.split())
+    assert "model.pt" not in ended.stderr
+
+
+def test_an_exception_of_the_programs_signal_handler_is_not_swallowed(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, torch\n"
+        "class Preempted(Exception): pass\n"
+        "def handler(number, frame): raise Preempted\n"
+        "signal.signal(signal.SIGUSR1, handler)\n"
+        "from doctor.guard.watch import Watch\n"
+        "step_begins = Watch.step_begins\n"
+        "def at_step_begin(self, *args):\n"
+        "    if self.judging.tally.steps == 3: os.kill(os.getpid(), signal.SIGUSR1)\n"
+        "    return step_begins(self, *args)\n"
+        "Watch.step_begins = at_step_begin\n"
+        "m = torch.nn.Linear(8, 8); o = torch.optim.AdamW(m.parameters(), lr=1e-3)\n"
+        "import doctor.guard; doctor.guard.watch(out='out')\n"
+        "try:\n"
+        "    for n in range(9):\n"
+        "        m(torch.ones(2, 8)).sum().backward(); o.step(); o.zero_grad()\n"
+        "except Preempted: print('saved before the end', n)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "saved before the end 3\n"
+    assert "switched itself off" not in ended.stderr

@@ -81,10 +81,18 @@ def test_losses_that_arrive_together_are_no_spike(
 @pytest.mark.parametrize("spoil_step", [1, 5, 40, 77])
 def test_an_alarm_names_the_step_of_the_loss(clip: bool, spoil_step: int, tmp_path: Path) -> None:
     module = model()
+    optimizer = adamw(module)
     with late(tmp_path):
-        train(module, adamw(module), 80, clip=clip, change=spoiled(spoil_step))
+        train(module, optimizer, 80, clip=clip, change=spoiled(spoil_step))
     codes = alarms(tmp_path)
     assert codes["GRD001", "fail"] == codes["GRD002", "fail"] == spoil_step
+
+
+def test_weights_that_are_gone_before_they_were_read_are_a_warning(tmp_path: Path) -> None:
+    module = model()
+    with late(tmp_path):
+        train(module, adamw(module), 80, change=spoiled(80))
+    assert alarms(tmp_path) == {("GRD001", "fail"): 80, ("GRD002", "warn"): 80}
 
 
 def test_a_batch_without_labels_is_no_loss_that_is_hidden(tmp_path: Path) -> None:

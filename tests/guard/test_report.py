@@ -11,7 +11,8 @@ import pytest
 
 from doctor.cli.guard import CHECKS, report_directory
 from doctor.cli.options import ConfigFlags
-from doctor.collect.earlier_checkpoint import find_before, places
+from doctor.collect.earlier_checkpoint import Span, find_between, places
+from doctor.facts.guard import GuardSaved
 from doctor.report.formats import plain
 from doctor.report.report import Outcome
 
@@ -86,9 +87,18 @@ def test_the_newest_complete_checkpoint_before_the_failure(tmp_path: Path) -> No
         saved(tmp_path / "out" / "checkpoint-20" / f"model-{number}.safetensors", 199.0 + number)
     saved(tmp_path / "out" / "checkpoint-20" / "training_args.bin", 150.0)  # no weights
     saved(tmp_path / "data" / "train.bin", 190.0)
-    checkpoint = find_before(200.5, places(["python", "train.py"], tmp_path))
+    saved(tmp_path / "other" / "model.pt", 99.0)  # of a program that ran before
+    written = (
+        GuardSaved(
+            path=str(tmp_path / "out" / "checkpoint-10" / "optimizer.pt"), step=10, moment=102_500
+        ),
+    )
+    where = places(["python", "train.py"], tmp_path)
+    checkpoint = find_between(Span(100.0, 200.5), where, written)
     assert checkpoint.path == str(tmp_path / "out" / "checkpoint-10")
     assert (checkpoint.seconds, checkpoint.later, checkpoint.complete) == (98.5, 1, True)
+    assert checkpoint.step == 10
+    assert find_between(Span(150.0, 200.5), where).path == ""
 
 
 def test_directories_of_the_command_line_are_searched_too(tmp_path: Path) -> None:
@@ -98,8 +108,33 @@ def test_directories_of_the_command_line_are_searched_too(tmp_path: Path) -> Non
     command = ["python", "train.py", f"--output_dir={tmp_path / 'far'}", "--lr", "1e-3"]
     where = places(command, tmp_path / "cwd")
     assert where == (tmp_path / "cwd", tmp_path / "far")
-    assert find_before(120.0, where).path == str(tmp_path / "far" / "last.ckpt")
-    assert find_before(90.0, where).path == ""
+    assert find_between(Span(0.0, 120.0), where).path == str(tmp_path / "far" / "last.ckpt")
+    assert find_between(Span(0.0, 90.0), where).path == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("ck20.pt", True), ("net.pth", True), ("x.safetensors", True), ("pytorch_model.bin", True),
+        ("optimizer.pt", False), ("rng_state_0.pth", False), ("train.bin", False),
+        ("scheduler.pt", False), ("model.json", False),
+    ],
+)  # fmt: skip
+def test_files_with_weights_are_told_by_their_names(
+    name: str, weights: bool, tmp_path: Path
+) -> None:
+    saved(tmp_path / name, 100.0)
+    assert bool(find_between(Span(0.0, 120.0), (tmp_path,)).path) is weights
+
+
+def test_a_directory_into_which_torch_saved_is_searched(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere" / "deep" / "ck20.pt"
+    saved(path, 100.0)
+    (tmp_path / "cwd").mkdir()
+    written = (GuardSaved(path=str(path), step=20, moment=100_000),)
+    where = places(["python", "train.py"], tmp_path / "cwd", written)
+    found = find_between(Span(50.0, 120.0), where, written)
+    assert (found.path, found.step) == (str(path), 20)
 
 
 def test_the_note_says_what_was_searched(tmp_path: Path) -> None:
@@ -107,4 +142,6 @@ def test_the_note_says_what_was_searched(tmp_path: Path) -> None:
     checkpoint = {"type": "EarlierCheckpoint", "examined": ["/work"], "complete": False}
     (tmp_path / "run.json").write_text(json.dumps({"checkpoint": checkpoint}))
     report = report_directory(tmp_path, {}, ConfigFlags(no_config=True), fail_on="fail")
-    assert any("no checkpoint was written before" in n and "/work" in n for n in report.notes)
+    assert any(
+        "wrote no checkpoint before its first failure" in n and "/work" in n for n in report.notes
+    )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from doctor.checks.checkpoint import norm_causes
 from doctor.guard import look_rules, thresholds
 from doctor.guard.records import Alarm, Look, Step, Tracked
-from doctor.guard.rules import StepRules, scale_alarm
+from doctor.guard.rules import StepRules, rate_alarm, scale_alarm
 from doctor.guard.spikes import Spikes
 
 NAN, INF = math.nan, math.inf
@@ -47,15 +47,22 @@ def at(steps: range | list[int], value: Any, otherwise: Any) -> Any:
     [
         ({}, []),
         ({"losses": at([5], [NAN], [2.0]), "norm": at([5], NAN, 1.0)},
-         [("GRD001", "fail", 5), ("GRD002", "fail", 5)]),
+         [("GRD001", "fail", 5)]),
         ({"losses": at([5], [2.0, INF], [2.0])}, [("GRD001", "warn", 5)]),
         ({"losses": at([5], [NAN], [2.0]), "norm": None}, [("GRD001", "fail", 5)]),
-        ({"norm": at([7], INF, 1.0)}, [("GRD002", "fail", 7)]),
+        ({"norm": at([7], INF, 1.0)}, []),  # the weights after the step decide
         ({"norm": at([7], INF, 1.0), "skipped": at([7], True, False), "scaled": True}, []),
         ({"without": 4}, [("GRD003", "fail", 3)]),
         ({"without": 4, "backwards": 0}, []),
         ({"without": at(range(5, 60), 4, 0), "count": 60}, [("GRD003", "warn", 54)]),
-        ({"norm": 0.0}, [("GRD004", "warn", 3), ("GRD004", "fail", 20)]),
+        ({"norm": 0.0}, [("GRD004", "warn", 10), ("GRD004", "fail", 20)]),
+        ({"norm": 0.0, "losses": [0.0]}, [("GRD004", "warn", 20)]),
+        ({"norm": at(range(5, 14), 0.0, 1.0)}, []),
+        ({"applied": at([1, 2, 3], 0.0, 1.0)}, [("GRD004", "warn", 3)]),
+        ({"applied": at([*range(1, 11), 20], 0.0, None)},
+         [("GRD004", "warn", 3), ("GRD004", "fail", 20)]),
+        ({"applied": at([1, 2, 4, 5], 0.0, 1.0)}, []),
+        ({"applied": 0.0, "norm": 0.0, "losses": [0.0]}, [("GRD004", "warn", 20)]),
         ({"norm": 0.0, "whole": False}, []),
         ({"norm": at([4, 5, 9, 10], 0.0, 1.0)}, []),
         ({"losses": [NAN], "norm": 0.0}, [("GRD009", "warn", 1), ("GRD009", "fail", 3)]),
@@ -75,6 +82,10 @@ def at(steps: range | list[int], value: Any, otherwise: Any) -> Any:
          [("GRD001", "fail", 10)]),
         ({"uncleared": True}, [("GRD012", "warn", 5)]),
         ({"uncleared": lambda n: n % 5 != 0}, []),
+        ({"repeated": lambda n: n % 2 == 0, "backwards": lambda n: n % 2},
+         [("GRD012", "warn", 16)]),
+        ({"repeated": lambda n: n % 5 == 0, "backwards": lambda n: n % 5}, []),
+        ({"backwards": 0}, []),
     ],
 )  # fmt: skip
 def test_steps(fields: dict[str, Any], expected: list[tuple[str, str, int]]) -> None:
@@ -86,6 +97,32 @@ def test_no_gradient_beside_an_optimizer_that_has_some_is_a_warning_after_50_ste
     beside: dict[int, StepRules] = {1: StepRules(1)}
     beside[1].judge(steps(1)[0])
     assert alarms(steps(60, without=4), beside=beside) == [("GRD003", "warn", 50)]
+
+
+def test_a_rate_of_0_beside_an_optimizer_that_learns_is_a_warning() -> None:
+    beside: dict[int, StepRules] = {1: StepRules(1)}
+    assert alarms(steps(rates=[0.0]), beside=beside) == [("GRD006", "fail", 10)]
+    beside[1].judge(steps(1)[0])
+    assert alarms(steps(rates=[0.0]), beside=beside) == [("GRD006", "warn", 10)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "before", "applied", "cause"),
+    [
+        ([1e-3, -1e-4], 1e-3, 9, "negative"),
+        ([-1e-12], 1e-3, 900, ""),  # the last value of a schedule
+        ([5.0], 1e-3, 200, "jump"),
+        ([5.0], 1e-3, 19, ""),  # a warm-up
+        ([1e-3], 1e-3, 200, ""),
+        ([None], 1e-3, 200, ""),
+        ([1e-3], 0.0, 200, ""),
+    ],
+)
+def test_a_rate_below_0_or_far_above_all_before(
+    rates: list[float | None], before: float, applied: int, cause: str
+) -> None:
+    found = rate_alarm(rates, before, applied, (0, applied))
+    assert [alarm.cause for alarm in found] == ([cause] if cause else [])
 
 
 @pytest.mark.parametrize(
@@ -160,30 +197,41 @@ BF16 = {"dtype": "bfloat16"}
         ([MOVED], {"tiny_since": 99_000, "effective": 100_000}, []),  # a cosine ends
         ([tracked(moved=True, **BF16)], {"effective": 1}, [("GRD008", "warn", "16-bit")]),
         ([tracked(moved=True, **BF16)], {"effective": 1, "compensated": True}, []),
-        ([tracked("ones", **BF16), MOVED], {}, [("GRD005", "fail", "rounding")]),
+        ([tracked("ones", **BF16), MOVED], {}, [("GRD005", "warn", "rounding")]),
+        ([tracked("ones", **BF16), MOVED], {"effective": 20}, [
+            ("GRD005", "fail", "rounding")]),
         ([tracked("ones", **BF16), MOVED], {"effective": 2}, []),
         ([tracked("ones", **BF16), MOVED], {"adaptive": False}, []),
         ([tracked("ones", **BF16), MOVED], {"compensated": True}, []),
-        ([tracked("ones", **BF16), MOVED], {"rising": True, "peak": 1e-3},
+        ([tracked("ones", **BF16), MOVED], {"rising": True, "peak": 1e-3, "effective": 20},
          [("GRD005", "fail", "rounding")]),
         ([tracked("ones", **BF16), MOVED], {"rising": True, "peak": 1e-2}, []),
-        ([tracked("ones"), MOVED], {}, [("GRD005", "fail", "not-applied")]),
+        ([tracked("ones"), MOVED], {}, [("GRD005", "warn", "not-applied")]),
+        ([tracked("ones"), MOVED], {"effective": 20}, [("GRD005", "fail", "not-applied")]),
         ([tracked("ones"), MOVED], {"rate": 1e-8, "peak": 1e-8}, []),
         ([tracked("ones"), tracked("ones", moved=True)], {}, []),
         ([tracked("ones"), tracked("ones", moved=True)], {"effective": 100},
          [("GRD005", "warn", "not-applied")]),
         ([tracked("ones", gradient=False), MOVED], {}, []),
         ([tracked("ones", gradient=False), MOVED], {"effective": 20},
+         [("GRD005", "warn", "gradient")]),
+        ([tracked("ones", gradient=False), MOVED], {"effective": 50},
+         [("GRD005", "warn", "gradient")]),
+        ([tracked("ones", gradient=False)] * 2 + [MOVED], {"effective": 50},
          [("GRD005", "fail", "gradient")]),
         ([tracked(vector=True, **BF16), MOVED], {"effective": 10}, []),
         ([tracked(vector=True, **BF16), MOVED], {"effective": 20},
          [("GRD005", "warn", "rounding")]),
-        ([tracked("zeros"), MOVED], {}, [("GRD013", "fail", "")]),
+        ([tracked("zeros"), MOVED], {}, [("GRD013", "warn", "")]),
+        ([tracked("zeros"), MOVED], {"effective": 20}, [("GRD013", "fail", "")]),
         ([tracked("zeros"), MOVED], {"adaptive": False}, []),
         ([tracked("zeros"), MOVED], {"adaptive": False, "effective": 20},
          [("GRD013", "fail", "")]),
         ([tracked("zeros", gradient=False), MOVED], {"effective": 100}, []),
-        ([tracked(), tracked()], {}, [("GRD007", "fail", "not-applied")]),
+        ([tracked(), tracked()], {}, [("GRD007", "warn", "not-applied")]),
+        ([tracked(), tracked()], {"effective": 20}, [("GRD007", "fail", "not-applied")]),
+        ([tracked(), tracked()], {"effective": 100, "adaptive": False},
+         [("GRD007", "fail", "not-applied")]),
         ([tracked(**BF16)], {"effective": 10}, []),
         ([tracked(**BF16)], {"effective": 20}, [("GRD007", "fail", "rounding")]),
         ([tracked()], {"adaptive": False, "effective": 50}, []),

@@ -64,7 +64,59 @@ class CallsSuper(torch.optim.AdamW):
         return super().step(closure)
 
 
+class SilentAdam(torch.optim.AdamW):
+    """Updates nothing for five steps, as schedule-free RAdam does."""
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().step(closure) if self.calls > 5 else None
+
+
+def waits_for_its_critic(m: Any) -> None:
+    critic = model()
+    policy, other = adamw(m, 0.0), adamw(critic)
+    for step, (x, y) in enumerate(batches(40)):
+        policy.param_groups[0]["lr"] = 1e-3 if step > 8 else 0.0
+        for module, optimizer in ((critic, other), (m, policy)):
+            loss_of(module, x, y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def leaves_out(m: Any) -> None:
+    """A step whose gradients overflow in fp32, which the optimizer leaves out by itself."""
+
+    class Careful(torch.optim.AdamW):
+        def step(self, closure: Any = None) -> Any:
+            grads = [p.grad for group in self.param_groups for p in group["params"]]
+            return super().step(closure) if all(g.isfinite().all() for g in grads) else None
+
+    def poison(step: int) -> None:
+        if step == 7:
+            m[2].weight.grad[0, 0] = math.inf
+
+    train(m, Careful(m.parameters(), lr=1e-3), before_step=poison)
+
+
+def huge_gradients(m: Any) -> None:
+    """Finite gradients whose norm overflows in fp32."""
+
+    def scale(step: int) -> None:
+        if step == 7:
+            for parameter in m.parameters():
+                parameter.grad.fill_(1e25)
+
+    train(m, adamw(m), before_step=scale)
+
+
 HEALTHY = {
+    "silent first steps": lambda m: train(m, SilentAdam(m.parameters(), lr=1e-3), 40),
+    "a rate that waits for another optimizer": waits_for_its_critic,
+    "a step that the optimizer leaves out": leaves_out,
+    "a norm that overflows": huge_gradients,
+    "a margin that is reached": lambda m: train(
+        m, adamw(m), 19, change=lambda n, loss: loss * (n < 3)
+    ),
     "adamw": lambda m: train(m, adamw(m), 120),
     "adamw, clipped": lambda m: train(m, adamw(m), 120, clip=True),
     "fused": lambda m: train(m, adamw(m, fused=True)),
@@ -133,11 +185,42 @@ def infinite_gradient(m: Any) -> None:
 
 def fewer_steps(m: Any) -> None:
     optimizer = adamw(m)
-    for step, (x, y) in enumerate(batches(230)):
+    for step, (x, y) in enumerate(batches(1030)):
         loss_of(m, x, y).backward()
         if step < 10:
             optimizer.step()
         optimizer.zero_grad()
+
+
+def zero_gradients(m: Any) -> None:
+    for parameter in m.parameters():
+        parameter.grad.zero_()
+
+
+def step_twice(m: Any) -> None:
+    optimizer = adamw(m)
+    for x, y in batches(60):
+        loss_of(m, x, y).backward()
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def with_rates(m: Any, rate_at: Any, steps: int = 90) -> None:
+    optimizer = adamw(m)
+
+    def set_rate(step: int) -> None:
+        optimizer.param_groups[0]["lr"] = rate_at(step)
+
+    train(m, optimizer, steps, before_step=set_rate)
+
+
+def negative_rate(m: Any) -> None:
+    with_rates(m, lambda step: 1e-3 * (1 - step / 30.5))
+
+
+def rate_jumps(m: Any) -> None:
+    with_rates(m, lambda step: 1e-4 if step < 61 else 1e-2)
 
 
 def nan_at(step: int) -> Any:
@@ -149,12 +232,20 @@ FAULTS = {
     "Inf gradient": (infinite_gradient, "GRD002", "fail", 5),
     "optimizer of a copy": (other_copy, "GRD003", "fail", 3),
     "loss times 0": (
-        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0), "GRD004", "fail", 20),
+        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0), "GRD004", "warn", 20),
+    "a loss that no parameter reaches": (
+        lambda m: train(m, adamw(m), change=lambda n, loss: loss * 0 + 2), "GRD004", "fail", 20),
+    "clipped to 0": (
+        lambda m: train(m, adamw(m), clip=True, before_step=lambda step: zero_gradients(m)),
+        "GRD004", "fail", 20),
+    "a step twice": (step_twice, "GRD012", "warn", 18),
+    "a negative rate": (negative_rate, "GRD006", "fail", 31),
+    "a rate that jumps": (rate_jumps, "GRD006", "warn", 61),
     "pure bf16": (
-        lambda m: train(m.bfloat16(), adamw(m, 3e-4), 10), "GRD005", "fail", 3),
+        lambda m: train(m.bfloat16(), adamw(m, 3e-4), 30), "GRD005", "fail", 20),
     "rate 0": (lambda m: train(m, adamw(m, 0.0)), "GRD006", "fail", 10),
     "schedule ends": (schedule_ends, "GRD006", "fail", 30),
-    "steps undone": (undone, "GRD007", "fail", 3),
+    "steps undone": (undone, "GRD007", "fail", 20),
     "bf16 without masters": (
         lambda m: train(m.bfloat16(), adamw(m), 3), "GRD008", "warn", 1),
     "no labels": (
@@ -168,7 +259,7 @@ FAULTS = {
     "never cleared": (lambda m: train(m, adamw(m), clear=False), "GRD012", "warn", 6),
     "never cleared, clipped": (
         lambda m: train(m, adamw(m), clear=False, clip=True), "GRD012", "warn", 6),
-    "a bias stays 0": (zero_that_stays, "GRD013", "fail", 3),
+    "a bias stays 0": (zero_that_stays, "GRD013", "fail", 20),
     "an unused module": (unused_module, "GRD016", "warn", 100),
 }  # fmt: skip
 

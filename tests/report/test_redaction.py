@@ -18,7 +18,7 @@ from reports import finding, judged
 from doctor import catalog
 from doctor._util.records import Unknown
 from doctor.facts.machine import Examination, Host
-from doctor.judge.check import Status
+from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 from doctor.report.formats.table import FORMATS
 from doctor.report.names import EXEMPT, names_of, pseudonyms
@@ -44,9 +44,8 @@ def report_of(**fields: object) -> Report:
 
 def saying(text: str, **fields: object) -> Report:
     """A report of a machine with one finding that quotes something."""
-    return replace(
-        report_of(**fields), findings=(finding("NUM004", Status.FAIL, text, commands=(text,)),)
-    )
+    said = finding("NUM004", Status.FAIL, text, commands=(text,), owner=Owner.MACHINE, returns=True)
+    return replace(report_of(**fields), findings=(said,))
 
 
 @pytest.mark.parametrize("format", FORMATS)

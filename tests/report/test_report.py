@@ -85,12 +85,20 @@ def test_the_verdict_line_of_a_ready_machine_names_warnings_unknowns_and_ignored
     unread, warning = finding("GPU003", Status.UNKNOWN), finding("GPU002", Status.WARN)
     ignored = replace(finding("MEM003", Status.FAIL), ignored="no workers")
     assert report().verdict_line == "READY: all checks passed"
-    assert report(warning).verdict_line == "READY with warnings: GPU002"
-    assert report(warning, unread).verdict_line == "READY with warnings: GPU002"
+    warned = "READY with warnings: GPU002 gpu-free: observed value"
+    assert report(warning).verdict_line == warned
+    assert report(warning, unread).verdict_line == warned
     gated = report(warning, fail_on="warn")
-    assert gated.verdict_line == "READY with warnings: GPU002 (exit code 1: --fail-on warn)"
+    assert gated.verdict_line == f"{warned} (exit code 1: --fail-on warn)"
     partial = report(unread, ignored)
     assert partial.verdict_line == "READY: no problems found (unknown: GPU003; ignored: MEM003)"
+
+
+def test_the_verdict_line_describes_the_only_warning_and_names_several() -> None:
+    long = replace(finding("GPU004", Status.WARN), verdict=Verdict(Status.WARN, "slow " * 100))
+    assert len(report(long).verdict_line) < 320
+    several = report(finding("GPU002", Status.WARN), long)
+    assert several.verdict_line == "READY with warnings: GPU002 gpu-free, GPU004 gpu-not-slowed"
 
 
 def test_a_smoke_step_that_was_left_out_does_not_count() -> None:

@@ -50,7 +50,15 @@ def about(name: str) -> Iterator[None]:
         raise
 
 
-def finding(code: str, status: Status, summary: str = "observed value", **fields: Any) -> Finding:
+def finding(
+    code: str,
+    status: Status,
+    summary: str = "observed value",
+    *,
+    owner: Owner = Owner.JOB,
+    returns: bool = False,
+    **fields: Any,
+) -> Finding:
     check = Check(
         code=code,
         slug="made-up",
@@ -59,7 +67,8 @@ def finding(code: str, status: Status, summary: str = "observed value", **fields
         passes=("the value is correct",),
         fix="correct it",
         limits="that it stays correct",
-        owner=Owner.JOB,
+        owner=owner,
+        returns=returns,
         judge=lambda: skip("made for a test"),
     )
     verdict = {

@@ -82,7 +82,8 @@ SAMPLES: dict[str, Callable[[], Report]] = {"every_status": every_status, "h200"
 
 
 def _without_style(page: str) -> str:
-    markup = re.sub(r"sha256-[^']+|<style>.*?</style>", "", page, flags=re.DOTALL)
+    assets = r"sha256-[^']+|<style>.*?</style>|<script>.*?</script>"
+    markup = re.sub(assets, "", page, flags=re.DOTALL)
     return markup.replace("><", ">\n<")
 
 
@@ -113,5 +114,6 @@ REDUCED: dict[str, tuple[str, Callable[[str], str]]] = {
     "sarif": ("sarif", _without_rules),
     "nagios": ("nagios.txt", str),
     "html": ("html", _without_style),
+    "letter": ("letter.txt", str),
 }
 """Format -> the ending of its files, and what is kept of it."""

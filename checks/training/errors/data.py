@@ -13,16 +13,16 @@ from doctor.checks.training.errors.explanation import (
     first_of,
     seen_as,
 )
-from doctor.checks.training.errors.shapes import CLASSES, LOSSES
+from doctor.checks.training.errors.shapes import CLASSES, LOSSES, mask_for_each_head
 from doctor.checks.training.errors.sizes import Sizes, sizes_of, text
 from doctor.checks.training.errors.words import listed
 from doctor.facts.observations import (
     AbsentInSamples,
     Layout,
-    LengthFirst,
     OptimizerGroups,
     OptimizerState,
     ParameterCount,
+    Schedule,
     SharedParameters,
     StateKeys,
     TransformerInputs,
@@ -33,18 +33,13 @@ from doctor.facts.raised import Raised
 
 LEADING = re.compile(r"^(.*)\[\d+\]$")
 SAMPLES_FIRST = (
-    "Put the samples first: pad_sequence(sequences, batch_first=True){where}, or "
+    "Put the samples first: pad_sequence(sequences, batch_first=True), or "
     "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers and in "
     "nn.MultiheadAttention."
 )
 
 
 # Lengths
-
-
-def _samples_first(raised: Raised) -> str:
-    padded = raised.first(LengthFirst)
-    return SAMPLES_FIRST.format(where=f" in {padded.place}" if padded else "")
 
 
 def mask_of_samples_first(raised: Raised) -> Explanation | None:
@@ -60,13 +55,13 @@ def mask_of_samples_first(raised: Raised) -> Explanation | None:
     return Explanation(
         f"the attention takes its input {text(sizes_of(query))} for {samples} samples of length "
         f"{length}, and the mask {text(masks[0])} has its samples first",
-        _samples_first(raised),
+        SAMPLES_FIRST,
     )
 
 
 def samples_second(raised: Raised, own: OwnModel) -> Explanation | None:
     if clause := _rows_of_the_longest(raised, own) or _lengths_of_the_first(raised, own):
-        return Explanation(clause, _samples_first(raised))
+        return Explanation(clause, SAMPLES_FIRST)
     return None
 
 
@@ -153,29 +148,6 @@ def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
     return None
 
 
-CALLED = (
-    "Give the third value of the factory the arguments that it is called with: a function is "
-    "called as loss(module, batch), an instance of nn.Module or a function of "
-    "torch.nn.functional as criterion(output, target)."
-)
-
-
-def _called_by_doctor(raised: Raised) -> bool:
-    """Whether no line of the user ran: torch calls functions of the user too, hooks for example."""
-    return not (raised.place or raised.module_type or raised.observations)
-
-
-def factory_with_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
-    return Explanation("") if _called_by_doctor(raised) and not own.built.ok else None
-
-
-def loss_with_other_parameters(raised: Raised, own: OwnModel) -> Explanation | None:
-    stages = own.smoke.stages if own.smoke else ()
-    before = not stages or stages[-1].name == "forward"
-    of_doctor = _called_by_doctor(raised) and own.built.ok and before
-    return Explanation("", CALLED) if of_doctor else None
-
-
 # State dicts and optimizers
 
 
@@ -232,20 +204,18 @@ def no_parameters(raised: Raised) -> Explanation | None:
 PROOFS: dict[str, Proof] = {
     "absent-in-samples": seen_as(AbsentInSamples),
     "unequal-samples": seen_as(UnequalSamples),
-    "mask-of-samples-first": mask_of_samples_first,
+    "attention-mask-shape": first_of(mask_of_samples_first, mask_for_each_head),
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
     "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
-    "weights-inside-a-checkpoint": weights_inside,
     "prefixed-keys": prefixed_keys,
-    "other-keys": seen_as(StateKeys),
+    "state-dict-keys": first_of(weights_inside, seen_as(StateKeys)),
     "shared-parameters": seen_as(SharedParameters),
     "empty-parameter-list": seen_as(ParameterCount),
     "no-parameters": no_parameters,
+    "schedule-end": seen_as(Schedule),
     "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),
 }
 OWN_PROOFS: dict[str, OwnProof] = {
-    "factory-with-parameters": factory_with_parameters,
-    "loss-with-other-parameters": loss_with_other_parameters,
     "hook-on-a-replaced-layer": replaced_layer,
     "samples-second": samples_second,
     "labels-of-another-length": labels_of_another_length,

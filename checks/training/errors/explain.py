@@ -15,21 +15,26 @@ from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
 from doctor.facts.raised import Operand, Raised
 
-PROOFS: dict[str, Proof] = {**graph.PROOFS, **values.PROOFS, **data.PROOFS, **shapes.PROOFS}
+PROOFS: dict[str, Proof] = {
+    **graph.PROOFS,
+    **values.PROOFS,
+    **values.NAMES,
+    **data.PROOFS,
+    **shapes.PROOFS,
+}
 OWN_PROOFS: dict[str, OwnProof] = data.OWN_PROOFS
 """Id of a row of `doctor.errors` -> its proof."""
 PROPOSED = (
     "module-without-return",
     "module-returns-tuple",
     "no-tensor",
-    "number-as-text",
     "parameter-changed-in-place",
-    "result-in-integers",
-    "mixed-dtypes",
-    "two-devices",
+    "dtype-mismatch",
+    "device-mismatch",
     "no-parameters",
-    "factory-with-parameters",
-    "loss-with-other-parameters",
+    "schedule-end",
+    "division-by-zero",
+    *values.NAMES,
 )
 """Rows whose operands occur where nothing is wrong with them, too: autocast mixes dtypes. They
 count if the message is one of the row."""
@@ -49,15 +54,19 @@ class Explained(NamedTuple):
         return self.seen.fix or self.cause.fix
 
 
-def explain(own: OwnModel) -> tuple[Explained, ...]:
+Proven = tuple[Explained, ...]
+
+
+def explain(own: OwnModel) -> Proven:
     """Every proven cause in the order of the table, specific before general: the first is the
     headline, the others are possible too."""
     raised = own.raised
     if raised is None:
         return ()
     possible = (each for each in CAUSES if not each.errors or raised.is_a(*each.errors))
-    proven = ((cause, _proof(cause, raised, own)) for cause in possible)
-    return tuple(Explained(cause, proof) for cause, proof in proven if proof)
+    proofs = ((cause, _proof(cause, raised, own)) for cause in possible)
+    proven = [Explained(cause, proof) for cause, proof in proofs if proof]
+    return tuple(each for each in proven if each.cause.id not in values.NAMES) or tuple(proven)
 
 
 def _proof(cause: Cause, raised: Raised, own: OwnModel) -> Explanation | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from doctor.checks.training import own_cuts
-from doctor.checks.training.errors.explanation import Explanation, Proof, first_of, seen_as
+from doctor.checks.training.errors.explanation import Explanation, Proof, seen_as
 from doctor.checks.training.errors.words import listed, words
 from doctor.facts.observations import (
     BackwardCall,
-    Hook,
     KeptGraph,
     NoGradFunction,
     OwnFunction,
@@ -46,7 +45,7 @@ def graph_of_another_step(raised: Raised) -> Explanation | None:
                 f"Detach {listed(each.names, 3)} where it is made or kept, with .detach(): the "
                 "backward() of the step that made it has freed its graph. Compute what is made "
                 "only once under torch.no_grad(), or in forward and the loss if it is to be "
-                "trained.",
+                "trained. A hook that keeps a value returns None, as dict.setdefault does not.",
             )
     return None
 
@@ -87,10 +86,8 @@ def own_gradients(raised: Raised) -> Explanation | None:
 PROOFS: dict[str, Proof] = {
     "parameter-changed-before-backward": overwritten(of_parameters=True),
     "value-changed-in-place": overwritten(of_parameters=False),
-    "path-to-the-loss-ends": path_ends,
-    "backward-of-another-loss": seen_as(BackwardCall, other_loss=True),
-    "backward-in-the-loss": seen_as(BackwardCall, other_loss=False),
-    "hook-replaces-a-tensor": first_of(seen_as(Hook, kind="output"), seen_as(Hook, kind="input")),
+    "element0-no-grad": path_ends,
+    "backward-in-the-loss": seen_as(BackwardCall),
     "graph-of-another-step": graph_of_another_step,
     "parameter-changed-in-place": changed_leaf,
     "gradients-of-own-function": own_gradients,

@@ -424,29 +424,17 @@ def fitted_by(codes: str) -> Proof:
     return lambda raised: fitted(raised, codes)
 
 
-def layer_norm_of_channels(raised: Raised) -> Explanation | None:
-    return fitted(raised) if raised.function == "layer_norm" else None
-
-
-def order_of_dimensions(raised: Raised) -> Explanation | None:
-    of_norm = raised.function == "layer_norm"
-    return None if of_norm else fitted(raised, r"^\.(transpose|permute)")
-
-
 PROOFS: dict[str, Proof] = {
     "sizes-grown-before": grown,
     "linear-unflattened": fitted_by(r"^\.flatten\(1\)"),
-    "unflattened-target": fitted_by(r"^\.flatten\(\)"),
     "extra-dimension": fitted_by(r"^\.squeeze"),
-    "layer-norm-of-channels": layer_norm_of_channels,
-    "order-of-dimensions": order_of_dimensions,
+    "order-of-dimensions": fitted_by(r"^\.(transpose|permute)"),
     "missing-dimension": fitted_by(r"None|^\.unsqueeze"),
-    "mask-for-each-head": mask_for_each_head,
     "recurrent-state": recurrent_state,
     "layer-size": first_of(layer_size, inner_sizes),
     "short-parameter": short_parameter,
     "outputs-and-targets": outputs_and_targets,
-    "rows-and-labels": rows_and_labels,
+    "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),
     "odd-images": odd_images,
     "joined-sizes": joined_sizes,
     "memory-of-a-broadcast": memory_of_a_broadcast,

@@ -17,9 +17,13 @@ from doctor.checks.training.errors.words import allowed, words
 from doctor.facts.observations import (
     Getter,
     IndexRange,
+    Missing,
     NoneValue,
     Parts,
     Returned,
+    Sample,
+    Schedule,
+    Signature,
     Variable,
     Violation,
     ZeroDivisor,
@@ -46,20 +50,16 @@ def module_without_return(raised: Raised) -> Explanation | None:
     )
 
 
-def argument_not_passed(raised: Raised) -> Explanation | None:
-    for each in raised.all(NoneValue):
+def value_is_none(raised: Raised) -> Explanation | None:
+    seen = raised.all(NoneValue)
+    for each in seen:
         if each.function:
             return Explanation(
                 words(each),
                 f"Pass {each.name} to {each.function}, or handle that it is None before that line "
                 f"(if {each.name} is not None).",
             )
-    return None
-
-
-def value_is_none(raised: Raised) -> Explanation | None:
-    names = [each.name for each in raised.all(NoneValue) if not each.function]
-    return Explanation(f"None: {', '.join(names)}") if names else None
+    return Explanation(f"None: {', '.join(each.name for each in seen)}") if seen else None
 
 
 def module_returns_tuple(raised: Raised) -> Explanation | None:
@@ -95,15 +95,14 @@ CALL_THE_MODEL = (
 )
 
 
-def unpacked_rows(raised: Raised) -> Explanation | None:
-    """A tensor is unpacked along its first dimension."""
+def unpacked_parts(raised: Raised) -> Explanation | None:
+    """Of a tensor, its rows."""
     for each in raised.all(Parts):
-        if each.shape is not None:
-            return Explanation(
-                words(each),
-                f"Unpacking goes along the first dimension, {each.count} rows: transpose it first "
-                f"({each.name}.t()), or unbind the dimension that is meant, .unbind(-1).",
-            )
+        rows = (
+            f"Unpacking goes along the first dimension, {each.count} rows: transpose it first "
+            f"({each.name}.t()), or unbind the dimension that is meant, .unbind(-1)."
+        )
+        return Explanation(words(each), rows if each.shape is not None else "")
     return None
 
 
@@ -127,18 +126,6 @@ def criterion_created(raised: Raised) -> Explanation | None:
     return Explanation(
         f"{name[1]} gets the tensors where it is created",
         f"Create the criterion first, then call it: nn.{name[1]}()(prediction, target).",
-    )
-
-
-def number_as_text(raised: Raised) -> Explanation | None:
-    """An option that is a text, as YAML reads 1e-4."""
-    texts = [each for each in raised.operands if re.fullmatch(r"'[\d.eE+-]+'", each.value)]
-    if not texts:
-        return None
-    return Explanation(
-        f"{texts[0].name} is the text {texts[0].value}",
-        f"Convert it, {texts[0].name}=float(...). In YAML write 1.0e-4: without the point, 1e-4 is "
-        "a text.",
     )
 
 
@@ -180,28 +167,6 @@ def dtype_of_labels(raised: Raised) -> Explanation | None:
 def _indices(logits: Operand, target: Operand) -> bool:
     sizes = sizes_of(logits)
     return len(sizes) > 1 and sizes_of(target) == (sizes[0], *sizes[2:])
-
-
-def exchanged_arguments(raised: Raised) -> Explanation | None:
-    prediction, target = raised.operand("input"), raised.operand("target")
-    if prediction is None or target is None or not target.dtype.startswith(("float", "bfloat")):
-        return None
-    if prediction.dtype not in INTEGERS:
-        return None
-    return Explanation(
-        f"the first argument is {prediction.dtype}, the second {target.dtype}",
-        f"Change their order: {raised.function}(prediction, target).",
-    )
-
-
-def result_in_integers(raised: Raised) -> Explanation | None:
-    """A tensor of integers that is to hold floats."""
-    changed, other = (*tensors(raised), None, None)[:2]
-    if not raised.function.endswith("_") or changed is None or other is None:
-        return None
-    if changed.dtype not in INTEGERS or other.dtype in INTEGERS:
-        return None
-    return Explanation(f"a tensor of {changed.dtype} is to hold a result of {other.dtype}")
 
 
 def mixed_dtypes(raised: Raised) -> Explanation | None:
@@ -248,45 +213,60 @@ def one_hot(raised: Raised) -> Explanation | None:
 
 
 CONSTRAINTS = {
-    "distribution-of-probabilities": r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex",
-    "distribution-of-positive-scale": r"GreaterThan|Positive\b|greater_than|nonnegative",
-    "distribution-of-definite-matrix": r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)",
+    r"Interval\(lower_bound=0\.?0?, upper_bound=1\.?0?\)|Simplex": (
+        "Pass logits= of a layer without activation in place of probs=, or make probabilities "
+        "first: torch.sigmoid for each value, torch.softmax over classes."
+    ),
+    r"GreaterThan|Positive\b|greater_than|nonnegative": (
+        "Make the parameter positive: torch.nn.functional.softplus(x) + 1e-6, or exp of a "
+        "logarithm that the network gives; relu and abs reach 0."
+    ),
+    r"Positive(Semi)?[Dd]efinite|Lower(Cholesky|Triangular)": (
+        "Build it so that it is positive definite: L @ L.mT + 1e-4 * torch.eye(n), or pass "
+        "scale_tril=L, a lower triangle whose diagonal went through softplus: torch.tril(x, -1) + "
+        "torch.diag_embed(torch.nn.functional.softplus(diagonal) + 1e-6)."
+    ),
 }
-"""Row -> the constraints of a parameter, as torch names them."""
+"""Constraint of a parameter, as torch names it -> what satisfies it."""
 
 
-def constrained(row: str) -> Proof:
+def constrained(raised: Raised) -> Explanation | None:
     """Values that a distribution refuses for a parameter; NaN comes from an earlier operation."""
-
-    def proof(raised: Raised) -> Explanation | None:
-        for each in raised.all(Violation):
-            if re.search(CONSTRAINTS[row], each.constraint) and not each.nan:
-                return None if each.parameter == "value" else Explanation(words(each))
-        return None
-
-    return proof
+    for each in raised.all(Violation):
+        if each.parameter != "value" and not each.nan:
+            fixes = (fix for names, fix in CONSTRAINTS.items() if re.search(names, each.constraint))
+            return Explanation(words(each), next(fixes, ""))
+    return None
 
 
 PROOFS: dict[str, Proof] = {
     "ignored-label-as-index": ignored_label,
-    "index-beyond-its-table": first_of(one_hot, seen_as(IndexRange)),
-    **{row: constrained(row) for row in CONSTRAINTS},
+    "index-out-of-range": first_of(one_hot, seen_as(IndexRange)),
+    "distribution-parameters": constrained,
     "sample-outside-support": seen_as(Violation, parameter="value", nan=False),
     "module-without-return": module_without_return,
-    "argument-not-passed": argument_not_passed,
     "value-is-none": value_is_none,
-    "criterion-created-with-tensors": criterion_created,
+    "ambiguous-truth": criterion_created,
     "module-returns-tuple": module_returns_tuple,
     "no-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
-    "unpacked-rows": unpacked_rows,
     "property-raised": property_raised,
-    "division-by-zero": seen_as(ZeroDivisor),
-    "number-as-text": number_as_text,
-    "exchanged-arguments": exchanged_arguments,
+    "division-by-zero": first_of(seen_as(ZeroDivisor), seen_as(Schedule)),
     "embedding-of-floats": embedding_of_floats,
     "images-of-bytes": images_of_bytes,
     "dtype-of-labels": dtype_of_labels,
-    "result-in-integers": result_in_integers,
-    "two-devices": two_devices,
-    "mixed-dtypes": mixed_dtypes,
+    "device-mismatch": two_devices,
+    "dtype-mismatch": mixed_dtypes,
 }
+NAMES: dict[str, Proof] = {
+    "unpacked-rows": unpacked_parts,
+    "index-of-list": seen_as(Sample),
+    "missing-key": seen_as(Missing, kind="key"),
+    "attribute-missing": seen_as(Missing, kind="attribute"),
+    "name-undefined": seen_as(Missing, kind="name"),
+    "not-callable": first_of(
+        seen_as(Variable, kind="one-tuple"), seen_as(Variable, kind="attribute")
+    ),
+    "arguments-of-forward": seen_as(Signature, of_model=True),
+    "call-arguments": seen_as(Signature),
+}
+"""What Python's own error says, with what there is in its place: where nothing else is proven."""

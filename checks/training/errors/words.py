@@ -51,11 +51,6 @@ def getter(each: seen.Getter) -> str:
 
 def hook(each: seen.Hook) -> str:
     function = f"{each.function} in {each.place}" if each.place else each.function
-    if each.kind in ("input", "output"):
-        return (
-            f"the forward hook {function} returns a tensor of an earlier step, which replaces the "
-            f"{each.kind} of {each.on}"
-        )
     return f"a hook is registered on {each.on}: {function}"
 
 
@@ -134,15 +129,6 @@ def saved(each: seen.Saved) -> str:
     )
 
 
-def backward_call(each: seen.BackwardCall) -> str:
-    if not each.other_loss:
-        return f"the code calls backward() in {each.line}"
-    return (
-        f"the code calls backward() on another loss in {each.line}, which frees a graph that the "
-        "returned loss uses too"
-    )
-
-
 KEPT = {
     "training": "kept from step to step with its graph",
     "batch": "computed once, with a graph, before the first step",
@@ -190,7 +176,7 @@ WORDS: dict[type[Any], Callable[[Any], str]] = {
     seen.Saved: saved,
     seen.Operation: lambda each: f"{each.name} is in {each.line}",
     seen.NoGradFunction: lambda each: f"{each.function} runs without gradients",
-    seen.BackwardCall: backward_call,
+    seen.BackwardCall: lambda each: f"the code calls backward() in {each.line}",
     seen.KeptGraph: lambda each: f"{KEPT[each.where]}: {listed(each.names, 3)}",
     seen.StateKeys: state_keys,
     seen.OptimizerState: lambda each: (

@@ -14,99 +14,24 @@ NONE_EXAMPLES = (
     "TypeError: layer_norm(): argument 'input' (position 1) must be Tensor, not NoneType",
     "TypeError: expected Tensor as element 1 in argument 0, but got NoneType",
 )
-DTYPES = (
-    r"must have the same dtype, but got",
-    r"(?:self|source|expected|have) \w{0,20}\s?\(?\w{1,20}\)?.{0,40} the same scalar type",
-    r"expected scalar type \w{1,20} but found",
-    r"Index put requires the source and destination dtypes match",
-    r"should be the same",
-)
-DTYPE_EXAMPLES = (
-    "RuntimeError: mat1 and mat2 must have the same dtype, but got Double and BFloat16",
-    "RuntimeError: index_add_(): self (Float) and source (BFloat16) must have the same scalar type",
-    "RuntimeError: expected scalar type Float but found Double",
-    "RuntimeError: Index put requires the source and destination dtypes match, got Float for the "
-    "destination and BFloat16 for the source.",
-    "RuntimeError: Input type (unsigned char) and bias type (float) should be the same",
-)
 CAST = r"result type \w{1,20} can't be cast to the desired output type"
 CAST_EXAMPLE = "RuntimeError: result type Float can't be cast to the desired output type Long"
-OUTSIDE = (
-    r"index -?\d{1,19} is out of bounds for dimension",
-    r"Class values must be (?:smaller|non-negative)",
-)
-OUTSIDE_EXAMPLES = (
-    "IndexError: index 42 is out of bounds for dimension 0 with size 26",
-    "RuntimeError: Class values must be smaller than num_classes.",
-)
-
 ROWS = (
     Cause(
         id="ignored-label-as-index",
         errors=("IndexError", "RuntimeError"),
-        messages=OUTSIDE,
-        examples=OUTSIDE_EXAMPLES,
+        messages=(
+            r"index -?\d{1,19} is out of bounds for dimension",
+            r"Class values must be (?:smaller|non-negative)",
+        ),
+        examples=(
+            "IndexError: index 42 is out of bounds for dimension 0 with size 26",
+            "RuntimeError: Class values must be smaller than num_classes.",
+        ),
         why="-100, -1 and 255 mark labels that a loss ignores; they are no index.",
         fix="Replace them before they are used as an index, labels.masked_fill(labels == -100, 0), "
         "and leave these places out of the result.",
         told_by="the index is -100, -1 or 255",
-    ),
-    Cause(
-        id="index-beyond-its-table",
-        errors=("IndexError", "RuntimeError"),
-        messages=OUTSIDE,
-        examples=OUTSIDE_EXAMPLES,
-        why="An index is larger than what it indexes, or below 0.",
-        fix="Let the index stay within the size, or make the tensor larger that it reads or "
-        "writes: labels that begin with 1, positions beyond a maximal length, indices of another "
-        "table and nodes that a filter removed are the usual reasons. bincount and one_hot count "
-        "from 0.",
-    ),
-    Cause(
-        id="distribution-of-probabilities",
-        errors=("ValueError",),
-        messages=(r"to satisfy the constraint (?:Interval\(lower_bound=0|Simplex\()",),
-        examples=(
-            "ValueError: Expected parameter probs (Tensor of shape (16,)) of distribution "
-            "Bernoulli(probs: torch.Size([16])) to satisfy the constraint "
-            "Interval(lower_bound=0.0, upper_bound=1.0), but found invalid values:",
-        ),
-        why="probs= takes probabilities, and a layer without activation gives any number.",
-        fix="Pass logits= of a layer without activation in place of probs=, or make probabilities "
-        "first: torch.sigmoid for each value, torch.softmax over classes.",
-    ),
-    Cause(
-        id="distribution-of-positive-scale",
-        errors=("ValueError",),
-        messages=(r"to satisfy the constraint (?:GreaterThan|Positive\b)",),
-        examples=(
-            "ValueError: Expected parameter scale (Tensor of shape (24, 3)) of distribution "
-            "Normal(loc: torch.Size([24, 3]), scale: torch.Size([24, 3])) to satisfy the "
-            "constraint GreaterThan(lower_bound=0.0), but found invalid values:",
-        ),
-        why="The parameter of a distribution must be above 0, and a network gives any number.",
-        fix="Make the parameter positive: torch.nn.functional.softplus(x) + 1e-6, or exp of a "
-        "logarithm that the network gives; relu and abs reach 0.",
-    ),
-    Cause(
-        id="distribution-of-definite-matrix",
-        errors=("ValueError",),
-        messages=(
-            r"to satisfy the constraint Positive(?:Semi)?definite",
-            r"to satisfy the constraint Lower(?:Cholesky|Triangular)",
-        ),
-        examples=(
-            "ValueError: Expected parameter covariance_matrix (Tensor of shape (16, 3, 3)) of "
-            "distribution MultivariateNormal() to satisfy the constraint PositiveDefinite(), but "
-            "found invalid values:",
-            "ValueError: Expected parameter scale_tril (Tensor of shape (16, 3, 3)) of "
-            "distribution MultivariateNormal() to satisfy the constraint LowerCholesky(), but "
-            "found invalid values:",
-        ),
-        why="A covariance must be symmetric with eigenvalues above 0; a network gives any matrix.",
-        fix="Build it so that it is positive definite: L @ L.mT + 1e-4 * torch.eye(n), or pass "
-        "scale_tril=L, a lower triangle whose diagonal went through softplus: torch.tril(x, -1) + "
-        "torch.diag_embed(torch.nn.functional.softplus(diagonal) + 1e-6).",
     ),
     Cause(
         id="sample-outside-support",
@@ -130,33 +55,16 @@ ROWS = (
         told_by="the value is what a module or a function of yours returned",
     ),
     Cause(
-        id="argument-not-passed",
-        errors=("AttributeError", "TypeError"),
-        messages=NONE,
-        examples=NONE_EXAMPLES,
-        why="A parameter with the default None was not passed.",
-        fix="Pass it, or handle None before that line.",
-        told_by="the name in that line is a parameter of the function",
-    ),
-    Cause(
         id="value-is-none",
         errors=("AttributeError", "TypeError"),
-        messages=NONE,
-        examples=NONE_EXAMPLES,
-        why="A variable or an attribute is None.",
-        fix="Look at where it is assigned: a function without return, dict.get of an absent key, "
-        "an option that the configuration lacks, or a layer that __init__ left out.",
-        told_by="the name in that line is a variable or an attribute",
-    ),
-    Cause(
-        id="criterion-created-with-tensors",
-        errors=("RuntimeError",),
-        messages=(r"Boolean value of Tensor with more than one value is ambiguous",),
-        examples=("RuntimeError: Boolean value of Tensor with more than one value is ambiguous",),
-        why="A criterion such as nn.CrossEntropyLoss gets its options where it is created, and the "
-        "tensors where it is called.",
-        fix="Create the criterion first, then call it: nn.CrossEntropyLoss()(prediction, target). "
-        "Elsewhere: an if, while or assert needs one value, .any() or .all().",
+        messages=(*NONE,),
+        examples=(*NONE_EXAMPLES,),
+        why="A variable, an attribute or an argument that was not passed is None.",
+        fix="Look at where it is assigned: an argument that the call leaves out, a "
+        "function without return, dict.get of an absent key, an option that the "
+        "configuration lacks, or a layer that __init__ left out. Handle None "
+        "before that line where it is allowed.",
+        told_by="the name in that line is a parameter, a variable or an attribute",
     ),
     Cause(
         id="module-returns-tuple",
@@ -242,7 +150,8 @@ ROWS = (
         examples=(
             "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
         ),
-        why="The operation is for floats: a loss got the labels first, or a layer integers.",
+        why="The operation is for floats: a loss got the labels first, or a layer "
+        "integers or booleans.",
         fix="Change the order to loss(prediction, target), or convert the tensor with .float().",
     ),
     Cause(
@@ -300,33 +209,5 @@ ROWS = (
         fix="Create the tensor that is changed in place as floats, torch.zeros(n), instead of "
         "integers.",
         told_by="the function changes its first argument in place",
-    ),
-    Cause(
-        id="two-devices",
-        errors=("RuntimeError",),
-        messages=(
-            r"is not on the expected device",
-            r"Expected all tensors to be on the same device",
-        ),
-        examples=(
-            "RuntimeError: Tensor on device meta is not on the expected device cpu!",
-            "RuntimeError: Expected all tensors to be on the same device, but found at least two "
-            "devices, cuda:0 and cpu!",
-        ),
-        why="The arguments of an operation are on two devices.",
-        fix="Create new tensors on the device of the inputs (torch.arange(n, device=x.device)), "
-        "register constants with register_buffer, and layers as attributes or in nn.ModuleList, so "
-        "that the model's .to(device) moves them.",
-    ),
-    Cause(
-        id="mixed-dtypes",
-        errors=("RuntimeError",),
-        messages=DTYPES,
-        examples=DTYPE_EXAMPLES,
-        why="The arguments of an operation have two dtypes that it does not convert.",
-        fix="Give all of them one dtype: x.float() for arrays of numpy, which are float64; "
-        "value.to(x.dtype) for what a layer returns under autocast, in half precision, beside "
-        "tensors of torch.zeros, which are float32 unless they get dtype=. Leave the weights in "
-        "fp32 and compute under autocast.",
     ),
 )

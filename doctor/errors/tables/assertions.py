@@ -45,18 +45,6 @@ ROWS = (
         "above 0. Look for the first NaN before it.",
     ),
     Cause(
-        id="assert-gather",
-        errors=("RuntimeError",),
-        messages=(r"idx_dim < index_size", r"idx_dim >= 0"),
-        examples=(
-            'ScatterGatherKernel.cu: Assertion `idx_dim >= 0 && idx_dim < index_size && "index '
-            'out of bounds"` failed.',
-        ),
-        why="An index of gather or scatter exceeds the dimension.",
-        fix="Fix the index of gather or scatter: it exceeds the dimension that it selects from. "
-        "A label of -100 is no index: use labels.clamp(min=0), and mask the result.",
-    ),
-    Cause(
         id="assert-embedding",
         errors=("RuntimeError",),
         messages=(r"srcIndex < srcSelectDimSize", r"ind_dim_size", r"vectorized gather"),
@@ -74,12 +62,21 @@ ROWS = (
     Cause(
         id="assert-index",
         errors=("RuntimeError",),
-        messages=(r"-sizes\[i\] <= index", r"index < sizes\[i\]"),
+        messages=(
+            r"-sizes\[i\] <= index",
+            r"index < sizes\[i\]",
+            r"idx_dim < index_size",
+            r"idx_dim >= 0",
+        ),
         examples=(
             "IndexKernel.cu: operator(): Assertion `-sizes[i] <= index && index < sizes[i] && "
             '"index out of bounds"` failed.',
+            "ScatterGatherKernel.cu: Assertion `idx_dim >= 0 && idx_dim < "
+            'index_size && "index out of bounds"` failed.',
         ),
-        why="An index in x[index] exceeds the dimension.",
-        fix="Fix the index in x[index]: it exceeds the dimension that it selects from.",
+        why="An index of x[index], gather or scatter exceeds the dimension.",
+        fix="Fix the index of x[index], gather or scatter: it exceeds the dimension "
+        "that it selects from. A label of -100 is no index: use "
+        "labels.clamp(min=0), and mask the result.",
     ),
 )

@@ -14,37 +14,28 @@ EXACTLY_EXAMPLES = (
     "ValueError: You must specify exactly one of input_ids or inputs_embeds",
     "ValueError: You cannot specify both input_ids and inputs_embeds at the same time",
 )
-ARGUMENTS = (
-    r"takes \d{1,3} positional arguments? but \d{1,3} (?:was|were) given",
-    r"missing \d{1,3} required positional arguments?",
-    r"got an unexpected keyword argument",
-)
-ARGUMENT_EXAMPLES = (
-    "TypeError: make() takes 0 positional arguments but 1 was given",
-    "TypeError: loss() missing 1 required positional argument: 'batch'",
-    "TypeError: loss() got an unexpected keyword argument 'x'",
-)
 
 ROWS = (
     Cause(
         id="factory-with-parameters",
         errors=("TypeError",),
-        messages=ARGUMENTS,
-        examples=ARGUMENT_EXAMPLES,
-        why="The factory of --model is called without arguments.",
-        fix="Name a factory without parameters, a function around it: it is called without "
-        "arguments.\ndef make():\n    return build(config)",
-        told_by="the function is the one that --model names",
-    ),
-    Cause(
-        id="loss-with-other-parameters",
-        errors=("TypeError",),
-        messages=ARGUMENTS,
-        examples=ARGUMENT_EXAMPLES,
-        why="A loss function of --model is called as loss(module, batch), a criterion as "
-        "criterion(output, target).",
-        fix="Give the third value of the factory the arguments that it is called with.",
-        told_by="the function is the third value of the factory",
+        messages=(
+            r"takes \d{1,3} positional arguments? but \d{1,3} (?:was|were) given",
+            r"missing \d{1,3} required positional arguments?",
+            r"got an unexpected keyword argument",
+        ),
+        examples=(
+            "TypeError: make() takes 0 positional arguments but 1 was given",
+            "TypeError: loss() missing 1 required positional argument: 'batch'",
+            "TypeError: loss() got an unexpected keyword argument 'x'",
+        ),
+        why="The factory of --model is called without arguments, its loss as "
+        "loss(module, batch), a criterion as criterion(output, target).",
+        fix="Name a factory without parameters, a function around it:\n"
+        "def make():\n    "
+        "return build(config)\n"
+        "Give its third value, the loss, the arguments that it is called with.",
+        told_by="the function is the one that --model names, or its third value",
     ),
     Cause(
         id="arguments-of-forward",
@@ -104,18 +95,22 @@ ROWS = (
             r"stack expects each tensor to be equal size",
             r"expected sequence of length \d{1,9} at dim \d",
             r"each element in list of batch should be of equal size",
+            r"setting an array element with a sequence",
         ),
         examples=(
             "RuntimeError: stack expects each tensor to be equal size, but got [3] at entry 0 and "
             "[4] at entry 1",
             "ValueError: expected sequence of length 6 at dim 1 (got 7)",
             "RuntimeError: each element in list of batch should be of equal size",
+            "ValueError: setting an array element with a sequence. The requested "
+            "array has an inhomogeneous shape after 1 dimensions.",
         ),
-        why="A DataLoader joins the samples of a batch into one tensor, and they differ in size.",
+        why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "
-        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
-        "DataCollatorWithPadding, or with labels of tokens DataCollatorForSeq2Seq (as "
-        "data_collator of the Trainer).",
+        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, "
+        "for texts padding=True of the tokenizer or DataCollatorWithPadding, "
+        "with labels of tokens DataCollatorForSeq2Seq (as data_collator of the "
+        "Trainer).",
         told_by="the loader raises, and no line of the model",
     ),
     Cause(
@@ -198,26 +193,21 @@ ROWS = (
     ),
     Cause(
         id="loss-of-several-values",
-        errors=("ValueError",),
-        messages=(r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",),
-        examples=("ValueError: the loss has the shape [6] and is not a scalar",),
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"the loss has the shape \[[\d, ]{1,60}\] and is not a scalar",
+            r"grad can be implicitly created only for scalar outputs",
+        ),
+        examples=(
+            "ValueError: the loss has the shape [6] and is not a scalar",
+            "RuntimeError: grad can be implicitly created only for scalar outputs",
+        ),
         why="backward() starts from one number.",
         fix="Reduce a loss of several values: loss.mean(), or reduction='mean' of the criterion. "
         "If it is the output of the model and not a loss, return (module, batch, loss) from the "
         "factory.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         "doctor explain model",
-    ),
-    Cause(
-        id="mask-of-samples-first",
-        errors=("AssertionError", "RuntimeError"),
-        messages=(r"key_padd\w{2,3}_mask\.shape\[0\] to be \d{1,9}, but got",),
-        examples=("AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",),
-        why="Attention with batch_first=False takes its input as [length, samples, features], and "
-        "the mask of padding has the samples first.",
-        fix="Pass batch_first=True to nn.MultiheadAttention or nn.TransformerEncoderLayer if the "
-        "samples come first, or transpose the input: pad_sequence returns the length first "
-        "without batch_first=True.",
     ),
     Cause(
         id="samples-second",
@@ -246,12 +236,14 @@ ROWS = (
     Cause(
         id="rows-and-labels",
         errors=("ValueError", "RuntimeError"),
-        messages=ROWS_OF_BATCH,
-        examples=ROWS_EXAMPLES,
+        messages=(*ROWS_OF_BATCH,),
+        examples=(*ROWS_EXAMPLES,),
         why="A loss of classes takes one label for each prediction.",
-        fix="If each sample has one label, a view(-1, n) before the last layer has put a part of "
-        "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the model "
-        "predicts each token or pixel, pass one label for each token.",
+        fix="If each sample has one label, a view(-1, n) before the last layer has "
+        "put a part of its features into the batch: flatten(1) or view(len(x), "
+        "-1) keeps the batch. If the model predicts each token or pixel, pass "
+        "one label for each and flatten both alike, logits.flatten(0, -2) with "
+        "labels.flatten().",
     ),
     Cause(
         id="ids-and-embeddings",

@@ -44,24 +44,6 @@ ROWS = (
         "a worker of the DataLoader cannot stack the others.",
     ),
     Cause(
-        id="lists-of-other-lengths",
-        errors=("ValueError",),
-        messages=(
-            r"expected sequence of length \d+ at dim",
-            r"setting an array element with a sequence",
-        ),
-        examples=(
-            "ValueError: setting an array element with a sequence. The requested array has an "
-            "inhomogeneous shape after 1 dimensions.",
-            "ValueError: expected sequence of length 4 at dim 1 (got 2)",
-        ),
-        why="Lists of different lengths do not make a tensor.",
-        fix="Pad the lists to one length before they become a tensor: pad_sequence of "
-        "torch.nn.utils.rnn, padding=True of a tokenizer, or a data collator that pads "
-        "(DataCollatorWithPadding, DataCollatorForSeq2Seq for labels) as the Trainer's "
-        "data_collator.",
-    ),
-    Cause(
         id="worker-cannot-pickle",
         errors=("AttributeError", "PicklingError", "TypeError"),
         messages=(r"Can't (?:pickle|get) local object", r"[Cc]an(?:'t|not) pickle"),
@@ -96,31 +78,30 @@ ROWS = (
         fix="Try num_workers=0 to see the real error.",
     ),
     Cause(
-        id="stream-shuffled",
-        errors=("ValueError",),
-        messages=(r"expected unspecified (?:shuffle|sampler|batch_sampler) option",),
-        examples=(
-            "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, "
-            "but got shuffle=True",
-        ),
-        why="An IterableDataset gives its samples in its own order.",
-        fix="Omit shuffle=True: an IterableDataset gives its samples in its own order, which it "
-        "shuffles itself.",
-    ),
-    Cause(
-        id="sampler-and-shuffle",
+        id="loader-options",
         errors=("ValueError",),
         messages=(
             r"mutually exclusive with shuffle",
             r"batch_sampler option is mutually exclusive",
+            r"prefetch_factor option could only be specified",
+            r"expected unspecified (?:shuffle|sampler|batch_sampler) option",
         ),
         examples=(
             "ValueError: batch_sampler option is mutually exclusive with batch_size, shuffle, "
             "sampler, and drop_last",
             "ValueError: sampler option is mutually exclusive with shuffle",
+            "ValueError: prefetch_factor option could only be specified in "
+            "multiprocessing.let num_workers > 0 to enable multiprocessing, "
+            "otherwise set prefetch_factor to",
+            "ValueError: DataLoader with IterableDataset: expected unspecified "
+            "shuffle option, but got shuffle=True",
         ),
-        why="The sampler chooses the order.",
-        fix="Omit shuffle=True: the sampler chooses the order.",
+        why="Options of a DataLoader exclude each other: a sampler or an "
+        "IterableDataset chooses the order itself, and only workers prefetch.",
+        fix="Omit shuffle=True beside a sampler or an IterableDataset, which "
+        "shuffles its samples itself; batch_sampler takes the place of "
+        "batch_size, shuffle, sampler and drop_last. Omit prefetch_factor, or "
+        "set num_workers to 1 or more.",
     ),
     Cause(
         id="dataset-tensors",
@@ -150,17 +131,6 @@ ROWS = (
         fix="Find out why a batch takes longer than the timeout of the DataLoader: with "
         "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only waits "
         "longer.",
-    ),
-    Cause(
-        id="prefetch-without-workers",
-        errors=("ValueError",),
-        messages=(r"prefetch_factor option could only be specified",),
-        examples=(
-            "ValueError: prefetch_factor option could only be specified in multiprocessing.let "
-            "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to",
-        ),
-        why="Only workers prefetch.",
-        fix="Omit prefetch_factor, or set num_workers to 1 or more.",
     ),
     Cause(
         id="index-of-list",

@@ -103,24 +103,15 @@ ROWS = (
         fix="Return the batch at the end of the loader's collate_fn: without a return it is None.",
     ),
     Cause(
-        id="batch-size-above-samples",
-        errors=("RuntimeError",),
-        messages=(r"has no batch; \d+ samples?, batch_size=\d+, drop_last=True",),
-        examples=(
-            "the factory's DataLoader has no batch; 3 samples, batch_size=8, drop_last=True",
-        ),
-        why="The batch is larger than the dataset, and drop_last=True leaves out what is not full.",
-        fix="Choose a batch_size of at most the number of samples, or omit drop_last=True, "
-        "which leaves out a batch that is not full.",
-    ),
-    Cause(
         id="loader-without-batch",
         errors=("RuntimeError",),
         messages=(r"the factory's \w+ has no batch",),
         examples=("the factory's DataLoader has no batch",),
-        why="The loader gives no batch.",
-        fix="Check the path and the filter of the data: the loader gives no batch, or the "
-        "iterator was used before.",
+        why="The loader gives no batch: it has no data, or fewer samples than "
+        "batch_size with drop_last=True.",
+        fix="Check the path and the filter of the data, and whether the iterator "
+        "was used before. Choose a batch_size of at most the number of samples, "
+        "or omit drop_last=True, which leaves out a batch that is not full.",
     ),
     Cause(
         id="requires-grad-of-module",

@@ -227,6 +227,7 @@ ROWS = (
         "Replace custom kernels one at a "
         'time (attn_implementation="eager", no torch.compile, no fused optimizer). If only one '
         "machine fails with the same code, test its GPU.",
+        owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),
         next_check="GPU006",

@@ -40,59 +40,31 @@ ROWS = (
         told_by="the tensor in the message is a result of the forward pass",
     ),
     Cause(
-        id="path-to-the-loss-ends",
-        errors=("RuntimeError",),
-        messages=(r"element 0 of tensors does not require grad and does not have a grad_fn",),
-        examples=(
-            "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
-        ),
-        why="Between the parameters and the loss something ends the graph.",
-        fix="Look for .detach(), .item(), .data, numpy(), argmax, torch.tensor(x) and "
-        "torch.no_grad() between the parameters and the loss, and for parameters that are all "
-        "frozen.",
-    ),
-    Cause(
-        id="backward-of-another-loss",
-        errors=("RuntimeError",),
-        messages=TWICE,
-        examples=TWICE_EXAMPLES,
-        why="The backward() of one loss frees the part of the graph that another loss shares.",
-        fix="Detach what the first loss does not train before it is computed, as in "
-        "critic(fake.detach()), compute that part again for the second loss, or pass "
-        "retain_graph=True to the first backward().",
-        told_by="two losses share a part of the graph",
-    ),
-    Cause(
         id="backward-in-the-loss",
         errors=("RuntimeError",),
-        messages=TWICE,
-        examples=TWICE_EXAMPLES,
-        why="backward() is called where the loss is computed, and again on what is returned.",
-        fix="Return the loss before backward() is called, once for each loss. If a gradient is "
-        "needed there on purpose, pass retain_graph=True, or compute the loss that is returned "
-        "with a new forward pass.",
+        messages=(*TWICE,),
+        examples=(*TWICE_EXAMPLES,),
+        why="backward() is called where the loss is computed, on that loss or on "
+        "one that shares a part of its graph, and again on what is returned.",
+        fix="Return the loss before backward() is called, once for each loss. Where "
+        "two losses share a part, detach what the first one does not train, as "
+        "in critic(fake.detach()), or compute that part again. If a gradient "
+        "is needed there on purpose, pass retain_graph=True to the first "
+        "backward().",
         told_by="the loss function calls backward()",
-    ),
-    Cause(
-        id="hook-replaces-a-tensor",
-        errors=("RuntimeError",),
-        messages=TWICE,
-        examples=TWICE_EXAMPLES,
-        why="What a forward hook returns replaces the output, also the result of dict.setdefault "
-        "in a lambda.",
-        fix="Let the hook return None, and keep a value with .detach(), as in "
-        "lambda module, args, out: kept.update(out=out.detach()).",
-        told_by="a forward hook returns a tensor",
     ),
     Cause(
         id="graph-of-another-step",
         errors=("RuntimeError",),
-        messages=TWICE,
-        examples=TWICE_EXAMPLES,
-        why="A tensor with a graph outlives its step: a state, a running average, what was "
-        "computed once before the training.",
-        fix="Detach it where it is kept, with .detach(), or compute it under torch.no_grad(); in "
-        "forward or in the loss if it is to be trained.",
+        messages=(*TWICE,),
+        examples=(*TWICE_EXAMPLES,),
+        why="A tensor with a graph outlives its step: a state, a running average, "
+        "what was computed once before the training, or what a forward hook "
+        "returns, which replaces the output.",
+        fix="Detach it where it is kept, with .detach(), or compute it under "
+        "torch.no_grad(); in forward or in the loss if it is to be trained. A "
+        "hook that only keeps a value returns None: dict.setdefault and a "
+        "lambda return one.",
         told_by="the first step works, the second one raises",
     ),
     Cause(

@@ -65,9 +65,12 @@ ROWS = (
             "(32, 6, 6).",
             "AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",
         ),
-        why="A mask of attention has another shape than queries and keys.",
-        fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, keys), and "
-        "key_padding_mask (batch, keys); both bool, True where a key is hidden.",
+        why="A mask of attention has another shape than queries and keys, or the "
+        "samples come first and the attention takes the length first.",
+        fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, "
+        "keys), mask.repeat_interleave(num_heads, dim=0), and key_padding_mask "
+        "(batch, keys); both bool, True where a key is hidden. Pass "
+        "batch_first=True to the layer if the samples come first in its input.",
     ),
     Cause(
         id="ctc-lengths",
@@ -169,29 +172,22 @@ ROWS = (
     Cause(
         id="one-value-per-channel",
         errors=("ValueError",),
-        messages=(r"Expected more than 1 value per channel",),
+        messages=(
+            r"Expected more than 1 value per channel",
+            r"Expected more than 1 spatial element",
+        ),
         examples=(
             "ValueError: Expected more than 1 value per channel when training, got input size "
             "torch.Size([1, 6])",
+            "ValueError: Expected more than 1 spatial element when training, got "
+            "input size torch.Size([6, 8, 1, 1])",
         ),
-        why="A batch norm in training computes the variance over the batch, which needs two "
-        "values.",
-        fix="Use at least two samples per batch (drop_last=True in the DataLoader), or a norm "
-        "that does not depend on the batch (GroupNorm, LayerNorm).",
-    ),
-    Cause(
-        id="one-spatial-element",
-        errors=("ValueError",),
-        messages=(r"Expected more than 1 spatial element",),
-        examples=(
-            "ValueError: Expected more than 1 spatial element when training, got input size "
-            "torch.Size([6, 8, 1, 1])",
-        ),
-        why="An instance norm computes the variance over one channel of one image, which needs "
-        "two values.",
-        fix="Give the instance norm more than one value in each channel: larger images, fewer "
-        "poolings and strides before it, or another norm (GroupNorm, LayerNorm) where one pixel "
-        "is left.",
+        why="A norm in training computes a variance, over the batch or over one "
+        "channel of an image, which needs two values.",
+        fix="Use at least two samples per batch (drop_last=True in the DataLoader), "
+        "for an instance norm larger images or fewer poolings and strides "
+        "before it, or a norm that does not depend on the batch (GroupNorm, "
+        "LayerNorm).",
     ),
     Cause(
         id="whole-number-sizes",

@@ -6,47 +6,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="classes-second",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"Expected target size \[?",
-            r"size mismatch \(got input",
-            r"input and target batch or spatial sizes don't match",
-        ),
-        examples=(
-            "RuntimeError: input and target batch or spatial sizes don't match: target [2, 7, "
-            "5], input [2, 6, 5, 7]",
-            "RuntimeError: Expected target size [4, 3], got [4, 10]",
-            "RuntimeError: size mismatch (got input: [2, 6, 7, 5] , target: [2, 6, 7]",
-        ),
-        why="cross_entropy takes the classes in the second dimension, [batch, classes, positions].",
-        fix="Put the classes into the second dimension for cross_entropy: logits.transpose(1, "
-        "2), or flatten both, logits.flatten(0, 1) with labels.flatten().",
-    ),
-    Cause(
-        id="one-hot-targets",
-        errors=("RuntimeError",),
-        messages=(r"multi-target not supported",),
-        examples=("RuntimeError: 0D or 1D target tensor expected, multi-target not supported",),
-        why="cross_entropy got labels with a second dimension of integers: one-hot labels, or a "
-        "column.",
-        fix="Pass class indices of shape (batch,): targets.squeeze(1) for a column, "
-        "targets.argmax(1) for one-hot labels.",
-    ),
-    Cause(
-        id="targets-with-channels",
-        errors=("RuntimeError",),
-        messages=(r"only batches of spatial targets supported",),
-        examples=(
-            "RuntimeError: only batches of spatial targets supported (3D tensors) but got "
-            "targets of dimension: 4",
-        ),
-        why="The labels of a segmentation have a dimension of channels.",
-        fix="Pass the labels of a segmentation as class indices of shape (batch, height, "
-        "width): squeeze(1) removes a dimension of one channel, argmax(1) turns one-hot masks "
-        "into indices.",
-    ),
-    Cause(
         id="class-weights",
         errors=("RuntimeError",),
         messages=(r"weight tensor should be defined either for all",),
@@ -82,18 +41,25 @@ ROWS = (
     Cause(
         id="distribution-parameters",
         errors=("ValueError",),
-        messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),
+        messages=(
+            r"to satisfy the constraint",
+            r"to satisfy Real\(\)",
+        ),
         examples=(
             "ValueError: Expected parameter logits (Tensor of shape (4, 3)) of distribution "
             "Categorical(logits: torch.Size([4, 3])) to satisfy the constraint "
             "IndependentConstraint(Real(), 1)",
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",
         ),
-        why="A distribution got a parameter outside its range, such as a negative scale, or one "
-        "with NaN.",
-        fix="Pass valid parameters: softplus(x) + 1e-6 or exp for a scale, logits= instead of "
-        "probs= for raw outputs. If the message shows nan, look for its first place: an input, a "
-        "weight or a division before this line.",
+        why="A distribution got a parameter outside its range, or one with NaN: a "
+        "layer without activation gives any number.",
+        fix="Pass valid parameters: logits= of a layer without activation in place "
+        "of probs= (torch.sigmoid or torch.softmax make probabilities); "
+        "softplus(x) + 1e-6 or exp for what must be above 0, such as a scale "
+        "(relu and abs reach 0); scale_tril=L for a covariance, a lower "
+        "triangle whose diagonal went through softplus. If the message shows "
+        "nan, look for its first place: an input, a weight or a division before "
+        "this line.",
     ),
     Cause(
         id="no-divergence",
@@ -106,14 +72,6 @@ ROWS = (
         why="There is no formula for the divergence of these two distributions.",
         fix="Compare distributions of one kind, or estimate the divergence from samples: x = "
         "p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
-    ),
-    Cause(
-        id="loss-not-scalar",
-        errors=("RuntimeError", "ValueError"),
-        messages=(r"grad can be implicitly created only for scalar outputs",),
-        examples=("RuntimeError: grad can be implicitly created only for scalar outputs",),
-        why="backward() needs one number, and the loss has several.",
-        fix="Reduce the loss to a scalar: loss.mean() or reduction='mean'.",
     ),
     Cause(
         id="empty-list",

@@ -77,21 +77,4 @@ ROWS = (
         "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
         "super().__getattr__(name)).",
     ),
-    Cause(
-        id="dropout-probability",
-        errors=("ValueError",),
-        messages=(r"dropout probability has to be",),
-        examples=("ValueError: dropout probability has to be between 0 and 1, but got 10",),
-        why="The probability is not between 0 and 1.",
-        fix="Pass a probability between 0 and 1: 10 percent is nn.Dropout(0.1).",
-    ),
-    Cause(
-        id="norm-epsilon",
-        errors=("ValueError",),
-        messages=(r"eps must be positive",),
-        examples=("ValueError: batch_norm eps must be positive during training, but got 0.0",),
-        why="eps of a norm must be above 0.",
-        fix="Pass the default, eps=1e-5, or another small number above 0: it keeps the division "
-        "of a constant channel finite.",
-    ),
 )

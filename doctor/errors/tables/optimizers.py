@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from doctor.errors.cause import Cause
 
-STATE_DICT = (r"Error\(s\) in loading state_dict for",)
 KEYS = (r"Missing key\(s\) in state_dict", r"Unexpected key\(s\) in state_dict")
 KEY_EXAMPLES = (
     "RuntimeError: Error(s) in loading state_dict for MLP: Missing key(s) in state_dict: "
@@ -15,15 +14,6 @@ KEY_EXAMPLES = (
 
 ROWS = (
     Cause(
-        id="weights-inside-a-checkpoint",
-        errors=("RuntimeError",),
-        messages=KEYS,
-        examples=KEY_EXAMPLES,
-        why="The file holds a whole checkpoint, and the weights are one part of it.",
-        fix="Load the weights in it: model.load_state_dict(checkpoint['model']).",
-        told_by="the unexpected keys are names such as epoch and optimizer",
-    ),
-    Cause(
         id="prefixed-keys",
         errors=("RuntimeError",),
         messages=KEYS,
@@ -33,15 +23,6 @@ ROWS = (
         fix="Remove the prefix: {key.removeprefix('module.'): value for key, value in "
         "state.items()}.",
         told_by="the keys are equal behind a prefix",
-    ),
-    Cause(
-        id="other-keys",
-        errors=("RuntimeError",),
-        messages=KEYS,
-        examples=KEY_EXAMPLES,
-        why="Model and file have other layers.",
-        fix="If layers are new or were removed on purpose, load with strict=False, which leaves "
-        "new ones as they are initialized; else load the file into the model that wrote it.",
     ),
     Cause(
         id="shared-parameters",
@@ -84,11 +65,23 @@ ROWS = (
     Cause(
         id="state-of-another-optimizer",
         errors=("KeyError", "RuntimeError", "ValueError"),
-        messages=(r"KeyError: '(?:momentum|betas|exp_avg|dampening|nesterov)'",),
-        examples=("KeyError: 'momentum'",),
+        messages=(
+            r"KeyError: '(?:momentum|betas|exp_avg|dampening|nesterov)'",
+            r"loaded state dict has a different number of parameter groups",
+            r"doesn't match the size of optimizer's group",
+        ),
+        examples=(
+            "KeyError: 'momentum'",
+            "ValueError: loaded state dict has a different number of parameter groups",
+            "ValueError: loaded state dict contains a parameter group that doesn't "
+            "match the size of optimizer's group",
+        ),
         why="load_state_dict of an optimizer compares only how many parameters a group has, not "
         "their shapes and options.",
-        fix="Load a state that this very optimizer saved for this very model: this one is of "
-        "another optimizer or another model. To change them, start without the old state.",
+        fix="Load a state that this very optimizer saved for this very model, with "
+        "the same groups of as many parameters: this one is of another "
+        "optimizer or another model, or from before parameters were added or "
+        "frozen. To go on without it, load the weights only and start a new "
+        "optimizer.",
     ),
 )

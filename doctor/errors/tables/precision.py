@@ -22,10 +22,13 @@ ROWS = (
         why="backward() found nothing to train: everything is frozen, the loss was computed "
         "under no_grad or detached, or reentrant checkpointing got inputs without requires_grad, "
         "as with PEFT on a frozen base.",
-        fix="Make the loss depend on a trainable parameter: look for .detach(), .item(), "
-        "no_grad() and frozen weights. With LoRA and reentrant gradient checkpointing (the "
-        "default of transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
-        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
+        fix="Make the loss depend on a trainable parameter: look for .detach(), "
+        ".item(), .data, numpy(), argmax, torch.tensor(x) and no_grad() between "
+        "the parameters and the loss, and for frozen weights. With LoRA and "
+        "reentrant gradient checkpointing (the default of transformers 4.31 to "
+        "4.57) call model.enable_input_require_grads(), or pass "
+        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in "
+        "either order.",
         sources=("cbl-root", "Open-Llama-checkpointing"),
         next_check="SMK009",
     ),
@@ -131,9 +134,11 @@ ROWS = (
         why="Parameters or inputs of different dtypes meet outside autocast: in evaluation or "
         "generate, in the loss, in a custom layer, or after only a part of the model was cast.",
         fix="Cast inputs to the dtype of the weights (numpy arrays are float64: "
-        "torch.from_numpy(x).float()), or leave the weights in fp32 and run the forward pass, "
-        "also in evaluation, under torch.autocast with one dtype. A tensor that is filled by "
-        "index needs the dtype of what is written: torch.zeros(..., dtype=x.dtype).",
+        "torch.from_numpy(x).float()), or leave the weights in fp32 and run the "
+        "forward pass, also in evaluation, under torch.autocast with one "
+        "dtype. A tensor that is filled by index needs the dtype of what is "
+        "written, in half precision under autocast: torch.zeros(..., "
+        "dtype=x.dtype), or value.to(x.dtype).",
         sources=("alpaca-lora-203", "LlamaFactory-724", "LLaVA-774"),
         next_check="SMK001",
     ),
@@ -195,18 +200,22 @@ ROWS = (
             r"index out of range in self|index out of range: Tried to access index",
             r"Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
+            r"Class values must be (?:smaller|non-negative)",
         ),
         examples=(
             "IndexError: index out of range in self",
             "IndexError: Target 10 is out of bounds.",
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
+            "RuntimeError: Class values must be smaller than num_classes.",
         ),
         why="On the CPU the same fault as a device-side assert: a token id beyond the "
         "embedding, a position beyond the context length, or a label outside the classes.",
-        fix="Fix the index that exceeds its table: a token beyond the rows of the embedding "
-        "(call model.resize_token_embeddings(len(tokenizer)) after adding tokens), a position "
-        "beyond the model's context length (truncate), a label outside the classes (they run "
-        "from 0 to classes - 1), or an index into a tensor.",
+        fix="Fix the index that exceeds its table: a token beyond the rows of the "
+        "embedding (call model.resize_token_embeddings(len(tokenizer)) after "
+        "adding tokens), a position beyond the model's context length "
+        "(truncate), a label outside the classes (they run from 0 to classes - "
+        "1, also for bincount and one_hot), or an index into a tensor, such as "
+        "one of another table or of a node that a filter removed.",
         sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
@@ -267,8 +276,11 @@ ROWS = (
             "(torch.cuda.FloatTensor) should be the same",
         ),
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
-        fix="Move the batch and every module with .to(device); make constants buffers "
-        '(register_buffer). With device_map="auto" send inputs to the first layer\'s device.',
+        fix="Move the batch and every module with .to(device); create tensors on "
+        "the device of the inputs (torch.arange(n, device=x.device)), make "
+        "constants buffers (register_buffer), and hold layers as attributes or "
+        'in nn.ModuleList. With device_map="auto" send inputs to the first '
+        "layer's device.",
         sources=("ConceptExpress-5",),
         next_check="SMK001",
     ),

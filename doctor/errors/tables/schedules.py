@@ -16,12 +16,21 @@ ROWS = (
         "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation on one.",
     ),
     Cause(
-        id="learning-rate-invalid",
+        id="option-out-of-range",
         errors=("ValueError",),
-        messages=(r"Invalid learning rate",),
-        examples=("ValueError: Invalid learning rate: -0.001",),
-        why="The learning rate is negative or not a number.",
-        fix="Pass a learning rate of 0 or more.",
+        messages=(
+            r"Invalid learning rate",
+            r"dropout probability has to be",
+            r"eps must be positive",
+        ),
+        examples=(
+            "ValueError: Invalid learning rate: -0.001",
+            "ValueError: dropout probability has to be between 0 and 1, but got 10",
+            "ValueError: batch_norm eps must be positive during training, but got 0.0",
+        ),
+        why="An option is outside of the range that the message names.",
+        fix="Pass a value in that range: a learning rate of 0 or more, an eps above "
+        "0, a probability from 0 to 1.",
     ),
     Cause(
         id="fused-and-foreach",
@@ -132,24 +141,6 @@ ROWS = (
         examples=("ValueError: mode minimum is unknown!",),
         why="The mode of ReduceLROnPlateau has another name.",
         fix="Pass mode='min' or 'max', and threshold_mode='rel' or 'abs'.",
-    ),
-    Cause(
-        id="optimizer-state",
-        errors=("ValueError", "RuntimeError", "KeyError"),
-        messages=(
-            r"loaded state dict has a different number of parameter groups",
-            r"doesn't match the size of optimizer's group",
-        ),
-        examples=(
-            "ValueError: loaded state dict has a different number of parameter groups",
-            "ValueError: loaded state dict contains a parameter group that doesn't match the "
-            "size of optimizer's group",
-        ),
-        why="The saved state of the optimizer is of another model or another grouping of its "
-        "parameters.",
-        fix="Load the optimizer's state into an optimizer of the same groups, each with the "
-        "same number of parameters: it was saved by another model, or before parameters were "
-        "added or frozen. To go on without it, load the weights only and start a new optimizer.",
     ),
     Cause(
         id="scaler-without-infs",

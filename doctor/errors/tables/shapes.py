@@ -6,23 +6,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="product-sizes",
-        errors=("RuntimeError",),
-        messages=(
-            r"Expected size for first two dimensions of batch2",
-            r"Expected batch2_sizes\[0\]",
-        ),
-        examples=(
-            "RuntimeError: Expected batch2_sizes[0] == bs && batch2_sizes[1] == contraction_size "
-            "to be true, but got false.",
-            "RuntimeError: Expected size for first two dimensions of batch2 tensor to be: [2, 8] "
-            "but got: [2, 5].",
-        ),
-        why="The matrices of a batched product do not fit: their batches, or the inner dimensions.",
-        fix="Give both the same batch, and make the last dimension of the first equal to the "
-        "second last of the second: for attention scores, q @ k.transpose(-2, -1).",
-    ),
-    Cause(
         id="view-strides",
         errors=("RuntimeError",),
         messages=(r"view size is not compatible with input tensor's size and stride",),
@@ -34,36 +17,6 @@ ROWS = (
         "or permute.",
         fix="Write reshape instead of view in that line, or call contiguous() before it: the "
         "number of values fits, their order in memory does not, as after transpose or permute.",
-    ),
-    Cause(
-        id="index-dimensions",
-        errors=("RuntimeError",),
-        messages=(
-            r"Index tensor must have the same number of dimensions as",
-            r"Size does not match at dimension \d+ expected index",
-        ),
-        examples=(
-            "RuntimeError: Size does not match at dimension 0 expected index [8, 1] to be "
-            "smaller than self [4, 10] apart from dimension 1",
-            "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
-        ),
-        why="gather and scatter take an index with as many dimensions as the tensor.",
-        fix="Give the index the missing dimension: values.gather(1, "
-        "index.unsqueeze(1)).squeeze(1) picks one value for each row.",
-    ),
-    Cause(
-        id="mask-of-index",
-        errors=("IndexError", "RuntimeError"),
-        messages=(r"The shape of the mask \[", r"cannot be broadcast to indexing result"),
-        examples=(
-            "RuntimeError: shape mismatch: value tensor of shape [3, 8] cannot be broadcast to "
-            "indexing result of shape [5, 8]",
-            "IndexError: The shape of the mask [4, 9] at index 1 does not match the shape of the "
-            "indexed tensor [4, 8, 31] at index 1",
-        ),
-        why="A boolean mask selects from a tensor whose leading sizes differ from the mask's.",
-        fix="Compute the mask from the tensor that it selects from, or from one with the same "
-        "leading sizes; x[mask] compares the dimensions from the left.",
     ),
     Cause(
         id="einsum-sizes",

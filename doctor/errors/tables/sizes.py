@@ -66,15 +66,6 @@ ROWS = (
         told_by="in_features is the product of several dimensions of the input",
     ),
     Cause(
-        id="unflattened-target",
-        errors=("ValueError", "RuntimeError"),
-        messages=(ROWS_OF_BATCH,),
-        examples=(ROWS_EXAMPLE,),
-        why="The logits of all positions are flattened into rows, the labels are not.",
-        fix="Flatten both alike: logits.flatten(0, -2) with labels.flatten().",
-        told_by="the labels have as many values as the logits have rows",
-    ),
-    Cause(
         id="extra-dimension",
         errors=("ValueError", "RuntimeError"),
         messages=(
@@ -88,24 +79,26 @@ ROWS = (
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "
             "of dimension: 4",
         ),
-        why="One of prediction and target has a dimension of size 1 that the other lacks.",
-        fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1).",
-        told_by="the shapes are equal but for a dimension of size 1",
-    ),
-    Cause(
-        id="layer-norm-of-channels",
-        errors=("RuntimeError",),
-        messages=(NORMALIZED,),
-        examples=(NORMALIZED_EXAMPLE,),
-        why="A LayerNorm works on the last dimensions, and channels come second.",
-        fix="Normalize channels that come second with nn.GroupNorm(1, channels), or move them to "
-        "the end before the LayerNorm.",
-        told_by="dimension 1 of the input has the size that is normalized",
+        why="One of prediction and target has a dimension that the other lacks: one "
+        "of size 1, or that of one-hot labels.",
+        fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). "
+        "argmax(1) turns one-hot labels into class indices.",
+        told_by="the shapes are equal but for one dimension",
     ),
     Cause(
         id="order-of-dimensions",
         errors=("ValueError", "RuntimeError"),
-        messages=(*PRODUCT, BATCHES, CHANNELS, STATISTICS, *TARGET, ROWS_OF_BATCH),
+        messages=(
+            *PRODUCT,
+            BATCHES,
+            CHANNELS,
+            STATISTICS,
+            *TARGET,
+            ROWS_OF_BATCH,
+            r"expected input with shape \[\*, [\d, ]{1,60}\], but got input of size",
+            r"Expected batch2_sizes\[0\]",
+            r"input and target batch or spatial sizes don't match",
+        ),
         examples=(
             *PRODUCT_EXAMPLES,
             BATCHES_EXAMPLE,
@@ -113,11 +106,20 @@ ROWS = (
             STATISTICS_EXAMPLE,
             *TARGET_EXAMPLES,
             ROWS_EXAMPLE,
+            "RuntimeError: Given normalized_shape=[8], expected input with shape "
+            "[*, 8], but got input of size[2, 8, 6, 6]",
+            "RuntimeError: Expected batch2_sizes[0] == bs && batch2_sizes[1] == "
+            "contraction_size to be true, but got false.",
+            "RuntimeError: input and target batch or spatial sizes don't match: "
+            "target [2, 7, 5], input [2, 6, 5, 7]",
         ),
         why="A layer or a loss takes its channels, features or classes in another dimension than "
         "the tensor has them.",
-        fix="Put the dimensions into the order that is taken: transpose(1, 2) for three, "
-        "permute(0, 3, 1, 2) for images with channels last; a @ b.transpose(-2, -1) for a product.",
+        fix="Put the dimensions into the order that is taken: transpose(1, 2) for "
+        "three, permute(0, 3, 1, 2) for images with channels last; a @ "
+        "b.transpose(-2, -1) for a product; logits.transpose(1, 2) for "
+        "cross_entropy, which takes the classes second; nn.GroupNorm(1, "
+        "channels) to normalize channels that come second.",
         told_by="the size that is expected stands in another dimension",
     ),
     Cause(
@@ -128,6 +130,7 @@ ROWS = (
             CHANNELS,
             r"Index tensor must have the same number of dimensions as",
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
+            r"Size does not match at dimension \d+ expected index",
         ),
         examples=(
             BROADCAST_EXAMPLE,
@@ -135,25 +138,16 @@ ROWS = (
             "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
             "RuntimeError: The expanded size of the tensor (20) must match the existing size (16) "
             "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
+            "RuntimeError: Size does not match at dimension 0 expected index [8, 1] "
+            "to be smaller than self [4, 10] apart from dimension 1",
         ),
         why="Shapes are aligned at the end: a tensor of fewer dimensions needs its missing ones "
         "where the other has more.",
-        fix="Add dimensions of size 1: x[:, None, None, None] for one number per image, "
-        "mask[:, None, None] for a mask of keys, index.unsqueeze(-1) for gather, "
-        "images.unsqueeze(1) for one channel.",
+        fix="Add dimensions of size 1: x[:, None, None, None] for one number per "
+        "image, mask[:, None, None] for a mask of keys, images.unsqueeze(1) for "
+        "one channel, index.unsqueeze(-1) for gather: values.gather(1, "
+        "index.unsqueeze(1)).squeeze(1) picks one value for each row.",
         told_by="the tensor has fewer dimensions than the other",
-    ),
-    Cause(
-        id="mask-for-each-head",
-        errors=("RuntimeError",),
-        messages=(r"shape of the 3D attn_mask is torch\.Size",),
-        examples=(
-            "RuntimeError: The shape of the 3D attn_mask is torch.Size([8, 6, 6]), but should be "
-            "(32, 6, 6).",
-        ),
-        why="A 3-dimensional attn_mask of nn.MultiheadAttention is one for each sample and head.",
-        fix="Repeat the mask of each sample for its heads: "
-        "mask.repeat_interleave(num_heads, dim=0), or pass one of (queries, keys) for all.",
     ),
     Cause(
         id="recurrent-state",
@@ -301,6 +295,7 @@ ROWS = (
             BROADCAST,
             r"expanded size of the tensor \(\d{1,12}\) must match the existing size",
             r"shape of the mask \[[\d, ]{1,60}\] at index \d{1,3} does not match the shape of",
+            r"cannot be broadcast to indexing result",
         ),
         examples=(
             BROADCAST_EXAMPLE,
@@ -308,9 +303,13 @@ ROWS = (
             "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
             "IndexError: The shape of the mask [4, 9] at index 1 does not match the shape of the "
             "indexed tensor [4, 8, 31] at index 1",
+            "RuntimeError: shape mismatch: value tensor of shape [3, 8] cannot be "
+            "broadcast to indexing result of shape [5, 8]",
         ),
         why="Two tensors are combined whose sizes differ, and neither is 1.",
-        fix="Make the sizes equal, or 1 in one of them: truncate samples to the model's positions, "
-        "cut a mask as its tensor, give both branches of a residual block the same stride.",
+        fix="Make the sizes equal, or 1 in one of them: truncate samples to the "
+        "model's positions, cut a mask as its tensor (x[mask] compares the "
+        "dimensions from the left), give both branches of a residual block the "
+        "same stride.",
     ),
 )

@@ -8,22 +8,21 @@ ROWS = (
     Cause(
         id="padding-token-missing",
         errors=("ValueError",),
-        messages=(r"tokenizer does not have a padding token", r"Asking to pad but the tokenizer"),
-        examples=("ValueError: Asking to pad but the tokenizer does not have a padding token.",),
-        why="The tokenizer has no padding token, so it cannot make batches of texts of "
-        "different lengths.",
-        fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
-        "resize_token_embeddings.",
-    ),
-    Cause(
-        id="padding-token-in-config",
-        errors=("ValueError",),
-        messages=(r"if no padding token is defined",),
-        examples=("ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",),
-        why="The model finds the end of each text by the padding token, which its configuration "
-        "lacks.",
-        fix="Set the padding token in the model's configuration: model.config.pad_token_id = "
-        "tokenizer.pad_token_id (and tokenizer.pad_token = tokenizer.eos_token if it has none).",
+        messages=(
+            r"tokenizer does not have a padding token",
+            r"Asking to pad but the tokenizer",
+            r"if no padding token is defined",
+        ),
+        examples=(
+            "ValueError: Asking to pad but the tokenizer does not have a padding token.",
+            "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
+        ),
+        why="The tokenizer, or the model's configuration, has no padding token: "
+        "batches of texts of different lengths need it, and the model finds the "
+        "end of each text by it.",
+        fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its "
+        "own and call resize_token_embeddings; then set it in the model's "
+        "configuration, model.config.pad_token_id = tokenizer.pad_token_id.",
     ),
     Cause(
         id="texts-unpadded",
@@ -88,21 +87,6 @@ ROWS = (
         "model with attn_implementation='sdpa', torch's own kernel.",
     ),
     Cause(
-        id="flash-attention-dtype",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"Flash ?Attention (?:2\.0 )?only supports? (?:fp16|torch\.float16)",
-            r"Flash Attention 2 only supports",
-        ),
-        examples=(
-            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
-            "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16 dtypes",
-        ),
-        why="Flash attention has no kernel for fp32.",
-        fix="Load the model in bf16 or fp16, or use attn_implementation='sdpa': flash attention "
-        "has no kernel for fp32.",
-    ),
-    Cause(
         id="precision-without-gpu",
         errors=("ValueError",),
         messages=(
@@ -162,13 +146,16 @@ ROWS = (
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
             'state_dict: "norm.weight", "norm.bias". ',
         ),
-        why="The file's names or shapes are not those of the model: a prefix of a wrapper, "
-        "another model, or a head of another size.",
-        fix="Compare the keys. Where each unexpected key is a missing one with a prefix "
-        "(module. of DataParallel and DDP, _orig_mod. of torch.compile), remove it: "
-        "{key.removeprefix('module.'): value for key, value in state.items()}. Otherwise load "
-        "the file into the model that wrote it; strict=False skips what does not match without "
-        "an error. `doctor scan FILE` lists its tensors.",
+        why="The file's names or shapes are not those of the model: a prefix of a "
+        "wrapper, a whole checkpoint around the weights, another model, or a "
+        "head of another size.",
+        fix="Compare the keys. Where each unexpected key is a missing one with a "
+        "prefix (module. of DataParallel and DDP, _orig_mod. of torch.compile), "
+        "remove it: {key.removeprefix('module.'): value for key, value in "
+        "state.items()}. Keys such as epoch and optimizer are those of a whole "
+        "checkpoint: load the weights in it, checkpoint['model']. Otherwise "
+        "load the file into the model that wrote it; strict=False skips layers "
+        "that are new or were removed. `doctor scan FILE` lists its tensors.",
     ),
     Cause(
         id="model-as-weights",

@@ -24,27 +24,27 @@ ROWS = (
     Cause(
         id="number-of-a-tensor-under-vmap",
         errors=("RuntimeError",),
-        messages=(r"vmap over calling \.item\(\)", r"data-dependent control flow"),
+        messages=(
+            r"vmap over calling \.item\(\)",
+            r"data-dependent control flow",
+            r"attempting to use an operator .{0,80}dynamic shape",
+            r"vmap: .{0,80}dynamic",
+        ),
         examples=(
             "RuntimeError: vmap: It looks like you're attempting to use vmap over calling .item() "
             "on a Tensor.",
             "RuntimeError: vmap: It looks like you're attempting to use a Tensor in some "
             "data-dependent control flow.",
+            "RuntimeError: vmap: We do not support batching operators that can "
+            "output dynamic shape. Attempting to use an operator that has a dynamic "
+            "shape",
         ),
-        why="Under vmap a tensor stands for all samples, which would go several ways.",
-        fix="Keep the value a tensor: no .item(), float(), int() or tolist() there, and "
-        "torch.where in place of if, while or assert on a tensor.",
-    ),
-    Cause(
-        id="shape-by-values-under-vmap",
-        errors=("RuntimeError",),
-        messages=(r"attempting to use an operator .{0,80}dynamic shape", r"vmap: .{0,80}dynamic"),
-        examples=(
-            "RuntimeError: vmap: We do not support batching operators that can output dynamic "
-            "shape. Attempting to use an operator that has a dynamic shape",
-        ),
-        why="x[mask], nonzero, unique and masked_select return another shape for each sample.",
-        fix="Keep the shapes the same for every sample: multiply by a mask or use torch.where.",
+        why="Under vmap a tensor stands for all samples, which would go several "
+        "ways, or have several shapes (x[mask], nonzero, unique, "
+        "masked_select).",
+        fix="Keep the value a tensor: no .item(), float(), int() or tolist() there, "
+        "and torch.where or a factor of a mask in place of x[mask], and of if, "
+        "while or assert on a tensor.",
     ),
     Cause(
         id="changed-in-place-under-vmap",

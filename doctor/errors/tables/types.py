@@ -23,17 +23,6 @@ ROWS = (
         "mask.bool().",
     ),
     Cause(
-        id="integer-input",
-        errors=("NotImplementedError", "RuntimeError"),
-        messages=(r"not implemented for '(?:Long|Int|Bool|Byte|Short|Char)'",),
-        examples=(
-            "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
-        ),
-        why="The operation is for floats and got integers or booleans.",
-        fix="Convert the tensor with .float(): this operation is for floats, and it got "
-        "integers or booleans.",
-    ),
-    Cause(
         id="mean-of-integers",
         errors=("RuntimeError",),
         messages=(r"could not infer output dtype",),
@@ -142,17 +131,12 @@ ROWS = (
             "Use a.any() or a.all()",
             "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
         ),
-        why="A condition (if, and, or, ==) got a tensor with several values.",
-        fix="Compare tensors with torch.equal, or reduce the condition with .any() or .all(). "
-        "Create a loss before it is called: nn.CrossEntropyLoss()(output, labels).",
-    ),
-    Cause(
-        id="size-is-called",
-        errors=("TypeError",),
-        messages=(r"'torch\.Size' object is not callable",),
-        examples=("TypeError: 'torch.Size' object is not callable",),
-        why="x.shape is an attribute, x.size() a method.",
-        fix="Write x.shape without parentheses, or x.size().",
+        why="A condition (if, and, or, ==) got a tensor with several values; a "
+        "criterion such as nn.CrossEntropyLoss does where it gets the tensors "
+        "when it is created.",
+        fix="Compare tensors with torch.equal, or reduce the condition with .any() "
+        "or .all(). Create a criterion first, then call it: "
+        "nn.CrossEntropyLoss()(output, labels).",
     ),
     Cause(
         id="half-precision-kernel",

@@ -6,20 +6,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="attribute-missing",
-        errors=("AttributeError",),
-        messages=(
-            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
-            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
-        ),
-        examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
-        told_by="__init__ of the class assigns no such name",
-        why="The object has no such attribute: another spelling, another class than expected, "
-        "or a dict instead of an object.",
-        fix="Compare the name with what __init__ assigns (the class in the message is what the "
-        "object is), and read a dict with value['name'].",
-    ),
-    Cause(
         id="property-raised",
         errors=("AttributeError",),
         messages=(
@@ -32,6 +18,20 @@ ROWS = (
         "property itself as missing.",
         fix="Call the property's function directly to see its own error: "
         "type(module).name.fget(module).",
+    ),
+    Cause(
+        id="attribute-missing",
+        errors=("AttributeError",),
+        messages=(
+            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
+            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
+        ),
+        examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
+        told_by="__init__ of the class assigns no such name",
+        why="The object has no such attribute: another spelling, another class than expected, "
+        "or a dict instead of an object.",
+        fix="Compare the name with what __init__ assigns (the class in the message is what the "
+        "object is), and read a dict with value['name'].",
     ),
     Cause(
         id="name-undefined",
@@ -58,8 +58,14 @@ ROWS = (
     Cause(
         id="not-callable",
         errors=("TypeError",),
-        messages=(r"'(?!NoneType|torch\.Size)[\w.]+' object is not callable",),
-        examples=("TypeError: 'bool' object is not callable",),
+        messages=(
+            r"'(?!NoneType|torch\.Size)[\w.]+' object is not callable",
+            r"'torch\.Size' object is not callable",
+        ),
+        examples=(
+            "TypeError: 'bool' object is not callable",
+            "TypeError: 'torch.Size' object is not callable",
+        ),
         why="The name is a value there: it was assigned over a function or module of the same "
         "name, or parentheses are too many.",
         fix="Give the value another name than the function or layer; write x.shape and "

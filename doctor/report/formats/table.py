@@ -72,6 +72,12 @@ def _html(report: Report) -> str:
     return page.render(report)
 
 
+def _letter(report: Report) -> str:
+    from doctor.report.formats import letter
+
+    return letter.render(report)
+
+
 FORMATS: dict[str, Callable[[Report], str]] = {
     "console": _console,  # in a file; `terminal` prints it in colour
     "plain": _plain,
@@ -83,6 +89,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "sarif": _sarif,
     "nagios": _nagios,
     "html": _html,
+    "letter": _letter,
 }
 
 OLDER = {"concise": "plain", "text": "plain"}

@@ -1,5 +1,5 @@
-"""A graph that backward() goes through a second time: the user's own calls of backward(), what
-holds a tensor of an earlier step, and the hooks that return one.
+"""A graph that backward() goes through a second time: the user's own calls of backward(), and what
+holds a tensor of an earlier step.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import functools
 import inspect
 import sys
 import types
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -20,8 +20,8 @@ from ..values import follow_step, value_origins
 
 MOST, DEPTH = 3, 3
 """Names in a text; containers and objects inside of one another that are looked into."""
-TABLES = {"_forward_hooks": "output", "_forward_pre_hooks": "input"}
-"""Hooks of a module -> what their result replaces."""
+TABLES = ("_forward_hooks", "_forward_pre_hooks")
+"""Hooks of a module."""
 
 
 class Backwards(TorchFunctionMode):
@@ -30,8 +30,6 @@ class Backwards(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.lines: List[Dict[str, str]] = []
-        self.roots: List[Any] = []
-        """The nodes of the graph from which they start."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -39,21 +37,19 @@ class Backwards(TorchFunctionMode):
         if getattr(func, "__name__", "") == "backward":
             place, code = places.innermost()[0]
             self.lines.append({"place": place, "code": code})
-            self.roots.append(getattr(args[0], "grad_fn", None))
         return func(*args, **(kwargs or {}))
 
 
 def twice(training: Any) -> List[Dict[str, Any]]:
-    """The user's own call of backward(), what is kept of a step with its graph, and the hook that
-    returned it."""
+    """The user's own call of backward(), and what is kept of a step with its graph."""
     subject = training.subject
     records: List[Dict[str, Any]] = []
     graphs = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
     parts = containers.tensors(subject.batch).items()
     of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
-    calls, hooks = Backwards(), Replacing(subject.module)
+    calls = Backwards()
     try:
-        with calls, hooks:
+        with calls:
             loss = training_step.loss_of(training)
     except RuntimeError:  # a second backward pass of the user's own
         loss = None
@@ -63,16 +59,8 @@ def twice(training: Any) -> List[Dict[str, Any]]:
         if names:
             records.append({"type": "KeptGraph", "names": names[:MOST], "where": where})
     if calls.lines:
-        ends = [] if loss is None else [loss.grad_fn, *_before(loss.grad_fn)]
-        other = loss is not None and calls.roots[0] not in ends
-        records.append({"type": "BackwardCall", "line": calls.lines[0], "other_loss": other})
-    elif hooks.replaced:
-        records.append(hooks.replaced)
+        records.append({"type": "BackwardCall", "line": calls.lines[0]})
     return records
-
-
-def _before(node: Any) -> List[Any]:
-    return [each for each, _ in getattr(node, "next_functions", ())]
 
 
 # What holds tensors
@@ -156,60 +144,3 @@ def graphs_of(
         return
     for key, each in list(observing.attribute(value, "__dict__", {}).items())[: unregistered.MOST]:
         yield from graphs_of("%s.%s" % (name, key), each, visited, depth + 1)
-
-
-# Hooks
-
-
-class Replacing:
-    """Watches the forward hooks of a model for one that returns a tensor whose graph was freed."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-        self._originals: List[Tuple[Any, Any, Any]] = []
-        self.replaced: Dict[str, Any] = {}
-        """The hook as a doctor.facts.observations.Hook."""
-
-    def __enter__(self) -> Replacing:
-        for name, part in self._module.named_modules():
-            for table, replaced in TABLES.items():
-                hooks = getattr(part, table, None) or {}
-                for key, hook in list(hooks.items()):
-                    self._originals.append((hooks, key, hook))
-                    hooks[key] = self._watching(hook, name or "the model", replaced)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        for hooks, key, hook in self._originals:
-            if key in hooks:  # it may have been removed
-                hooks[key] = hook
-
-    def _watching(self, hook: Any, name: str, replaced: str) -> Callable[..., Any]:
-        def watching(*args: Any, **options: Any) -> Any:
-            result = hook(*args, **options)
-            returned = value_origins.tensors(result)
-            if not self.replaced and any(map(was_freed, returned)):
-                function, place = places.line_of_function(hook)
-                fields = {"function": function, "on": name, "place": place}
-                self.replaced = {"type": "Hook", "kind": replaced, **fields}
-            return result
-
-        return watching
-
-
-def was_freed(tensor: torch.Tensor) -> bool:
-    """Whether backward() has freed values of this tensor's graph."""
-    if tensor.grad_fn is None:
-        return False
-    return any(map(_lacks_values, follow_step.nodes(tensor.grad_fn)))
-
-
-def _lacks_values(node: Any) -> bool:
-    for name in dir(node):
-        if name.startswith("_saved_") or name == "saved_tensors":
-            try:
-                getattr(node, name)
-            except RuntimeError as error:
-                if "after they have already been freed" in str(error):
-                    return True
-    return False

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..foreign import descriptions, places
+from ..foreign import descriptions
 from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
@@ -75,16 +75,12 @@ class Calls(TorchFunctionMode):
         super().__init__()
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
-        self.length_first = ""
-        """The line that pads sequences without batch_first=True."""
         self.sizes = grown_shapes.Sizes()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name == "pad_sequence" and not (kwargs or {}).get("batch_first", (*args, False)[1]):
-            self.length_first = places.innermost()[0][0]
         try:
             result = func(*args, **(kwargs or {}))
         except Exception as error:
@@ -111,8 +107,6 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if not same(again, error):
             return {}
         records = [*returned.values(), *own_functions.observations(error, applied)]
-        if calls.length_first:
-            records.append({"type": "LengthFirst", "place": calls.length_first})
         fields: Dict[str, Any] = {"observations": records, **graph_ends.cuts(ends)}
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from doctor.facts.guard import Guarded, GuardedProcess, GuardPoint
 from doctor.facts.log import Curve, Log
 from doctor.judge.place import Place
 from doctor.report.formats.html.markup import Markup
-from doctor.report.formats.html.picture import Mark, legend, picture
+from doctor.report.formats.html.picture import Mark, Series, has_shades, legend, picture
 
 QUANTITIES: tuple[tuple[str, Callable[[GuardPoint], float | str | None]], ...] = (
     ("loss", lambda point: point.loss),
@@ -30,22 +30,30 @@ LOGGED = {
 def curves(guard: Guarded) -> list[Markup]:
     """The curves of the first rank that recorded any, for its first optimizer."""
     process = next((process for process in guard.processes if process.points), None)
-    return list(_curves(process)) if process else []
+    return _curves(process) if process else []
 
 
-def _curves(process: GuardedProcess) -> Iterator[Markup]:
+def _curves(process: GuardedProcess) -> list[Markup]:
     points = [point for point in process.points if point.optimizer == process.points[0].optimizer]
     steps = points[0].step, points[-1].step
     alarms: dict[int, str] = {}
     for alarm in process.alarms:
         alarms.setdefault(alarm.step, alarm.code)
     marks = [Mark(step, code) for step, code in sorted(alarms.items())]
-    if marks:
-        yield legend(marks)
-    for name, value in QUANTITIES:
-        series = [(p.step, float(v)) for p in points if (v := value(p)) is not None]
-        if len(series) > 1:
-            yield picture(name, series, steps, marks)
+    series = [
+        (name, [(p.step, float(v)) for p in points if (v := value(p)) is not None])
+        for name, value in QUANTITIES
+    ]
+    return _pictures([pair for pair in series if len(pair[1]) > 1], steps, marks)
+
+
+def _pictures(
+    series: list[tuple[str, Series]], steps: tuple[int, int], marks: list[Mark]
+) -> list[Markup]:
+    """A picture for each quantity, below a legend where something is marked."""
+    pictures = [picture(name, values, steps, marks) for name, values in series]
+    shaded = has_shades(values for _, values in series)
+    return [legend(marks, shaded=shaded), *pictures] if marks else pictures
 
 
 def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
@@ -61,11 +69,10 @@ def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
     own.sort(key=lambda curve: list(LOGGED).index(curve.name))
     steps = min(curve.steps[0] for curve in own), max(curve.steps[-1] for curve in own)
     marks = [mark for mark in [_mark(own[0], code, place)] if mark]
-    pictures = [picture(LOGGED[curve.name], _series(curve), steps, marks) for curve in own]
-    return [legend(marks), *pictures] if marks else pictures
+    return _pictures([(LOGGED[curve.name], _series(curve)) for curve in own], steps, marks)
 
 
-def _series(curve: Curve) -> list[tuple[int, float]]:
+def _series(curve: Curve) -> Series:
     return [(step, float(value)) for step, value in zip(curve.steps, curve.values, strict=True)]
 
 

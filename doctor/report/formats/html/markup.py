@@ -7,7 +7,9 @@ from html import escape
 
 from doctor._util.units import visible
 
-VOID = frozenset({"meta", "rect", "br"})
+VOID = frozenset({"meta", "rect", "br", "line"})
+SVG = frozenset({"rect", "line"})
+"""Of these, the ones of SVG, which end in a slash."""
 
 
 class Markup(str):
@@ -26,13 +28,21 @@ def el(name: str, *children: Child, **attributes: str) -> Markup:
         for key, value in attributes.items()
     )
     if name in VOID:
-        return Markup(f"<{name}{text}>" if name != "rect" else f"<{name}{text}/>")
+        return Markup(f"<{name}{text}>" if name not in SVG else f"<{name}{text}/>")
     return Markup(f"<{name}{text}>{joined(children)}</{name}>")
 
 
 def joined(children: Iterable[Child]) -> Markup:
     """Elements and texts, concatenated."""
     return Markup("".join(_child(child) for child in children))
+
+
+def prose(text: str) -> Markup:
+    """A text in which what is between backticks is code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return joined([text])
+    return joined(el("code", part) if number % 2 else part for number, part in enumerate(parts))
 
 
 def lines(texts: Iterable[str]) -> Markup:
