@@ -153,6 +153,7 @@ RUNS_TORCH_CUDA = Check(
         "version (12.x: 525, 13.x: 580), and the build has a cubin for every GPU of the job",
         "a CUDA context was created, whatever the versions",
     ),
+    notes=("the driver is older than 530, and torch's CUDA is 12.1 or newer",),
     warns=(
         "the driver's CUDA is older, of the same major version, and the build has only PTX for a "
         "GPU of the job on which no kernel ran",

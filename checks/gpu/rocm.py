@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Unknown
 from doctor.errors.match import first
 from doctor.facts.machine import Host
@@ -24,6 +26,13 @@ DENIED = (
     "Add this user to the groups render and video (sudo usermod -aG render,video USER), then log "
     f"in again. In a container: start it with {IN_CONTAINER}. Under a scheduler: request the GPUs."
 )
+REFUSED = (
+    "The kernel refuses /dev/kfd, and not for want of permission: the kernel module amdgpu does not "
+    "support this GPU, did not start it, or is older than ROCm. The kernel log says which; upgrade "
+    "the kernel or AMD's amdgpu driver."
+)
+PERMISSION = re.compile(r"permi(?:tted|ssion)", re.IGNORECASE)
+KERNEL_LOG = ("sudo dmesg | grep -iE 'amdgpu|kfd'",)
 NOT_STARTED = (
     "Compare with rocminfo and amd-smi. If they list the GPU, torch's ROCm does not fit it: see "
     "TOR003. If not, the kernel log says why amdgpu does not start it (sudo dmesg | grep amdgpu)."
@@ -46,6 +55,10 @@ def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdi
 
 def _by_host(host: Host, found: str, denied: dict[str, str]) -> Verdict | None:
     """The cause where the host's files and variables show it."""
+    refused = [reason for reason in denied.values() if not PERMISSION.search(reason)]
+    if refused:
+        nodes = ", ".join(f"{node}: {reason}" for node, reason in denied.items())
+        return fail(f"{found} ({nodes}); /dev/kfd must open", *NODES, *KERNEL_LOG, fix=REFUSED)
     if denied:
         nodes = ", ".join(f"{node}: {reason}" for node, reason in denied.items())
         return fail(f"{found} ({nodes}); /dev/kfd must be usable", *NODES, fix=DENIED)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from doctor.pasted import (
     collect_env,
+    diagnoses,
     ds_report,
     packages,
     rocm,
@@ -34,6 +35,7 @@ READERS = (
     version_lists.read,
     ds_report.read,
     packages.read,
+    diagnoses.read,
 )
 """The one that comes first decides where two state the same thing."""
 

@@ -12,7 +12,7 @@ MOST = 200_000
 """Lines that are read."""
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?){1,8}")
+PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?|[a-z][\w.-]{0,40}-\d{1,3}\s+\| ){1,8}")
 BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 

@@ -18,7 +18,7 @@ def read(lines: list[str]) -> Reading:
     rows = [match for line in lines if (match := ROW.match(line))]
     torch = next((match[2] for match in rows if match[1] == "torch"), None)
     libraries = [f"{match[1]}=={match[2]}" for match in rows if match[1] != "torch"]
-    is_list = any(HEAD.match(line) for line in lines) or len(rows) > 1
+    is_list = any(HEAD.match(line) for line in lines) or len(rows) > 1 or "+" in (torch or "")
     if not rows or not (is_list and (torch or libraries)):
         return Reading()
     cuda = cuda_of(torch) if torch else None

@@ -14,6 +14,10 @@ NOT_IN_REPORT = "the report does not tell"
 """How the reason of a section begins that no report contains."""
 
 
+IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})
+"""Fields of `Gpu` that are never unread."""
+
+
 class ReportError(ValueError):
     """A report that is refused; the text states why."""
 
@@ -116,7 +120,15 @@ def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:
 
 def gpu_named(index: int, name: str, uuid: str | None = None, **stated: Any) -> Gpu:
     """A GPU of which a report states the name, and perhaps other fields."""
-    fields = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "unread", "slices", "bus_id"}
+    fields = set(Gpu.__struct_fields__) - {
+        "index",
+        "uuid",
+        "name",
+        "unread",
+        "slices",
+        "bus_id",
+        "diagnosed",
+    }
     unread = dict.fromkeys(sorted(fields - stated.keys()), NOT_IN_REPORT)
     return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread, **stated)
 

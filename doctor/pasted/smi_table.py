@@ -42,7 +42,7 @@ ERRORS = (
 
 FAILED = re.compile(
     r"\s*(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
-    r"NVIDIA-SMI couldn't .{3,160})"
+    r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
@@ -74,11 +74,16 @@ def read(lines: list[str]) -> Reading:
         driver=match["driver"] if match else None,
         driver_cuda=cuda_number(match["cuda"]) if match else None,
         nvml_error=error,
-        nvml_code=next((code for text, code in ERRORS if text in (error or "")), None),
+        nvml_code=_code(error or ""),
         no_cuda_library=match["cuda"] == "ERR!" if match else None,
         no_devices=no_devices and not gpus,
         gpus=tuple(gpus),
     )
+
+
+def _code(error: str) -> int | None:
+    folded = error.lower()
+    return next((code for text, code in ERRORS if text.lower() in folded), None)
 
 
 def _not_understood(line: str) -> str:
@@ -142,7 +147,15 @@ def _errors(row: list[str]) -> str | None:
 
 
 def _unread(fields: dict[str, Any], used: int | None) -> dict[str, str]:
-    every = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "bus_id", "unread", "slices"}
+    every = set(Gpu.__struct_fields__) - {
+        "index",
+        "uuid",
+        "name",
+        "bus_id",
+        "unread",
+        "slices",
+        "diagnosed",
+    }
     unread = {name: NOT_IN_REPORT for name in sorted(every) if fields.get(name) is None}
     if used is not None and fields["memory_used"] is None:
         unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"

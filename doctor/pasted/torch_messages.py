@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from doctor.errors.cause import Cause
 from doctor.errors.match import lines_of
+from doctor.facts.machine import Gpu
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
@@ -33,6 +34,14 @@ CUDNN = ("cudnn-mismatch", "cudnn-refuses-gpu")
 KFD = ("rocm-device-denied",)
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""
+MISSING = re.compile(
+    r"\s*((?:ImportError|OSError): lib\S{1,80}: cannot open shared object.{0,100})"
+)
+IMPORTING = re.compile(r"\bimport torch\b")
+"""Beside it, a missing library is one of torch's."""
+OFF_BUS = re.compile(r".*NVRM:.*(?:fallen off the bus|RmInitAdapter failed|probe routine failed)")
+BUS = re.compile(r"NVRM: .{0,40}\b([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b")
+"""The driver's lines about a GPU that it cannot reach."""
 BROKEN = re.compile(r"CUDA error: uncorrectable (?:ECC|NVLink) error\b.{0,60}", re.IGNORECASE)
 IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
                     r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
@@ -57,6 +66,8 @@ def read(lines: list[str]) -> Reading:
     gpu = next((match for line in lines if (match := GPU.match(line))), None)
     archs = next((match[1] for line in lines if (match := ARCHS.search(line))), "")
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
+    if import_error is None and any(map(IMPORTING.search, lines)):
+        import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
     printed = [line for line in lines if SAYS.search(line) and not CODE.match(line)]
     driver = _first(printed, tuple(DRIVER_CODES))
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
@@ -65,6 +76,7 @@ def read(lines: list[str]) -> Reading:
     code = DRIVER_CODES[driver[0].id] if driver else None
     if driver and "804" in driver[1]:
         code = 804
+    lost = _lost(lines)
     found = Reading(
         kinds=("error lines",),
         cuda_error=_message(cuda_error),
@@ -75,11 +87,22 @@ def read(lines: list[str]) -> Reading:
         kernel_is_hardware=broken is not None,
         cudnn_error=_message(cudnn[1]) if cudnn else None,
         kfd_error=_message(kfd[1]) if kfd else None,
+        amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
         archs=tuple(archs.split()),
-        gpus=(gpu_named(0, gpu[1], capability=(int(gpu[2]), int(gpu[3]))),) if gpu else (),
+        gpus=(gpu_named(0, gpu[1], capability=(int(gpu[2]), int(gpu[3]))),) if gpu else lost,
     )
-    known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
+    known = (lost, archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
+
+
+def _lost(lines: list[str]) -> tuple[Gpu, ...]:
+    """The GPU that the kernel log says the driver cannot reach."""
+    line = next((line for line in lines if OFF_BUS.match(line)), None)
+    if line is None:
+        return ()
+    bus = next((match[1] for each in lines if (match := BUS.search(each))), "")
+    text = " ".join(line[line.index("NVRM") :].split())[:200]
+    return (Gpu(index=0, uuid="", name="", bus_id=bus, lost=text),)
 
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:

@@ -416,6 +416,63 @@ def test_a_device_of_rocm_that_cannot_be_opened_is_named_with_the_groups() -> No
     assert "nvidia" not in told.lower()
 
 
+# NVIDIA/DCGM#253, NVIDIA/go-dcgm#52
+DIAG = """Successfully ran diagnostic for group.
++---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+| Driver Version Detected   | 570.148.08                                     |
+|-----  Deployment  --------+------------------------------------------------|
+| Persistence Mode          | Fail                                           |
++-----  Hardware  ----------+------------------------------------------------+
+| memory                    | Pass                                           |
+|                           | GPU0: Pass                                     |
+|                           | GPU1: Pass                                     |
+"""
+OLD_DIAG = DIAG.replace(
+    "| memory                    | Pass", "| GPU Memory                | Pass - All"
+)
+# docs.nvidia.com/health-validation/reference/verdict-schema
+VERDICT = """{"overall_severity": "CRITICAL", "affected_components": [
+  {"category": "xid", "max_severity": "CRITICAL", "check_ids": ["gpu_xid_79"],
+   "entities": ["GPU-5428af19-1e82-a38c-ee42-cdd3ad745b7e"]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            DIAG.replace("Pass   ", "Fail   ", 1).replace("GPU1: Pass", "GPU1: Fail"),
+            "memory failed",
+        ),
+        (OLD_DIAG.replace("Pass - All", "Fail - GPU: 1"), "GPU Memory failed"),
+        (VERDICT, "CRITICAL: gpu_xid_79"),
+    ],
+)
+def test_a_gpu_that_another_tool_condemns_is_returned(text: str, words: str) -> None:
+    named = findings(text)["GPU003"]
+    assert (named.status, named.owner) == (Status.FAIL, Owner.MACHINE)
+    assert words in named.verdict.summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DIAG,  # a setting of the software
+        OLD_DIAG,
+        VERDICT.replace("CRITICAL", "WARNING"),
+        VERDICT.replace('"xid"', '"cpu"'),
+        VERDICT[:-20],  # cut off
+        "hca_id: mlx5_0\n        port:   1\n            state:      PORT_DOWN (1)\n",
+        "        GPU0    GPU1    CPU Affinity\nGPU0     X      SYS     0-31\n",
+    ],
+    ids=range(7),
+)
+def test_what_another_tool_does_not_condemn_is_not_red(text: str) -> None:
+    assert problems(text) == set()
+
+
 # huggingface/accelerate#3510, pytorch/pytorch#186591
 PIP = """Package                  Version
 ------------------------ ---------
