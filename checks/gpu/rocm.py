@@ -27,7 +27,7 @@ DENIED = (
     f"in again. In a container: start it with {IN_CONTAINER}. Under a scheduler: request the GPUs."
 )
 REFUSED = (
-    "The kernel refuses /dev/kfd, and not for want of permission: the kernel module amdgpu does not "
+    "The kernel refuses /dev/kfd, and not for want of permission: the module amdgpu does not "
     "support this GPU, did not start it, or is older than ROCm. The kernel log says which; upgrade "
     "the kernel or AMD's amdgpu driver."
 )

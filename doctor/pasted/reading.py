@@ -120,16 +120,8 @@ def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:
 
 def gpu_named(index: int, name: str, uuid: str | None = None, **stated: Any) -> Gpu:
     """A GPU of which a report states the name, and perhaps other fields."""
-    fields = set(Gpu.__struct_fields__) - {
-        "index",
-        "uuid",
-        "name",
-        "unread",
-        "slices",
-        "bus_id",
-        "diagnosed",
-    }
-    unread = dict.fromkeys(sorted(fields - stated.keys()), NOT_IN_REPORT)
+    fields = set(Gpu.__struct_fields__) - IDENTITY - stated.keys()
+    unread = dict.fromkeys(sorted(fields), NOT_IN_REPORT)
     return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread, **stated)
 
 

@@ -2,7 +2,7 @@
 
 Each row has a short excerpt and its address. `codes` are the checks of which one must complain,
 `fix` has words that its remedy contains. `first` is what the first run gave, which stays as it was:
-13 of 21 causes named with their remedy, 4 with another one, 1 missed, 3 refused; 0 of 25 others red.
+13 of 21 causes named with their remedy, 4 with another, 1 missed, 3 refused; 0 of 25 others red.
 """
 
 from __future__ import annotations
