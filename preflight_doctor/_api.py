@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -60,6 +62,12 @@ class Settings(TypedDict, total=False):
     budget: float
 
 
+PARAMETERS = {*Settings.__annotations__, "only", "skip", "config", "fail_on", "facts"} | {
+    *("baseline", "deep", "tensors", "format", "redact"),
+}
+FLAG = re.compile(r"(?<![\w-])--(?P<no>no-)?(?P<name>[a-z][a-z-]*[a-z])")
+
+
 class NotReadyError(RuntimeError):
     """A machine is not ready for the training; `report` says why."""
 
@@ -85,7 +93,7 @@ def run(
     from doctor.cli.run import run as run_command
 
     flags = _flags(settings) | _selection(only, skip)
-    with called_from_python("preflight_doctor.run()"):
+    with _called("run"):
         return run_command(flags, _config(config), fail_on=fail_on, held=_held_memory())
 
 
@@ -94,8 +102,8 @@ def collect(*, config: str | Path | None = None, **settings: Unpack[Settings]) -
     from doctor.cli.examine import collect_facts
     from doctor.cli.inputs import resolve
 
-    request = resolve(_flags(settings), _config(config), None).request
-    with called_from_python("preflight_doctor.collect()"):
+    with _called("collect"):
+        request = resolve(_flags(settings), _config(config), None).request
         return collect_facts(request, progress=False, held=_held_memory())
 
 
@@ -110,7 +118,8 @@ def judge(
     """The report on facts of `collect`, or of a report, `report.facts`. Raises UserError."""
     from doctor.cli.replay import judge_facts
 
-    return judge_facts(facts, _selection(only, skip), _config(config), fail_on)
+    with _called("judge"):
+        return judge_facts(facts, _selection(only, skip), _config(config), fail_on)
 
 
 def scan(
@@ -131,7 +140,7 @@ def scan(
     """
     from doctor.cli.scan import scan as scan_command
 
-    with called_from_python("preflight_doctor.scan()"):
+    with _called("scan"):
         return scan_command(
             str(path),
             _selection(only, skip),
@@ -164,8 +173,9 @@ def lint(
     options = LintOptions(
         paths=_paths(paths), only=_names(only), skip=_names(skip), fail_on=fail_on, processes=1
     )
-    result = run_lint(options, None if facts is None else facts.script_machine)
-    return replace(lint_report(result, facts, ""), findings=with_edits(result))
+    with _called("lint"):
+        result = run_lint(options, None if facts is None else facts.script_machine)
+        return replace(lint_report(result, facts, ""), findings=with_edits(result))
 
 
 def triage(
@@ -179,7 +189,7 @@ def triage(
     """Name the first cause in the logs of a failed training. Raises UserError."""
     from doctor.cli.triage import triage as triage_command
 
-    with called_from_python("preflight_doctor.triage()"):
+    with _called("triage"):
         return triage_command(
             _paths(paths), _selection(only, skip), _config(config), fail_on=fail_on
         )
@@ -196,6 +206,26 @@ def render(report: Report, format: str = "plain", *, redact: bool = True) -> str
     if format not in FORMATS:
         raise UserError(f"{format!r} is no format; formats: {', '.join(FORMATS)}")
     return FORMATS[format](redacted(report, keep_names=not redact))
+
+
+@contextlib.contextmanager
+def _called(function: str) -> Iterator[None]:
+    """Reports name this function in place of a command line, errors its parameters in place of
+    flags.
+    """
+    with called_from_python(f"preflight_doctor.{function}()"):
+        try:
+            yield
+        except UserError as error:
+            raise UserError(FLAG.sub(_parameter, str(error))) from None
+
+
+def _parameter(flag: re.Match[str]) -> str:
+    """ "--no-smoke" as "smoke=False"; what is no parameter stays."""
+    name = flag["name"].replace("-", "_")
+    if name not in PARAMETERS:
+        return flag[0]
+    return f"{name}=False" if flag["no"] else name
 
 
 def _count(name: str, text: str) -> int:

@@ -101,12 +101,15 @@ def test_a_log_is_read(tmp_path: Path) -> None:
     ("call", "words"),
     [
         (lambda: preflight_doctor.run(gpus="eight"), "gpus: Expected `int"),
-        (lambda: preflight_doctor.run(hf="a", model="b.py:c"), "--model cannot be combined"),
+        (lambda: preflight_doctor.run(hf="a", model="b.py:c"), "model cannot be combined with hf"),
         (lambda: preflight_doctor.run(only="NOPE"), "NOPE"),
         (lambda: preflight_doctor.scan("/nonexistent"), "/nonexistent does not exist"),
         (lambda: preflight_doctor.lint("/nonexistent.py"), "/nonexistent.py"),
         (lambda: preflight_doctor.triage("/nonexistent.log"), "/nonexistent.log"),
         (lambda: preflight_doctor.judge(machines()["t4"], config="/no.toml"), "/no.toml"),
+        (lambda: preflight_doctor.run(python="/nonexistent"), "python /nonexistent: "),
+        (lambda: preflight_doctor.run(checkpoint="/nonexistent"), "checkpoint /nonexistent "),
+        (lambda: preflight_doctor.scan(".", baseline="/nonexistent"), "baseline /nonexistent "),
         (
             lambda: preflight_doctor.render(preflight_doctor.judge(machines()["t4"]), "pdf"),
             "'pdf' is no format",
@@ -119,6 +122,7 @@ def test_a_mistake_of_the_caller_is_a_user_error(call: object, words: str) -> No
         call()
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+    assert "--" not in str(raised.value)
 
 
 def test_an_unknown_setting_is_a_type_error() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.checkpoint import changed, files, loading, norms, optimizer, values
+from doctor.checks.checkpoint import agreement, changed, files, loading, norms, optimizer, values
 
 CHECKS = (
     *files.CHECKS,
@@ -11,4 +11,5 @@ CHECKS = (
     *changed.CHECKS,
     *optimizer.CHECKS,
     *loading.CHECKS,
+    *agreement.CHECKS,
 )

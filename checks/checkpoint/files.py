@@ -68,6 +68,9 @@ FIXES = {
 }
 
 
+DANGER_FIX = "Do not load these files: see CKP010 first."
+
+
 def files_complete(checkpoint: Checkpoint) -> Verdict:
     failures = [problem for problem in checkpoint.problems if problem.kind in FAILS]
     problems = failures or [problem for problem in checkpoint.problems if problem.kind in WARNS]
@@ -83,7 +86,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
     commands = (_fetch(checkpoint),) if pointer else ()
     verdict = fail if failures else warn
-    return verdict(summary, *commands, fix=FIXES.get(first.kind), seconds=checkpoint.seconds)
+    fix = DANGER_FIX if checkpoint.loading.runs_code else FIXES.get(first.kind)
+    return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
 
 
 def _complete(checkpoint: Checkpoint) -> str:

@@ -7,10 +7,11 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checkpoint.dtypes import HALVES
+from doctor.checkpoint.formats.pickle_uses import reader_of
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
 from doctor.facts.machine import Torch
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.switches import is_before
 
 ADAPTER = re.compile(
@@ -56,21 +57,59 @@ def loads_without_code(
     checkpoint: Checkpoint, torch: Torch | Unknown = TORCH_NOT_EXAMINED
 ) -> Verdict:
     loading = checkpoint.loading
-    if loading.dangerous:
-        names = f"{_listed(loading.dangerous)}, known to run code or commands; none required"
-        return fail(f"imports of {_where(loading)}: {names}", fix=KEEP_OUT)
-    if verdict := _restricted(loading, torch):
+    if danger := _danger(loading):
+        return fail(f"{danger}; none required", fix=KEEP_OUT)
+    if verdict := _restricted(loading, torch) or _doubtful(loading):
         return verdict
     if loading.unread:
         more = f" (and {len(loading.unread) - 1} more)" if len(loading.unread) > 1 else ""
         names = f"; up to there it imports {_listed(loading.imports)}" * bool(loading.imports)
         return unknown(f"not read to the end: {loading.unread[0]}{more}{names}")
-    if reason := checkpoint.not_inspectable:
+    if reason := checkpoint.not_inspectable or _nothing_read(checkpoint):
         return unknown(reason)
     if loading.pickles and loading.protocol > 2:
         summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
-    return ok(f"{_admitted(loading)}{_bypass(loading, torch)}")
+    summary = f"{_admitted(loading)}{_bypass(loading, torch)}"
+    if loading.unfamiliar:
+        return note(f"{summary}; {_unfamiliar(loading)}")
+    return ok(summary)
+
+
+def _danger(loading: Loading) -> str:
+    """What runs code when it is unpickled, "" where nothing is known to."""
+    if loading.dangerous:
+        names = f"{_listed(loading.dangerous)}, known to run code or commands"
+        return f"imports of {_where(loading)}: {names}"
+    for file, called in loading.called.items():
+        return f"{file} calls {_listed(called)}, which no program that saves such files does"
+    for file, tricks in loading.tricks.items():
+        return f"the pickle of {file} hides what it does: {listed(list(tricks), 3)}"
+    return ""
+
+
+def _doubtful(loading: Loading) -> Verdict | None:
+    """Calls of what nobody knows, in files of which nobody knows the writer."""
+    for file, names in loading.doubtful.items():
+        text = f"{file} calls {_listed(names)}; {reader_of(file).text}; plain values required"
+        return warn(text, fix=DOUBTFUL_FIX)
+    return None
+
+
+def _unfamiliar(loading: Loading) -> str:
+    """Classes that are not those of the usual writers of a file, and who reads it."""
+    file, names = next(iter(loading.unfamiliar.items()))
+    more = f" (and {len(loading.unfamiliar) - 1} more files)" * (len(loading.unfamiliar) > 1)
+    return f"{file} names {_listed(names)}{more}: {reader_of(file).text}"
+
+
+def _nothing_read(checkpoint: Checkpoint) -> str:
+    """Why not one file could be read, "" where one was."""
+    loading = checkpoint.loading
+    if checkpoint.contents.tensors or loading.pickles or checkpoint.training.optimizer:
+        return ""
+    problems = [problem for problem in checkpoint.problems if problem.kind != "note"]
+    return f"no file was read: {problems[0].message}" if problems else ""
 
 
 def _bypass(loading: Loading, torch: Torch | Unknown) -> str:
@@ -147,6 +186,11 @@ KEEP_OUT = (
     "Do not load this file, not even to look at it: unpickling calls what it names. Delete it, and "
     "take the checkpoint from a source that you trust, as safetensors if there is a choice. Where "
     "your own code saved it, save a state_dict without these objects."
+)
+
+DOUBTFUL_FIX = (
+    "Look up what these functions do before you load the file, or take it from a source that you "
+    "trust. Where your own code saved it, save plain values and build the objects after loading."
 )
 
 EXECUTED_FIX = (
@@ -242,16 +286,23 @@ WITHOUT_CODE = Check(
     passes=(
         "weights and optimizer state are safetensors",
         "or their pickles were read to their ends and name only what weights-only loading allows",
-        "no pickle beside them names a global that is known to run commands",
+        "no pickle beside them names a global that is known to run commands, or calls one that its "
+        "usual writers do not call",
     ),
+    notes=("a file beside the weights names classes that its usual writers do not put into it",),
     warns=(
         "a pickle names globals that weights-only loading refuses, or is of a protocol above 2",
         "a torch.distributed.checkpoint holds objects of classes that such files do not usually "
         "hold: torch unpickles them without weights_only",
+        "a file beside the weights that no trainer writes calls what is not known",
     ),
     fails=(
         "a pickle, also one beside the weights, names a global that is known to run code or "
         "commands or to reach files and networks, such as os.system, builtins.eval or subprocess",
+        "a pickle calls functions of Python's library that no saver calls; a file that a trainer "
+        "writes, any function that the trainer does not call",
+        "a pickle hides what it does: it computes names, calls what it made itself, or changes "
+        "what it imported",
     ),
     fix="Save a state_dict instead of whole modules and objects, or save with safetensors. Before "
     "loading an untrusted file with weights_only=False, review each global listed; to allow single "
@@ -261,7 +312,8 @@ WITHOUT_CODE = Check(
     owner=Owner.JOB,
     judge=loads_without_code,
     required="checkpoint",
-    sources=("torch-weights-only", "picklescan"),
+    sources=("torch-weights-only", "picklescan", "transformers-43140", "accelerate-3036"),
+    leads=True,
 )
 
 PADDING = Check(

@@ -122,6 +122,13 @@ def recorded_steps(checkpoint: Checkpoint) -> int:
     return checkpoint.training.steps or (history.steps if history else 0)
 
 
+def length_of_run(checkpoint: Checkpoint) -> int:
+    """Steps of the run by any state that counts them, the optimizer's too; 0 where none does."""
+    optimizer = checkpoint.training.optimizer
+    counted = optimizer.step_max if isinstance(optimizer, Optimizer) else None
+    return recorded_steps(checkpoint) or int(counted or 0)
+
+
 def created_anew(checkpoint: Checkpoint, optimizer: Optimizer) -> bool:
     """Whether the trainer counts many more steps than the optimizer."""
     history = checkpoint.training.history

@@ -198,8 +198,8 @@ RESPONDS = Check(
     title="The NVIDIA driver responds",
     why="NVML reports the GPUs' identity and health; cuInit is the first CUDA call of torch. Each "
     "runs in a process of its own with a deadline (30 s, and 5 s for each further GPU): a driver "
-    "that hangs blocks nvidia-smi and torch. A reset or the fabric manager may hold it for a "
-    "while: such a call is tried twice.",
+    "that hangs blocks nvidia-smi and torch. A reset or the fabric manager may hold it: such a "
+    "call is tried twice.",
     passes=(
         "NVML and cuInit both respond",
         "cuInit finds no device because CUDA_VISIBLE_DEVICES hides all of them: see GPU001",

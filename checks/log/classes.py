@@ -9,3 +9,5 @@ CLASSES = tuple(sorted((row for row in CAUSES if row.code), key=lambda row: row.
 HARMLESS = tuple(row for row in CAUSES if row.role == "harmless")
 """Counted, and named once."""
 BY_SLUG = {row.id: row for row in CLASSES}
+REFINEMENTS = tuple(row for row in CAUSES if row.refines)
+"""Rows that say more about a line of a class, the first one that matches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
@@ -11,14 +12,17 @@ from packaging.version import InvalidVersion, Version
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
-from doctor.checks.log.classes import CLASSES
+from doctor.checks.log import flight_recorder as flight_checks
+from doctor.checks.log.classes import CLASSES, REFINEMENTS
+from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
-from doctor.errors.match import MOST, with_message
+from doctor.errors.match import MOST, is_message_of, with_message
 from doctor.errors.memory_numbers import describe_oom
+from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.machine import Host, Torch
 from doctor.facts.memory.plan import plan
@@ -31,18 +35,20 @@ from doctor.judge.place import Place
 
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
+LONGEST = 300
+"""Characters of a line that a summary repeats."""
 MOST_PLACES = 20
 """Places of consequences that a finding lists."""
 
 
-def first_cause(log: Log) -> Verdict:
+def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> Verdict:
     """Whether the log names the first cause of a failure."""
     story = story_of(log)
     read = _extent(log)
     if story.first is not None:
         return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
-    if curve := _failing_curve(log):
-        return ok(f"no error in {read}; the curves fail: {curve.code} {curve.slug}")
+    if failing := _failing(log, flight_recorder):
+        return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
     summaries = [event for event in story.others if class_of(event).role == "summary"]
     if summaries:
         return unknown(
@@ -60,7 +66,14 @@ def first_cause(log: Log) -> Verdict:
     return unknown(f"no known failure{also} in {read}; that is no proof of a healthy training")
 
 
-def _failing_curve(log: Log) -> Check | None:
+def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | None:
+    """The check of dumps, of a curve or of the loss scale that fails where no line does."""
+    if isinstance(recorder, FlightRecorder):
+        for check in flight_checks.CHECKS:
+            if check.judge(recorder).status is Status.FAIL:
+                return check
+    if nonfinite.scale_holds(log).status is Status.FAIL:
+        return next(check for check in CHECKS if check.slug == SCALER)
     return next((c for c in curves.CHECKS if c.judge(log).status is Status.FAIL), None)
 
 
@@ -141,15 +154,51 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     story = story_of(log)
     assert story.first is not None
     others = [event for event in story.others if class_of(event).role != "summary"]
-    message = f"first cause, {_where(story.first)}: {_detail(row, story.first)}"
-    places = (place_of(story.first), *_folded(others, story.first))
+    event, named = story.first, _refined(row, story.first)
+    culprit = waited_for(log) if row.id == TIMEOUT else None
+    about = culprit.summary + "; " if culprit else f"({named.id}) " if named is not row else ""
+    message = f"first cause, {_where(event)}: {about}{_detail(row, event)}"
+    places = (place_of(event), *_own_frame(event), *_folded(others, event))
+    causes = tuple(dict.fromkeys((named, *_causes(row, event))))
     return fail(
         message,
-        *_commands(row, story.first),
-        fix=_fix(row, story.first, log, torch),
+        *_commands(named, event),
+        fix=culprit.fix if culprit else _fix(row, event, log, torch),
+        owner=named.owner,
+        retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
-        causes=tuple(each.id for each in _causes(row, story.first)),
-        also=_also(_causes(row, story.first)[1:]),
+        causes=tuple(each.id for each in causes if each.messages),
+        also=_also(causes[1:]),
+    )
+
+
+def _refined(row: Cause, event: LogEvent) -> Cause:
+    """The row that says more about this line than its class."""
+    if not row.messages and (causes := _causes(row, event)):
+        return causes[0]
+    rows = (each for each in REFINEMENTS if each.refines == row.id)
+    text = " ".join(event.excerpt) or event.text
+    return next((each for each in rows if is_message_of(each, text)), row)
+
+
+def _outlook(row: Cause, event: LogEvent) -> str:
+    """What a restart brings, in the words of `Cause.retry`; "" where the cause is not known."""
+    return row.retry if row.messages else ""
+
+
+def _own_frame(event: LogEvent) -> tuple[Place, ...]:
+    """The last frame of the program in the traceback, which one opens first."""
+    path, _, rest = event.groups.get("code", "").rpartition(":")
+    line = rest.split(" ", 1)[0]
+    if not path or not line.isdigit():
+        return ()
+    return (
+        Place(
+            path=path,
+            line=int(line),
+            text=event.groups.get("source", ""),
+            message="the last frame of the program",
+        ),
     )
 
 
@@ -160,7 +209,7 @@ def _warning(
     times = f"{count:,} times, first at " if count > 1 else ""
     return warn(
         f"{times}{_where(events[0])}: {_detail(row, events[0])}{suffix}",
-        *_commands(row, events[0]),
+        *_commands(_refined(row, events[0]), events[0]),
         fix=_fix(row, events[0], log, torch),
         places=tuple(map(place_of, events[:MOST_PLACES])),
     )
@@ -175,15 +224,20 @@ def _commands(row: Cause, event: LogEvent) -> tuple[str, ...]:
 def _detail(row: Cause, event: LogEvent) -> str:
     if row.id == MEMORY and (described := describe_oom(event.text)):
         return described.summary
-    return event.text[:300]
+    text = event.text
+    if not row.messages and not _causes(row, event):
+        text += "; cause not known"
+    if len(text) <= LONGEST:
+        return text
+    return text[:LONGEST].rsplit(" ", 1)[0] + " ..."
 
 
 def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
     if (of_event := fitted(row, event.text)).fix != row.fix:
         return of_event.fix
-    if not row.messages and (causes := _causes(row, event)):
-        return causes[0].fix
+    if (named := _refined(row, event)) is not row:
+        return named.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
         if not version and remedy.package == "torch" and isinstance(torch, Torch):
@@ -218,8 +272,10 @@ def _holds(version: str, since: str, until: str) -> bool:
 
 
 def _where(event: LogEvent) -> str:
+    """ "train.log:12, rank 3, 03:12:07": a clock time only where the log has one."""
     rank = f", rank {event.rank}" if event.rank is not None else ""
-    return f"{event.path}:{event.line}{rank}"
+    clock = time.strftime(", %H:%M:%S", time.gmtime(event.time)) if event.time is not None else ""
+    return f"{event.path}:{event.line}{rank}{clock}"
 
 
 def place_of(event: LogEvent, message: str = "") -> Place:

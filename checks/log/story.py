@@ -8,11 +8,15 @@ from functools import lru_cache
 
 from doctor.checks.log.classes import BY_SLUG
 from doctor.errors.cause import Cause
-from doctor.facts.log import Log, LogEvent
+from doctor.facts.log import Log, LogEvent, RootCause
 
-BEGINNINGS = {"cause": 0, "exception": 1, "consequence": 1}
+BEGINNINGS = {"cause": 0, "crash": 0, "exception": 1, "consequence": 1}
 """Roles of events that can begin a failure: a specific cause goes before what may follow from it,
 wherever it stands, since a watchdog or a kernel often reports it late."""
+LOST = "peer-lost"
+"""Ranks whose peer died say so before the launcher says which one."""
+CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
+"""Groups of a line that says whose limit of memory a killed process had reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +63,20 @@ def _story_of(same: _Same) -> Story:
     by_time = _comparable(candidates)
     files = {file.path: number for number, file in enumerate(log.files)}
 
-    def order(event: LogEvent) -> tuple[float, float, int, int]:
+    def order(event: LogEvent) -> tuple[float, float, float, int, int]:
         time = event.time if by_time and event.time is not None else 0.0
-        late = BEGINNINGS[_role(event)]
-        exception = _role(event) == "consequence"
+        late: float = BEGINNINGS[_role(event)]
+        if _role(event) == "crash":
+            late = _lateness_of_crash(event, open_, log.root_causes)
+        consequence = _role(event) == "consequence"
+        other = consequence or not _is_of_root(event, log.root_causes)
         if len(log.files) > 1 and not by_time:  # lines of two files have no order
-            return late, exception, files.get(event.path, 0), event.line
-        return late, time, files.get(event.path, 0), event.line
+            return late, consequence, other, files.get(event.path, 0), event.line
+        return late, other, time, files.get(event.path, 0), event.line
 
     first = min(candidates, key=order, default=None)
     if first is not None:
-        preferred = [each for each in candidates if each.name in class_of(first).yields_to]
+        preferred = [each for each in candidates if _says_more(each, first)]
         first = min(preferred, key=order, default=first)
     return Story(
         first=first,
@@ -78,6 +85,37 @@ def _story_of(same: _Same) -> Story:
         warnings=tuple(warnings),
         by_time=by_time,
     )
+
+
+def _says_more(event: LogEvent, first: LogEvent) -> bool:
+    """Whether an event says more about the same failure than the one that seems to begin it."""
+    if event.name not in class_of(first).yields_to:
+        return False
+    if class_of(event).role == "consequence":
+        return True
+    return bool(CONFIRMED & event.groups.keys()) and "reason" not in first.groups
+
+
+def _lateness_of_crash(
+    event: LogEvent, events: list[LogEvent], roots: tuple[RootCause, ...]
+) -> float:
+    """A process that crashes begins a failure, unless something else ended it before: an exception
+    of its own, SIGTERM, an abort. What the launcher calls the first failure begins one."""
+    if any(_is_within(event, root) and root.exitcode < 0 for root in roots):
+        return 0
+    earlier = (each for each in events if each.path == event.path and each.line < event.line)
+    return 1 if any(_role(each) != "summary" and each.name != LOST for each in earlier) else 0
+
+
+def _is_of_root(event: LogEvent, roots: tuple[RootCause, ...]) -> bool:
+    """Whether an event is of the rank that the launcher saw fail first."""
+    return any(root.rank is not None and root.rank == event.rank for root in roots)
+
+
+def _is_within(event: LogEvent, root: RootCause) -> bool:
+    """Whether a line is one of the launcher's account, or names the same rank."""
+    inside = root.line <= event.line <= root.last_line or root.line <= event.last_line
+    return event.path == root.path and (inside or event.rank == root.rank)
 
 
 def _comparable(events: list[LogEvent]) -> bool:

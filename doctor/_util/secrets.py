@@ -186,7 +186,7 @@ def hide_secrets(text: str) -> str:
     are assigned to names such as `password`, `HF_TOKEN` or `--api-key`, and values of this
     process's variables of such names. Takes linear time.
     """
-    if own := _own_values():
+    if own := _own_values(len(os.environ)):
         text = own.sub(HIDDEN, text)
     if not _HINT.search(text):
         return text
@@ -247,7 +247,8 @@ def _is_opaque(value: str) -> bool:
 
 
 @functools.cache
-def _own_values() -> re.Pattern[str] | None:
+def _own_values(variables: int) -> re.Pattern[str] | None:
+    """Read again when the number of variables changes: scripts load .env files."""
     return pattern_of_values(os.environ)
 
 

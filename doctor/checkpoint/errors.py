@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.records import Problem, ProblemKind
 
 
@@ -15,6 +16,8 @@ class CheckpointError(Exception):
         self.text = text
         self.imports: tuple[str, ...] = ()
         """Globals that the file's pickle names up to where it breaks, "module.name"."""
+        self.actions: Actions = NO_ACTIONS
+        """What unpickling it does with them up to there."""
         self.ends: tuple[int, ...] = ()
         """Where unpicklers that are less strict would end it."""
 

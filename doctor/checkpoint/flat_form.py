@@ -30,6 +30,10 @@ SECTIONS = {
         "dtype": "config_dtype",
         "quantized": "quantized",
         "adapter": "adapter",
+        "unreadable": "config_unreadable",
+        "sizes": "sizes",
+        "head_missing": "head_missing",
+        "embedding_rows": "embedding_rows",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),
     "loading": ("Loading", {
@@ -40,6 +44,10 @@ SECTIONS = {
         "dangerous": "dangerous",
         "protocol": "pickle_protocol",
         "beside": "pickles_beside",
+        "called": "pickles_that_call",
+        "tricks": "pickles_with_tricks",
+        "doubtful": "doubtful_pickles",
+        "unfamiliar": "unfamiliar_pickles",
         "unread": "unread_pickles",
     }),
 }  # fmt: skip

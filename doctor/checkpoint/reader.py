@@ -11,8 +11,9 @@ import msgspec
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.norms import read_scattered, read_vectors
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.pickle_inventory import Inventory, take_inventory
+from doctor.checkpoint.formats.pickle_inventory import take_inventory
 from doctor.checkpoint.formats.safetensors import read_shard, unreadable
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, describe_file_type
 from doctor.checkpoint.io.files import Directory, Source, prefetch_files
 from doctor.checkpoint.io.stages import Stage

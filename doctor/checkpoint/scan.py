@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -14,26 +13,27 @@ import msgspec
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
+from doctor.checkpoint.analysis.adapters import fit_lora
+from doctor.checkpoint.analysis.fit import fit_optimizer
+from doctor.checkpoint.analysis.sizes import compare_sizes, embedding_rows, lacks_head
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.formats.torch_files import with_inventory
-from doctor.checkpoint.formats.weights_only import refused
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
+from doctor.checkpoint.layouts.shard_index import SPLIT, disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
+from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
     Checkpoint,
     Contents,
     Files,
-    Loading,
     Optimizer,
     Problem,
     Role,
@@ -47,9 +47,6 @@ OnTensors = Callable[[Directory, LayoutContents], None]
 
 MOST_ROLES = 5_000
 """Roles that are kept; those of mixed dtypes come first."""
-
-MOST_NAMES = 1_000
-"""Names of globals and of files that are kept."""
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -76,13 +73,16 @@ def scan(
         return _sizes_only(path, layout, stage, began)
     notes: list[Problem] = []
     read_json = _JsonReader(layout.directory, stage, notes)
-    config = model_config.read_config(read_json("config.json", model_config.LIMIT))
+    configured = read_json("config.json", model_config.LIMIT)
+    config = model_config.read_config(configured)
+    unreadable = next((note.text for note in notes if note.file == "config.json"), "")
     state = read_json("trainer_state.json", trainer_state.LIMIT, trainer_state.read_state)
     contents = read_layout(layout, stage)
     shards = contents.shards
     on_tensors(layout.directory, contents)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
     tensor_roles = _by_role(tensors)
+    adapter = _adapter_config(layout, read_json)
     return Checkpoint(
         path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
@@ -91,10 +91,13 @@ def scan(
         model=msgspec.structs.replace(
             config,
             quantized=config.quantized or any(map(is_packed, tensor_roles)),
-            adapter=_adapter(layout, read_json),
+            adapter=_adapter(adapter),
+            unreadable=unreadable,
+            **_compared(layout, configured, contents, tensors),
         ),
+        lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
-        loading=_loading(contents),
+        loading=describe_loading(contents),
         tokenizer=_tokenizer(layout, stage),
         problems=(
             *layout.problems,
@@ -176,7 +179,7 @@ def _optimizer(
         return Unknown(reason=problems[0].message) if problems else None
     with stage(f"read {shown(state.file, 300)}"):
         local = isinstance(layout.directory, LocalDirectory)
-        return optimizer.summarize(
+        summary = optimizer.summarize(
             layout.directory,
             state,
             tensors,
@@ -184,36 +187,15 @@ def _optimizer(
             contents.ordered,
             optimizer.READS if local else min(REMOTE_READS, optimizer.READS),
         )
+    if not contents.shards or layout.lone_shard or _one_of_several(layout) or _by_ranks(layout):
+        return summary
+    further = [tensor for shard in contents.shards for tensor in shard.further]
+    return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
 
 
-WEIGHTS_BESIDE = re.compile(
-    r"(?:.*/)?(?:pytorch_model|adapter_model|model|consolidated|diffusion_pytorch_model)"
-    r"[\w.-]*\.(?:bin|pt|pth|ckpt)"
-)
-"""Weights that were not read, such as stale ones beside a newer save."""
-
-
-def _loading(contents: LayoutContents) -> Loading:
-    shards, beside = contents.all_shards, contents.beside
-    imports = _unique(shard.imports for shard in shards)
-    stale = [one for one in beside if WEIGHTS_BESIDE.fullmatch(one.file)]
-    groups = [*(shard.imports for shard in shards), *(tuple(one.imports) for one in beside)]
-    unread = [
-        *((shard.file, shard.unread) for shard in shards if shard.unread),
-        *((one.file, one.incomplete) for one in beside if one.incomplete),
-    ]
-    return Loading(
-        pickles=contents.pickles,
-        imports=imports,
-        refused=_unique(
-            [*(shard.refused for shard in shards), *(refused(one.imports) for one in stale)]
-        ),
-        executed=_unique(shard.executed for shard in shards),
-        dangerous=_unique(tuple(filter(is_dangerous, group)) for group in groups),
-        protocol=max((shard.protocol for shard in shards), default=0),
-        beside={shown(one.file): _unique([tuple(one.imports)]) for one in beside[:MOST_NAMES]},
-        unread=tuple(f"{shown(file)} {reason}" for file, reason in unread[:MOST_NAMES]),
-    )
+def _by_ranks(layout: Layout) -> bool:
+    """Whether the weights or the state lie in parts that have shapes of their own."""
+    return any(group.reader != "dcp" for group in layout.groups)
 
 
 def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
@@ -221,18 +203,42 @@ def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
         return read_tokenizer(layout.directory)
 
 
-def _adapter(layout: Layout, read_json: _JsonReader) -> str | None:
-    """peft_type of the configuration beside an adapter's weights."""
+def _compared(
+    layout: Layout,
+    config: dict[str, object],
+    contents: LayoutContents,
+    tensors: list[Tensor],
+) -> dict[str, Any]:
+    """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
+    readable = all(shard.readable for shard in contents.shards)
+    whole = not (layout.lone_shard or layout.groups or _one_of_several(layout)) and readable
+    if not whole or any(SPLIT in shard.metadata for shard in contents.shards):
+        return {}
+    rows = embedding_rows(tensors)
+    if not config or layout.kind.endswith("PEFT adapter"):
+        return {"embedding_rows": rows}
+    return {
+        "embedding_rows": rows,
+        "sizes": compare_sizes(config, tensors),
+        "head_missing": lacks_head(config, tensors),
+    }
+
+
+def _one_of_several(layout: Layout) -> bool:
+    """Whether the directory has further files of weights, which were not read."""
+    return any("that was read; name another" in problem.text for problem in layout.problems)
+
+
+def _adapter_config(layout: Layout, read_json: _JsonReader) -> dict[str, object]:
+    """The configuration beside an adapter's weights; {} where they are none."""
     if not layout.kind.endswith("PEFT adapter"):
-        return None
-    kind = read_json("adapter_config.json", model_config.LIMIT).get("peft_type")
+        return {}
+    return read_json("adapter_config.json", model_config.LIMIT)
+
+
+def _adapter(config: dict[str, object]) -> str | None:
+    kind = config.get("peft_type")
     return shown(kind) if isinstance(kind, str) else None
-
-
-def _unique(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """Each name once, in the order of first occurrence."""
-    names = dict.fromkeys(name for group in groups for name in group)
-    return tuple(shown(name, 200) for name in list(names)[:MOST_NAMES])
 
 
 def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkpoint:
@@ -250,7 +256,7 @@ def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkp
         path=_valid_text(path),
         layout=layout.kind,
         files=Files(count=len(layout.files), bytes=sum(sizes), largest=max(sizes)),
-        loading=_loading(contents),
+        loading=describe_loading(contents),
         problems=layout.problems,
         seconds=time.perf_counter() - began,
     )

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.records import Problem
 
 
@@ -161,6 +163,10 @@ class Shard:
     """Globals that unpickling it would import, "module.name"."""
     refused: tuple[str, ...] = ()
     """Of these, what torch.load(weights_only=True) refuses."""
+    actions: Actions = NO_ACTIONS
+    """What unpickling does with the imports."""
+    idle: tuple[Inventory, ...] = ()
+    """Pickles in it that torch.load does not read."""
     executed: tuple[str, ...] = ()
     """Globals that its loader imports by plain pickle, and that such files do not hold usually."""
     protocol: int = 0

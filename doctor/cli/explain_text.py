@@ -22,6 +22,7 @@ from doctor.job.job import Job
 from doctor.judge import names as check_names
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
+from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
 from doctor.report.causes import proposed
@@ -121,7 +122,13 @@ def _findings(log: Log) -> tuple[Finding, ...]:
         check for check in log_checks.CHECKS if check.slug in names or _is_on_curves(check, log)
     ]
     facts = without_machine("doctor explain reads a text only", job=Job(device="cpu"), log=log)
-    return tuple(finding for finding in examine(checks, facts) if finding.is_problem)
+    problems = (finding for finding in examine(checks, facts) if finding.is_problem)
+    return tuple(each for each in problems if each.check.slug != UNCAUGHT or _has_traceback(log))
+
+
+def _has_traceback(log: Log) -> bool:
+    """Whether an exception of no class stands below a traceback: alone it says nothing new."""
+    return any(event.name == UNCAUGHT and len(event.excerpt) > 1 for event in log.events)
 
 
 def _is_on_curves(check: Check, log: Log) -> bool:

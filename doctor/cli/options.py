@@ -153,7 +153,7 @@ class OutputFlags:
         bool | None,
         panels.output(
             "Hide or show values of variables, the host's name and home directories (default: "
-            "hide; lint shows paths as they are).",
+            "hide; lint shows paths as they are). --redact also hides the names of nodes.",
             "--redact/--no-redact",
         ),
     ] = None

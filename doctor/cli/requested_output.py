@@ -34,6 +34,7 @@ def requested_output(
         stdout_taken=stdout_taken,
         annotate=output.annotate,
         keep_names=output.redact is False,
+        hide_nodes=output.redact is True,
         verbose=output.verbose,
         quiet=output.quiet,
         shared=shared,

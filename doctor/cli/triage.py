@@ -12,6 +12,7 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import visible
+from doctor.checks.log.classes import BY_SLUG
 from doctor.checks.log.patterns import line_patterns
 from doctor.checks.log.story import story_of
 from doctor.cli.examination import Record, working_directory
@@ -82,7 +83,17 @@ def judge(
         facts, examine(LOG_CHECKS, facts), LOG_CHECKS, flags, config, fail_on, search=search
     )
     machine = () if report.selected else _machine_problems(facts)
-    return replace(report, findings=ordered((*report.findings, *machine), facts.log))
+    findings, notes = report.findings, report.notes
+    if not report.selected:
+        findings = tuple(finding for finding in findings if not _is_absent(finding))
+        absent = len(report.findings) - len(findings)
+        notes = (*notes, f"{absent} other kinds of failures are not in the log")
+    return replace(report, findings=ordered((*findings, *machine), facts.log), notes=notes)
+
+
+def _is_absent(finding: Finding) -> bool:
+    """Whether no line of a class is in the log: nothing that a report says of a dead job."""
+    return finding.status is Status.PASS and finding.check.slug in BY_SLUG
 
 
 class Announcer:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 
+from doctor._util.secrets import HIDDEN, hide_secrets, pattern_of_values
 from doctor.facts.error_texts import LIBRARY_FILE
 
 LINES = 12
@@ -16,7 +17,6 @@ STACK = re.compile(r"^(Fatal Python error: .*|Timeout \([\d:.]+\)!)$", re.MULTIL
 THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
 FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>.*)$', re.MULTILINE)
 PROBES = re.compile(r"[/\\]probes[/\\](?:training_side[/\\]|launch\.py|wire\.py)")
-SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 
 
 def python_stack(output: str) -> tuple[str, ...]:
@@ -72,8 +72,7 @@ def last_lines(
         output = output[len(since) :]
     stack = STACK.search(output)
     text = output[: stack.start()] if stack else output
-    for name, value in environment.items():
-        if len(value) >= 8 and SECRET.search(name):
-            text = text.replace(value, "***")
+    values = pattern_of_values(environment)
+    text = hide_secrets(values.sub(HIDDEN, text) if values else text)
     lines = [line.rstrip()[:COLUMNS] for line in text.splitlines() if line.strip()]
     return tuple(lines[-LINES:])

@@ -7,14 +7,20 @@ from typing import Literal
 
 from doctor._util.owner import Owner
 
-Role = Literal["cause", "exception", "consequence", "summary", "warning", "harmless"]
+Role = Literal["cause", "crash", "exception", "consequence", "summary", "warning", "harmless"]
 """What a line of the row is in the story of a failure.
 
-cause: it begins one. exception: it begins one unless something else came before it. consequence:
-usually the effect of something earlier, elsewhere, and the first cause only where nothing else is
-found. summary: a launcher's account of what happened, never a cause. warning: the training goes on.
-harmless: it looks like trouble and is none where nothing else is wrong.
+cause: it begins one. crash: it begins one unless the process failed before. exception: it begins
+one unless something else came before it. consequence: usually the effect of something earlier,
+elsewhere, and the first cause only where nothing else is found. summary: a launcher's account of
+what happened, never a cause. warning: the training goes on. harmless: it looks like trouble and is
+none where nothing else is wrong.
 """
+
+
+Retry = Literal["fix", "again", "node"]
+"""What a restart brings. fix: the same failure, until it is fixed. again: it may succeed as it is.
+node: it may succeed on another node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +53,7 @@ class Cause:
     """Where several causes share a message: what distinguishes this one."""
     commands: tuple[str, ...] = ()
     owner: Owner = Owner.JOB
+    retry: Retry = "fix"
     role: Role = "cause"
     sources: tuple[str, ...] = ()
     """Ids of `doctor.judge.sources`."""
@@ -56,6 +63,8 @@ class Cause:
     """Of the check that reports it in a log, LOG010; "" for the others."""
     title: str = ""
     """Of that check: true when no line of the row is in the log."""
+    refines: str = ""
+    """The class whose reason, remedy, owner and outlook this row replaces where it matches."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()

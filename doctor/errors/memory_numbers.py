@@ -24,6 +24,20 @@ OTHERS = 0.15
 CUDA's own context and libraries take up to about 1 GiB."""
 
 
+NEARLY, BEYOND = 0.8, 1.02
+"""Shares of the GPU: from which on one request leaves no room for anything else, and what rounding
+explains. Our own numbers."""
+LARGEST = (
+    "No GPU serves this request beside the model: look for the one sample that is far longer than "
+    "the others, a shape that is wrong, an attention mask or logits of the whole sequence, or a "
+    "missing chunk size. A smaller batch alone rarely suffices."
+)
+SPILLED = (
+    "The driver had moved memory to the host (WSL, Windows): training is slow long before it "
+    "fails. Reduce the step's memory, and turn the driver's system memory fallback off."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """A sub-class of out-of-memory, its summary and its fix."""
@@ -84,17 +98,16 @@ def describe_oom(text: str) -> Described | None:
         return Described(
             ONE_REQUEST,
             f"{head}: one request exceeds the whole GPU",
-            "No GPU serves this request: look for a shape that is wrong, an attention mask or "
-            "logits of the whole sequence, or a missing chunk size. A smaller batch alone rarely "
-            "suffices.",
+            LARGEST,
         )
-    if numbers.allocated is not None and numbers.allocated > capacity:
+    if (own := numbers.allocated or 0.0) + (numbers.reserved or 0.0) > BEYOND * capacity:
         return Described(
             "beyond-the-card",
-            f"{head}: {gib(numbers.allocated)} are allocated, more than the GPU has",
-            "The driver had moved memory to the host (WSL, Windows): training is slow long before "
-            "it fails. Reduce the step's memory, and turn the driver's system memory fallback off.",
+            f"{head}: {gib(own + (numbers.reserved or 0.0))} are reserved, more than the GPU has",
+            SPILLED if request < NEARLY * capacity else f"{LARGEST} {SPILLED}",
         )
+    if request >= NEARLY * capacity:
+        return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
     if numbers.reserved is not None and numbers.reserved >= request:
         return Described(
             "fragmentation",

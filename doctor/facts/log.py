@@ -62,6 +62,29 @@ class Curve(Section, frozen=True):
     """One of this many values was kept."""
 
 
+class RootCause(Section, frozen=True):
+    """The process that failed first, as torchrun's account says it."""
+
+    path: str
+    line: int
+    last_line: int = 0
+    rank: int | None = None
+    host: Product = ""
+    exitcode: int = 0
+    """Of the process; below 0 the signal that ended it."""
+    time: float | None = None
+
+
+class RankSeen(Section, frozen=True):
+    """The last metrics or event of a rank."""
+
+    rank: int
+    path: str
+    line: int
+    step: int | None = None
+    time: float | None = None
+
+
 class Log(Section, frozen=True):
     """Everything that was read from the logs that the user named."""
 
@@ -76,6 +99,9 @@ class Log(Section, frozen=True):
     """The highest training step that was logged."""
     omitted: int = 0
     """Events beyond the number that is kept."""
+    root_causes: tuple[RootCause, ...] = ()
+    ranks: tuple[RankSeen, ...] = ()
+    """Ranks that lines name, or the names of files."""
 
     @property
     def lines(self) -> int:

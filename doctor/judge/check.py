@@ -61,6 +61,8 @@ class Verdict:
     causes: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     """Fixes of further causes that the failure may have, a line each."""
+    retry: str = ""
+    """What a restart brings: fix, again or node, as `doctor.errors.cause.Retry`; "" unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,8 @@ class Check:
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
     during the training. `settles` are the settings of a prescription that rest on it.
-    `aliases` are older slugs, still accepted everywhere.
+    `aliases` are older slugs, still accepted everywhere. `leads`: its failure is named before those
+    of other checks, whose remedies it makes dangerous.
     """
 
     code: str
@@ -99,6 +102,7 @@ class Check:
     also: tuple[Literal["read", "guard"], ...] = ()
     settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    leads: bool = False
 
     @property
     def family(self) -> str:
@@ -227,6 +231,7 @@ class Remedy(TypedDict, total=False):
     places: tuple[Place, ...]
     causes: tuple[str, ...]
     also: tuple[str, ...]
+    retry: str
 
 
 def warn(summary: str, *commands: str, **remedy: Unpack[Remedy]) -> Verdict:

@@ -69,7 +69,10 @@ def _suggestion(name: str, among: Sequence[Described]) -> str:
     family = [code for code in codes if code[:3] == name.strip().upper()[:3]]
     if any(digit.isdecimal() for digit in name) and family and not set(codes) & set(near):
         return f"the codes of {family[0][:3]} are {', '.join(family)}"
-    return f"nearest: {', '.join(near)}" if near else "`doctor list` prints them all"
+    if near:
+        return f"nearest: {', '.join(near)}"
+    families = ", ".join(dict.fromkeys(code[:3] for code in codes))
+    return f"families: {families}; `doctor list` prints all checks"
 
 
 def names_of(check: Described) -> tuple[str, ...]:
@@ -89,5 +92,5 @@ def nearest(name: str, among: Sequence[Described]) -> list[str]:
     candidates = [candidate for check in among for candidate in names_of(check)]
     name = name.strip()
     return difflib.get_close_matches(name.upper(), candidates, 2, 0.6) + difflib.get_close_matches(
-        name.casefold(), candidates, 2, 0.4
+        name.casefold(), candidates, 2, 0.5
     )

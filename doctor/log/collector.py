@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from doctor.facts.log import LogEvent
-from doctor.log.lines import Line, excerpt, time_of
+from doctor.facts.log import LogEvent, RankSeen
+from doctor.log.launcher import Launcher
+from doctor.log.lines import Line, excerpt, local_rank, time_of
 from doctor.log.patterns import Gate
-from doctor.log.tracebacks import EXCEPTION, Traceback, Tracebacks
+from doctor.log.tracebacks import EXCEPTION, Traceback, Tracebacks, bare_exception
 
 MOST_EVENTS = 4096
 """Events that are kept of one file; each stands for any number of lines."""
@@ -21,6 +22,10 @@ LOOK_BACK = 60
 """Lines before an event in which its time is looked for."""
 UNCAUGHT = "uncaught-exception"
 """The class of an exception that ends a traceback and is in no other class."""
+END = 40
+"""Lines from the end of a file in which an exception without a traceback ends it: a launcher's
+summary follows."""
+MOST_RANKS = 65_536
 
 
 @dataclass(slots=True)
@@ -57,11 +62,32 @@ class Collector:
     """The last line about the run as a whole says that it ended well."""
     omitted: int = 0
     tracebacks: Tracebacks = field(default_factory=Tracebacks)
+    launcher: Launcher = field(init=False)
+    ranks: dict[int, RankSeen] = field(default_factory=dict)
+    _bare: _Event | None = None
+    """The last exception without a traceback."""
     _events: list[_Event] = field(default_factory=list)
     _current: dict[tuple[str, int | None], _Event] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.launcher = Launcher(self.path)
+
+    def reads_on(self) -> bool:
+        """Whether the next row matters whatever it is."""
+        return bool(self.tracebacks.open) or self.launcher.open
+
+    def seen(self, line: Line, step: int | None = None) -> None:
+        """A line of a rank, with its step where it is one of metrics."""
+        rank = line.rank if line.rank is not None else self.rank
+        if rank is None or (rank not in self.ranks and len(self.ranks) >= MOST_RANKS):
+            return
+        before = self.ranks.get(rank)
+        step = step if step is not None or before is None else before.step
+        self.ranks[rank] = RankSeen(rank, self.path, line.number, step, time_of(line.text))
+
     def take(self, line: Line, before: Iterable[str]) -> None:
         """One line that may be an event; `before` are the lines before it, the nearest first."""
+        self.launcher.take(line.number, line.text)
         is_code = self.tracebacks.is_code(line.text)
         ended = self.tracebacks.take(line.number, line.text)
         if is_code and not ended:
@@ -73,6 +99,9 @@ class Collector:
             self._add(pattern.name, line, match, traceback, before, harmless=pattern.harmless)
         elif traceback and not traceback.ignored and (ending := EXCEPTION.match(body[:2000])):
             self._add(UNCAUGHT, line, ending, traceback, before)
+        elif not traceback and (ending := bare_exception(line.text)):
+            self._bare = self._begin(UNCAUGHT, line, ending, None, before, harmless=False)
+            self._bare.rank = self._rank_of(line)
 
     def _add(
         self,
@@ -85,7 +114,7 @@ class Collector:
         harmless: bool = False,
     ) -> None:
         """Count the line as part of an open event of its class and rank, or begin one."""
-        rank = None if harmless else line.rank if line.rank is not None else self.rank
+        rank = None if harmless else self._rank_of(line)
         event = self._current.get((name, rank))
         if event and not harmless and self.progress - event.progress >= RECOVERED:
             event.recovered = True
@@ -98,6 +127,8 @@ class Collector:
             event.rank = rank
             self._events.append(event)
             self._current[name, rank] = event
+        for key, text in _groups(match).items():
+            event.groups.setdefault(key, text)
         event.count += 1
         event.progress, event.last_line = self.progress, line.number
         event.last_time = time_of(line.text) or event.last_time
@@ -111,9 +142,10 @@ class Collector:
         before: Iterable[str],
         harmless: bool,
     ) -> _Event:
-        groups = {key: excerpt(text) for key, text in match.groupdict().items() if text}
+        groups = _groups(match)
         if traceback and traceback.code:
             groups.setdefault("code", excerpt(traceback.code))
+            groups.setdefault("source", excerpt(traceback.source.strip()))
         text = excerpt(line.text, match.start())
         frames = map(excerpt, traceback.frames) if traceback else ()
         stamps = map(time_of, (line.text, *islice(before, LOOK_BACK)))
@@ -123,9 +155,19 @@ class Collector:
             last_time=time,
         )  # fmt: skip
 
-    def events(self) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
-        """The events, and the harmless ones, when the file ends."""
+    def _rank_of(self, line: Line) -> int | None:
+        """The rank that the line names, that the launcher's account is about, or of the file."""
+        for rank in (line.rank, self.launcher.rank, local_rank(line.text)):
+            if rank is not None:
+                return rank
+        return self.rank
+
+    def events(self, lines: int = 0) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
+        """The events, and the harmless ones, when the file ends after so many lines."""
         complete = [(event.harmless, self._complete(event)) for event in self._events]
+        if self._bare and 0 <= lines - self._bare.line < END:
+            last = self._complete(self._bare)
+            complete += [] if last.recovered else [(False, last)]
         return (
             tuple(event for harmless, event in complete if not harmless),
             tuple(event for harmless, event in complete if harmless),
@@ -147,3 +189,7 @@ class Collector:
             last_time=event.last_time,
             recovered=event.recovered or overcome,
         )
+
+
+def _groups(match: re.Match[str]) -> dict[str, str]:
+    return {key: excerpt(text) for key, text in match.groupdict().items() if text}

@@ -70,7 +70,7 @@ class Followed:
     def _add(self, data: bytes) -> None:
         """Read whole lines; of one that does not end, its first bytes are kept."""
         self.reader.bytes += len(data)
-        block = self._rest + data
+        block = self._rest + data.lstrip(b"\0")
         end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
         self._rest = block[end:]
         if len(self._rest) > 2 * LONGEST:
@@ -128,6 +128,7 @@ def follow(
         pass
     for each in followed.values():
         each.close()
+        each.reader.text.end()
     return _log(followed)
 
 

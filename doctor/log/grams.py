@@ -8,8 +8,8 @@ from itertools import product
 
 import msgspec
 
-from doctor.log import tracebacks, versions
-from doctor.log.kinds import FINISHED
+from doctor.log import versions
+from doctor.log.kinds import CUES, FINISHED
 from doctor.log.metrics.text import BEFORE_NONFINITE
 from doctor.log.patterns import Gate
 
@@ -69,7 +69,7 @@ def grams_of(gate: Gate) -> list[Gram]:
 
 def _decisive(gate: Gate) -> Iterator[bytes]:
     yield from gate.literals
-    yield from tracebacks.CUES
+    yield from CUES
     for cue in FINISHED:
         yield from (cue, cue.upper(), cue.title(), cue.capitalize())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from doctor.log import tracebacks, versions
+from doctor.log import launcher, tracebacks, versions
 from doctor.log.lines import LONGEST
 from doctor.log.metrics.text import is_metric_row, is_nonfinite_row
 from doctor.log.patterns import Gate
@@ -15,6 +15,9 @@ REMEMBERED = 8 << 20
 """Bytes of templates that are remembered."""
 FINISHED = (b"train_runtime", b"training complete")
 """Texts, in lower case, that a training prints when it ended: the Trainer's summary, and others."""
+
+
+CUES = (*tracebacks.CUES, *tracebacks.BARE_CUES, launcher.CUE)
 
 
 class Kind(Enum):
@@ -49,7 +52,7 @@ class Kinds:
         known = self._known_of(letters_of(row[:LONGEST]))
         head = row[:LONGEST]
         patterns = self.gate.possible(known.patterns, head) if known.patterns else ()
-        if patterns or any(cue in head for cue in tracebacks.CUES):
+        if patterns or any(cue in head for cue in CUES):
             return Kind.CANDIDATE, patterns
         lower = row.lower()
         if any(cue in lower for cue in FINISHED):

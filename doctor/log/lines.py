@@ -18,14 +18,19 @@ ESCAPES = re.compile(
 CONTROL_BYTES = bytes(code for code in (*range(32), 127) if chr(code) not in "\t\n\r")
 CONTROLS = {code: None for code in (*range(32), *range(127, 160)) if code != 9}
 
-RANK = re.compile(
+EXPLICIT_RANK = re.compile(
     r"\[(?:rank|Rank |default|RANK )(\d{1,6})\]"  # torch's own, and torchrun --tee
-    r"|^\[\d+,(\d{1,6})\]<std(?:out|err)>"  # Open MPI --tag-output
-    r"|^\s*(\d{1,6}): "  # srun --label
-    r"|^\[(?:\w+-)?(\d{1,6})\] ?:? ?(?=\S)"  # Intel MPI, Hydra -prepend-rank
     r"|\b[Rr]ank[ =:](\d{1,6})\]"
     r"|^(?:\[\w+\] )?[Rr]ank[ _]?(\d{1,6}):"
 )
+RANK = re.compile(
+    r"^\[\d+,(\d{1,6})\]<std(?:out|err)>"  # Open MPI --tag-output
+    r"|^\s*(\d{1,6}): "  # srun --label
+    r"|^\[(?:\w+-)?(\d{1,4})\] ?:? ?(?=\S)"  # Intel MPI, Hydra -prepend-rank
+)
+"""A number that may as well be of a line: where the line names a rank, that one counts."""
+LOCAL_RANK = re.compile(r"\blocal_rank: (\d{1,4}) \(pid")
+"""In the lines of a launcher, which name no other rank."""
 PREFIX = 120
 """Characters at the start of a line that may name the rank."""
 DATED = re.compile(
@@ -55,9 +60,16 @@ class Line:
 
     @property
     def rank(self) -> int | None:
-        match = RANK.search(self.text[:PREFIX])
+        head = self.text[:PREFIX]
+        match = EXPLICIT_RANK.search(head) or RANK.search(head)
         digits = next((group for group in match.groups() if group), None) if match else None
         return int(digits) if digits else None
+
+
+def local_rank(text: str) -> int | None:
+    """The rank of a node's launcher that a line is about."""
+    match = LOCAL_RANK.search(text)
+    return int(match[1]) if match else None
 
 
 def clean(raw: bytes) -> str:

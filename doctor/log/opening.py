@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import re
@@ -24,6 +25,8 @@ DEEPEST = 8
 """Levels of directories below the one that is named."""
 HEAD = 4096
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""What PowerShell's > writes first."""
 SKIPPED = re.compile(
     r"\.(?:safetensors|pt|pth|bin|ckpt|gguf|so|py|pyc|png|jpe?g|zip|tar|tgz|arrow|parquet|npy|npz"
     r"|h5|whl|mp4|wav)$",
@@ -105,10 +108,39 @@ def is_compressed(head: bytes) -> bool:
 
 def _decompressed(file: IO[bytes], head: bytes) -> BinaryIO:
     if head.startswith(GZIP):
-        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+        return cast(BinaryIO, _Salvaged(gzip.GzipFile(fileobj=file)))
+    if head.startswith(UTF16):
+        return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", "replace"))
     if head == ZSTD:
         return cast(BinaryIO, ZstdStream(file))
     return cast(BinaryIO, file)
+
+
+class _Salvaged:
+    """A compressed file that was cut: all that can be unpacked, and then the error."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+        self._error: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, b"" at the end. Raises what reading raised after them."""
+        if self._error:
+            raise self._error
+        parts: list[bytes] = []
+        while size > 0:
+            try:
+                data = self._file.read1(size)
+            except READ_ERRORS as error:
+                if not parts:
+                    raise
+                self._error = error
+                break
+            if not data:
+                break
+            parts.append(data)
+            size -= len(data)
+        return b"".join(parts)
 
 
 READ_ERRORS = (OSError, EOFError, zlib.error, ValueError)

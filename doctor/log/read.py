@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from doctor.facts.log import Curve, Log, LogEvent, LogFile
+from doctor.facts.log import Curve, Log, LogEvent, LogFile, RankSeen, RootCause
 from doctor.log.blocks import blocks
 from doctor.log.collector import Collector
 from doctor.log.kinds import Kinds
@@ -46,6 +46,8 @@ class FileResult:
     versions: dict[str, str] | None = None
     last_step: int | None = None
     omitted: int = 0
+    root_causes: tuple[RootCause, ...] = ()
+    ranks: tuple[RankSeen, ...] = ()
 
 
 def read_logs(
@@ -90,6 +92,8 @@ def join(results: Sequence[FileResult]) -> Log:
         versions=versions,
         last_step=max(steps, default=None),
         omitted=sum(result.omitted for result in results),
+        root_causes=tuple(each for result in results for each in result.root_causes),
+        ranks=tuple(each for result in results for each in result.ranks),
     )
 
 
@@ -149,7 +153,8 @@ class FileReader:
 
     def result(self) -> FileResult:
         """What it amounts to; more may be read afterwards."""
-        events, harmless = self.collector.events()
+        ended = self.text.lines if self.text.ended else 0
+        events, harmless = self.collector.events(ended)
         file = LogFile(
             path=self.path,
             kind=self.kind,
@@ -166,7 +171,19 @@ class FileReader:
             versions=self.text.versions,
             last_step=self.curves.last_step,
             omitted=self.collector.omitted,
+            root_causes=tuple(self.collector.launcher.causes),
+            ranks=tuple(self._ranks()),
         )
+
+    def _ranks(self) -> Iterator[RankSeen]:
+        """The ranks of lines, or of the file's name with its last line and step."""
+        if self.rank is not None and self.text.lines:
+            seen = self.collector.ranks.get(self.rank)
+            time, step = (seen.time if seen else None), self.curves.last_step
+            yield RankSeen(self.rank, self.path, self.text.lines, step, time)
+        for rank, last in self.collector.ranks.items():
+            if rank != self.rank:
+                yield last
 
 
 def _read(stream: _Counted, reader: FileReader) -> None:
@@ -214,6 +231,10 @@ class _Counted:
         self._head = b""
 
     def peek(self, size: int) -> bytes:
+        """The head, without the NULs that a cut log or a node that crashed begins with."""
+        while not self._head.lstrip(b"\0") and (data := self._take(size)):
+            self._head = data
+        self._head = self._head.lstrip(b"\0")
         while len(self._head) < size and (data := self._take(size - len(self._head))):
             self._head += data
         return self._head

@@ -30,6 +30,7 @@ class TextReader:
         self.bytes = 0
         """Of the whole file, where that is known."""
         self._kinds, self._scanner = kinds, scanner
+        self.ended = False
         self._unfinished = False
         self._before = b""
 
@@ -66,7 +67,7 @@ class TextReader:
         while (wanted := at + self.curves.until_wanted()) < stop:
             self.curves.pass_over(wanted + 1 - at)
             row = block[rows.starts[wanted] : rows.ends[wanted]]
-            read_metrics(row, self.lines + rows.lines[wanted] + 1, self.curves)
+            self._read_metric_row(row, self.lines + rows.lines[wanted] + 1)
             at = wanted + 1
         self.curves.pass_over(stop - at)
 
@@ -75,7 +76,7 @@ class TextReader:
 
         `at` is the index of the first one of `rows` from the offset on.
         """
-        if not self.collector.tracebacks.open:
+        if not self.collector.reads_on():
             return at
         line = block.count(b"\n", 0, start)
         for begin, end in rows_after(block, start):
@@ -83,7 +84,7 @@ class TextReader:
             line += block[end - 1] == 10
             if at < len(rows.starts) and rows.starts[at] == begin:
                 at += 1
-            if not self.collector.tracebacks.open:
+            if not self.collector.reads_on():
                 break
         return at
 
@@ -96,16 +97,22 @@ class TextReader:
             collector.progress += 1
             collector.finished = False
             if self.curves.wants(kind is Kind.NONFINITE):
-                read_metrics(row, number, self.curves)
+                self._read_metric_row(row, number)
         elif kind is Kind.VERSION:
             versions.read(clean(row), self.versions)
         elif kind is Kind.FINISHED:
             collector.finished = True
         elif kind is Kind.CANDIDATE and is_metric_row(row.lower()):
-            read_metrics(row, number, self.curves)
-        if kind is Kind.CANDIDATE or (collector.tracebacks.open and kind is not Kind.FINISHED):
+            self._read_metric_row(row, number)
+        if kind is Kind.CANDIDATE or (collector.reads_on() and kind is not Kind.FINISHED):
             line = Line(number, clean(row), patterns)
             collector.take(line, self._rows_before(block, start))
+            collector.seen(line)
+
+    def _read_metric_row(self, row: bytes, number: int) -> None:
+        read_metrics(row, number, self.curves)
+        if b"ank" in row or row[:1] in b"[0123456789 ":
+            self.collector.seen(Line(number, clean(row)), self.curves.step)
 
     def _rows_before(self, block: bytes, start: int) -> Iterator[str]:
         """The rows before an offset, the nearest first."""
@@ -115,3 +122,6 @@ class TextReader:
     def end(self) -> None:
         """A last line without a newline counts as one."""
         self.lines += self._unfinished
+        self._unfinished = False
+        self.ended = True
+        self.collector.launcher.end(self.lines)

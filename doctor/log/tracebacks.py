@@ -21,6 +21,13 @@ EXCEPTION = re.compile(
     r"^(?P<exception>(?:[A-Za-z_]\w{0,100}\.){0,10}[A-Za-z_]\w{0,140})(?:: ?(?P<message>.*))?$"
 )
 """The line that ends a traceback."""
+BARE = re.compile(
+    r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] ?)?"
+    r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{2,60}(?:Error|Exception|Interrupt))"
+    r": (?P<message>\S.*)$"
+)
+"""An exception without a traceback: a log that was cut, a notebook, a server's log."""
+BARE_CUES = (b"Error: ", b"Exception: ")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CHAINED = ("During handling of the above", "The above exception was")
@@ -39,6 +46,9 @@ class Traceback:
     frames: deque[str] = field(default_factory=lambda: deque(maxlen=2))
     code: str = ""
     """The last frame that is not in an installed package: "train.py:12 in main"."""
+    source: str = ""
+    """The line of that frame as the traceback has it."""
+    _is_own: bool = False
 
     def add(self, body: str) -> None:
         """Add one line below the header."""
@@ -46,9 +56,25 @@ class Traceback:
         match = FRAME.search(body) or RICH_FRAME.search(body)
         if match:
             self.frames.clear()
-            if "site-packages" not in match[1] and not match[1].startswith("<frozen"):
+            self._is_own = not is_installed(match[1])
+            if self._is_own:
                 self.code = f"{match[1]}:{match[2]}" + (f" in {match[3]}" if match[3] else "")
+                self.source = ""
+        elif self._is_own and not self.source:
+            self.source = body
         self.frames.append(body)
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is of a package or of Python, rather than of the program."""
+    parts = ("site-packages", "dist-packages", "/lib/python3")
+    return any(part in path for part in parts) or path.startswith("<frozen")
+
+
+def bare_exception(text: str) -> re.Match[str] | None:
+    """The exception that a line without a traceback consists of."""
+    body = split_prefix(text)[1][:2000]
+    return BARE.match(body) if "Error: " in body or "Exception: " in body else None
 
 
 class Tracebacks:

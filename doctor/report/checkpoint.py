@@ -94,7 +94,8 @@ def _imports(checkpoint: Checkpoint) -> str:
 
 def _beside(checkpoint: Checkpoint) -> Iterator[tuple[str, str]]:
     """Pickles beside the weights, those with dangerous imports first."""
-    dangerous = set(checkpoint.loading.dangerous)
+    loading = checkpoint.loading
+    dangerous = {*loading.dangerous, *(name for each in loading.called.values() for name in each)}
     beside = sorted(
         checkpoint.loading.beside.items(), key=lambda item: dangerous.isdisjoint(item[1])
     )

@@ -57,6 +57,7 @@ def output_options(
     stdout_taken: bool = False,
     annotate: bool,
     keep_names: bool,
+    hide_nodes: bool = False,
     verbose: bool,
     quiet: bool,
     shared: bool = False,
@@ -88,6 +89,7 @@ def output_options(
         detail="quiet" if quiet else "verbose" if verbose else "normal",
         annotate=annotate,
         keep_names=keep_names,
+        hide_nodes=hide_nodes,
         shared=shared,
     )
 

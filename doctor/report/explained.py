@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from doctor._util.owner import OWNERS
@@ -44,6 +45,13 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _metrics(log: Log) -> Iterator[str]:
-    yield "metrics, and nothing wrong with them by themselves:"
+    finite = all(math.isfinite(float(value)) for curve in log.curves for value in curve.values)
+    if finite:
+        yield "metrics, and nothing wrong with them by themselves:"
+    else:
+        yield (
+            "metrics, of which some are NaN or infinite: only the first steps of an fp16 loss "
+            "scaler explain that; give the whole log to `doctor triage`"
+        )
     for curve in log.curves:
         yield f"  {curve.name} {', '.join(str(value) for value in curve.values[:8])}"

@@ -28,6 +28,11 @@ FILES = (
     "|safetensors|sh|so|tar|toml|txt|ya?ml|zip|zst"
 )
 """What follows the name of a file: train.py is no machine called train."""
+NODE = re.compile(
+    r"(?m)(?:^(?:\[[\w-]{1,20}\]:? ?)?(?=[\w.-]{1,255}:\d+:\d+ \[\d+\] NCCL )"
+    r"|srun: error: (?=[\w.-]{1,255}: tasks? )|^ *host +: |connect to \[)(?P<name>[\w.-]{1,255})"
+)
+"""A node, where programs that start or connect ranks print its name."""
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 """No home directory is there, while remedies refer to paths there: /dev/shm."""
 
@@ -92,6 +97,15 @@ def pseudonyms(nodes: Iterable[str]) -> Names:
     ordered = sorted(names, key=_natural)
     width = max(2, len(str(len(ordered))))
     return Names({name: f"node-{number:0{width}}" for number, name in enumerate(ordered, 1)})
+
+
+def nodes_in(text: str) -> Iterator[str]:
+    """The names of nodes in lines of NCCL, of srun, of a store's client and of torchrun's summary
+    of a failure.
+    """
+    for match in NODE.finditer(text):
+        if not is_exempt((match["name"] or "").casefold()):
+            yield match["name"]
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -29,7 +29,9 @@ def remedy(finding: Finding) -> Iterator[str]:
     """Lines with the fix, its owner, the commands and the sources; none without a problem."""
     if not finding.fix:
         return
-    yield from f"Fix: {finding.fix}".split("\n")
+    first, *more = finding.fix.split("\n")
+    yield f"Fix: {first}"
+    yield from (f"  | {line}" for line in more)  # a line of a value must not begin one
     yield from (f"  $ {command}" for command in finding.commands)
     yield fix_owner(finding)
     yield from (f"See: {cite(SOURCES[id])}" for id in finding.sources)

@@ -20,7 +20,16 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
 from doctor.judge.check import Check, Finding, Verdict
 from doctor.judge.engine import examine
-from doctor.report.names import LONGEST, SYSTEM, Names, is_exempt, names_of, pseudonyms
+from doctor.judge.place import Place
+from doctor.report.names import (
+    LONGEST,
+    SYSTEM,
+    Names,
+    is_exempt,
+    names_of,
+    nodes_in,
+    pseudonyms,
+)
 from doctor.report.report import Report
 
 Step = tuple[str, re.Pattern[str], str]
@@ -73,14 +82,18 @@ def redact(
 
 
 def _nodes(facts: Facts) -> list[str]:
-    """The names of all nodes in the facts."""
+    """The names of all nodes in the facts, also of those in lines of a log."""
     names: list[str] = []
 
     def node(name: str) -> str:
         names.append(name)
         return name
 
-    map_texts(facts, {**_change(str), "node": node, "arguments": tuple})
+    def text(value: str) -> str:
+        names.extend(nodes_in(value))
+        return value
+
+    map_texts(facts, {**_change(text), "product": str, "node": node, "arguments": tuple})
     return names
 
 
@@ -199,6 +212,8 @@ def _mapped(value: object, change: Change) -> Any:
         for field in dataclasses.fields(value)
         if field.name not in KEYS
     }
+    if isinstance(value, Place) and changed["edits"] != value.edits:
+        changed["edits"] = ()  # an edit that hides something would write that into the script
     return dataclasses.replace(value, **changed)
 
 

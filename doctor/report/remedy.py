@@ -13,9 +13,13 @@ PYTHON = "edit"
 
 
 def fix_lines(finding: Finding, fix: Sequence[str]) -> Iterator[Line]:
-    """The fix below the finding, then each command with its kind, as `actions` of JSON have it."""
+    """The fix below the finding, then each command with its kind, as `actions` of JSON have it.
+
+    No line is only indented, so that the line end of a value in a fix forges neither a verdict nor
+    a command of a CI, which ignores blanks.
+    """
     for number, part in enumerate(fix):
-        yield Line(f"{DEEP}     " if number else f"{DEEP}fix: ", part)
+        yield Line(f"{DEEP}   | " if number else f"{DEEP}fix: ", part)
     for kind, command in labelled(finding):
         prompt = ">>> " if kind == PYTHON else "$ "
         yield Line(

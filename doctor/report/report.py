@@ -147,8 +147,8 @@ class Report:
 
 
 def _first_fix(findings: Sequence[Finding]) -> str:
-    """The code of the first one and the first sentence of its fix."""
-    first = findings[0]
+    """The code of the first one, or of one that leads, and the first sentence of its fix."""
+    first = next((each for each in findings if each.check.leads), findings[0])
     sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 

@@ -15,6 +15,12 @@ from doctor.report.remedy import fix_lines
 from doctor.report.report import Report
 from doctor.report.sparkline import sparkline
 
+OUTLOOK = {
+    "fix": "fails again in the same way until it is fixed",
+    "again": "may succeed as it is, from the last checkpoint",
+    "node": "may succeed on another node; keep this one out until it was examined",
+}
+"""What a restart brings, by `Verdict.retry`."""
 CURVES = 6
 """Curves that are drawn, unless verbose."""
 
@@ -57,6 +63,8 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         yield Line(f"{DEEP}why: ", check.why)
     if finding.fix:
         yield from fix_lines(finding, finding.fix.split("\n"))
+        if outlook := OUTLOOK.get(finding.verdict.retry):
+            yield Line(f"{DEEP}restart: ", outlook)
         for id in finding.sources:
             yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_pickles import mutants
 from judges import judge
 
 from doctor._util.records import Unknown
@@ -19,6 +20,9 @@ from doctor.checkpoint.formats.dangerous_globals import is_dangerous
 from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint
 from doctor.checkpoint.scan import scan
+from doctor.cli.options import ConfigFlags
+from doctor.cli.scan import facts_of
+from doctor.cli.scan import judge as judge_scan
 from doctor.judge.check import Status, Verdict
 
 torch = pytest.importorskip("torch")
@@ -361,3 +365,76 @@ def test_what_a_trainer_leaves(tmp_path: Path) -> None:
     assert "rng_state.pth" in loading.beside
     assert (loading.dangerous, loading.refused, loading.unread) == ((), (), ())
     assert code(tmp_path / "checkpoint-1").status is Status.PASS
+
+
+def test_nothing_hostile_beside_good_weights_passes(tmp_path: Path) -> None:
+    """Every gadget in every disguise and container: none passes, and almost all of them fail."""
+    folder = model(tmp_path / "m")
+    statuses: dict[str, Status] = {}
+    for mutant in mutants():
+        (folder / mutant.file).write_bytes(mutant.data)
+        statuses[mutant.label] = code(folder).status
+        (folder / mutant.file).unlink()
+    assert len(statuses) > 1500
+    passing = [label for label, status in statuses.items() if status in (Status.PASS, Status.NOTE)]
+    assert not passing
+    weak = [label for label, status in statuses.items() if status is not Status.FAIL]
+    assert len(weak) < len(statuses) / 50
+    assert all(label.endswith("in optimizer.pt") for label in weak)  # refused by weights_only
+
+
+def test_classes_of_ones_own_beside_weights_are_a_note(tmp_path: Path) -> None:
+    """As training arguments of one's own are; nobody but their writer reads the file."""
+    folder = model(tmp_path / "m")
+    made = b"cmylib.arguments\nMyArguments\n)\x81}b"
+    member = b"cmylib.arguments\nMode\nX\x04\0\0\0fastq\x01\x85R0"
+    path = folder / "training_args.bin"
+    zipped(path, [("m/data.pkl", b"\x80\x02" + made + b".")])
+    verdict = code(folder)
+    assert verdict.status is Status.NOTE
+    assert "mylib.arguments.MyArguments" in verdict.summary
+    assert "only writes it" in verdict.summary
+    zipped(path, [("m/data.pkl", b"\x80\x02" + member + made + b".")])
+    assert code(folder).status is Status.NOTE
+    path.rename(folder / "custom_checkpoint_0.pkl")
+    assert code(folder).status is Status.WARN
+    call = b"cmylib.arguments\nmake\n(K\x01K\x02tR0"
+    zipped(path, [("m/data.pkl", b"\x80\x02" + call + made + b".")])
+    assert code(folder).status is Status.FAIL
+
+
+def test_danger_is_named_before_damage(tmp_path: Path) -> None:
+    """Else the first remedy would be to fetch the file again."""
+    path = tmp_path / "m.pt"
+    zipped(path, [("m/data.pkl", b"\x80\x02" + EVIL + b"\xff}.")])
+    checkpoint = scanned(path)
+    complete = COMPLETE(checkpoint=checkpoint)
+    assert complete.status is Status.FAIL
+    assert "ownload" not in (complete.fix or "")
+    facts = facts_of(str(path), checkpoint, 0.0)
+    report = judge_scan(facts, {}, ConfigFlags(config=None, no_config=True), "fail", search=False)
+    assert report.verdict_line.startswith("FIX: CKP010: Do not load this file")
+
+
+def test_a_compressed_pickle_of_torch_is_read(tmp_path: Path) -> None:
+    """data.pkl may be deflated; storages may not, since their bytes are read in place."""
+    torch.save({"w": torch.ones(3) / 3}, tmp_path / "m.pt")
+    with zipfile.ZipFile(tmp_path / "m.pt") as archive:
+        records = [(name, archive.read(name)) for name in archive.namelist()]
+    with zipfile.ZipFile(tmp_path / "d.pt", "w") as archive:
+        for name, data in records:
+            packing = zipfile.ZIP_STORED if "/data/" in name else zipfile.ZIP_DEFLATED
+            archive.writestr(name, data, packing)
+    assert scanned(tmp_path / "d.pt").contents.tensors == 1
+    assert code(tmp_path / "d.pt").status is Status.PASS
+    zipped(tmp_path / "all.pt", records, zipfile.ZIP_DEFLATED)
+    assert code(tmp_path / "all.pt").status is Status.UNKNOWN
+
+
+def test_what_is_not_there_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").symlink_to(tmp_path / "model.pt")
+    assert code(tmp_path / "model.pt").status is Status.UNKNOWN
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/__0_0.distcp").write_bytes(b"x")
+    found = scan(str(tmp_path / "c"))
+    assert isinstance(found, Unknown) or CODE(checkpoint=found).status is Status.UNKNOWN

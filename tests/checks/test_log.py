@@ -6,7 +6,7 @@ import pytest
 from logs import findings, problems, read
 
 from doctor._util.records import Unknown
-from doctor.checks.log.classes import CLASSES
+from doctor.checks.log.classes import CLASSES, REFINEMENTS
 from doctor.errors.cause import Cause
 from doctor.errors.memory_numbers import describe_oom, read_numbers
 from doctor.judge.check import Status
@@ -126,6 +126,64 @@ FORMS = {
     "which 0 bytes is free. Of the allocated memory 22.44 GiB is allocated by PyTorch, and 10.00 "
     "MiB is reserved by PyTorch but unallocated.",
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "word"),
+    [
+        (
+            "Tried to allocate 11.47 GiB (GPU 0; 11.99 GiB total capacity; 11.80 GiB already "
+            "allocated; 0 bytes free; 23.34 GiB reserved in total by PyTorch)",
+            "beyond-the-card",
+            "one sample",
+        ),
+        (
+            "Tried to allocate 22.00 GiB. GPU 0 has a total capacity of 23.64 GiB of which 3.00 "
+            "GiB is free. Of the allocated memory 1.50 GiB is allocated by PyTorch, and 19.00 GiB "
+            "is reserved by PyTorch but unallocated.",
+            "one-request",
+            "one sample",
+        ),
+    ],
+)
+def test_a_request_as_large_as_the_gpu_is_no_fragmentation(text: str, kind: str, word: str) -> None:
+    described = describe_oom(f"CUDA out of memory. {text}")
+    assert described is not None
+    assert described.kind == kind
+    assert word in described.fix
+    assert "expandable_segments" not in described.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "slug", "word"),
+    [
+        (
+            "n1:7:9 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<49> with status=12 "
+            "opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3",
+            "nccl-error",
+            "all_reduce_perf",
+        ),
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 6638",
+            "compile-failed",
+            "num_stages=1",
+        ),
+        ("ImportError: cannot import name 'A' from 'trl' (x.py)", "import-failed", "has no such"),
+        (
+            "RuntimeError: size mismatch for a.weight: copying a param with shape torch.Size([3]) "
+            "from checkpoint, the shape in current model is torch.Size([2]).",
+            "shape-mismatch",
+            "resize_token_embeddings",
+        ),
+        ("NVRM: Xid (PCI:0000:3b:00): 31, pid=7, MMU", "xid-hardware", "error of the program"),
+    ],
+)
+def test_a_line_gets_the_remedy_of_what_it_says(text: str, slug: str, word: str) -> None:
+    found = findings(read(log=f"{STEPS}{text}\n"))[slug]
+    assert found.status is Status.FAIL
+    rows = [row for row in REFINEMENTS if row.id == found.verdict.causes[0]]
+    assert rows[0].refines == slug
+    assert word in f"{rows[0].why} {found.fix}"
 
 
 @pytest.mark.parametrize("kind", FORMS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from logs import curve, findings, problems, with_curves
+from logs import curve, findings, problems, read, with_curves
+from paths import TESTS
 
 from doctor._util.records import Unknown
 from doctor.checks.log import series
@@ -51,9 +54,9 @@ BAD = {
     ),
     "loss-spike": ((loss([*falling()[:150], 3.5, *falling()[151:]]),), Status.WARN),
     "loss-divergence": ((loss(falling(160) + [0.6 + 0.05 * n for n in range(60)]),), Status.FAIL),
-    "loss-plateau": ((loss([2.0 + 0.001 * (n % 2) for n in range(100)]),), Status.WARN),
+    "loss-plateau": ((loss([2.0] * 100),), Status.WARN),
     "learning-rate-zero": ((curve("learning_rate", [0.0] * 5),), Status.FAIL),
-    "throughput-falling": ((curve("throughput", [100.0] * 30 + [40.0] * 30),), Status.WARN),
+    "throughput-falling": ((curve("throughput", [100.0] * 60 + [40.0] * 60),), Status.WARN),
 }
 
 
@@ -97,6 +100,8 @@ def test_noise_alone_is_no_spike(seed: int) -> None:
         ((curve("learning_rate", [0.0]),), set()),  # the first step of a warm-up
         ((curve("learning_rate", [1e-4] * 30 + [0.0] * 30),), {"learning-rate-zero"}),
         ((curve("grad_norm", [NAN, NAN, NAN]),), {"gradient-nonfinite"}),
+        ((curve("grad_norm", [NAN, NAN, INF, INF, INF, *[1.0] * 40]),), set()),  # calibration
+        ((curve("grad_norm", [*[1.0] * 40, INF, *[1.0] * 40]),), set()),  # the scale grew
         ((loss([0.69, 0.65, 0.61]), curve("learning_rate", [0.0] * 3)), set()),  # "lr: 0."
     ],
 )
@@ -178,3 +183,81 @@ def test_rules_accept_any_finite_values(values: list[float]) -> None:
     series.is_flat(values)
     series.fell(values, 0.7)
     findings(with_curves(loss(values), curve("grad_norm", values)))
+
+
+def every_tenth(name: str, values: list[float]) -> Curve:
+    logged = curve(name, values)
+    return msgspec.structs.replace(logged, steps=tuple(10 * step for step in logged.steps))
+
+
+@pytest.mark.parametrize(
+    ("curves", "status"),
+    [
+        ((curve("grad_norm", [NAN] * 6),), Status.WARN),  # perhaps the scaler's first steps
+        ((every_tenth("grad_norm", [NAN] * 6),), Status.FAIL),  # 60 steps are none
+        ((curve("grad_norm", [NAN] * 17),), Status.FAIL),
+        ((curve("grad_norm", [*[NAN] * 5, *[1.0] * 20]),), Status.NOTE),
+        ((curve("grad_norm", [*[1.0] * 20, NAN, NAN]),), Status.WARN),
+        ((curve("grad_norm", [*[1.0] * 20, *[NAN] * 10]),), Status.FAIL),
+    ],
+)
+def test_a_gradient_norm_that_is_not_finite_is_never_acquitted(
+    curves: tuple[Curve, ...], status: Status
+) -> None:
+    rate = curve("learning_rate", [1e-4 / step for step in range(1, 60)])
+    assert findings(with_curves(*curves))["gradient-nonfinite"].status is status
+    assert findings(with_curves(*curves, rate))["gradient-nonfinite"].status is status
+
+
+def test_the_earliest_value_that_is_not_finite_is_named() -> None:
+    log = with_curves(loss([2.0, 2.0, 1.9, NAN]), curve("grad_norm", [1.0, NAN, NAN, NAN]))
+    assert "nan from step 2 on" in findings(log)["loss-nonfinite"].verdict.summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{\n 'loss': 2.3,\n 'grad_norm': nan}\n{\n 'loss': 0.0,\n 'grad_norm': nan}\n",
+        "training loss is 0.0 and grad_norm nan\n",
+    ],
+)
+def test_a_loss_of_zero_and_its_norm_are_read_over_lines_and_in_words(text: str) -> None:
+    assert problems(read(log=text)) == {"loss-zero-gradnorm-nan": Status.FAIL}
+
+
+def test_values_that_are_none_of_the_training_are_not_judged() -> None:
+    assert problems(read(log="best_val_loss inf\niou/class_17 nan\n")) == {}
+
+
+REAL = [json.loads(line) for line in (TESTS / "corpus" / "curves.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("points", [20, 40, 100, 400])
+def test_real_noisy_trainings_get_no_warning(points: int) -> None:
+    assert len(REAL) >= 30
+    found = {run["name"]: problems(with_curves(loss(run["loss"][:points]))) for run in REAL}
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0])
+@pytest.mark.parametrize("points", [40, 400])
+def test_stationary_noise_gets_no_warning(sigma: float, points: int) -> None:
+    """A small part of benchmarks/curves/noise.py; seeds are fixed."""
+    for seed in range(20):
+        chance = random.Random(seed)
+        values = [chance.lognormvariate(0, sigma) for _ in range(points)]
+        squared = [chance.gammavariate(0.5, 2) for _ in range(points)]
+        assert problems(with_curves(loss(values))) == {}
+        assert problems(with_curves(loss(squared))) == {}
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.3])
+def test_a_divergence_is_found_in_noise(sigma: float) -> None:
+    chance = random.Random(1)
+    down = [(0.5 + 2 * math.exp(-at / 60)) * chance.lognormvariate(0, sigma) for at in range(300)]
+    up = [0.5 * 20 ** min(1.0, at / 50) * chance.lognormvariate(0, sigma) for at in range(100)]
+    assert "loss-divergence" in problems(with_curves(loss(down + up)))
+    assert findings(with_curves(loss(down[::8] + up[::8])))["loss-divergence"].status in (
+        Status.NOTE,
+        Status.PASS,
+    )

@@ -162,6 +162,7 @@ def test_json_holds_what_it_promises() -> None:
             "seconds",
             "ignored",
             "places",
+            "retry",
         }
         assert all({"id", "title", "section", "url"} <= set(s) for s in finding["sources"])
         assert bool(finding["fix"]) == (finding["status"] in ("warn", "fail"))

@@ -160,3 +160,13 @@ def test_the_rows_need_no_libraries() -> None:
         "assert not {'msgspec', 'torch', 'doctor.facts', 'doctor.judge'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "cause", [each for each in CAUSES if each.refines], ids=lambda cause: cause.id
+)
+def test_a_row_refines_lines_of_its_class(cause: Cause) -> None:
+    of_class = BY_ID[cause.refines]
+    assert of_class.code
+    assert not cause.code
+    assert any(is_message_of(of_class, example) for example in cause.examples)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
+import pytest
 from flight_dumps import Fault, megatron, simulate, write
 
+from doctor.checks.log.patterns import line_patterns
 from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.machine import Torch
+from doctor.log.read import read_logs
 from doctor.report.formats import plain
 from doctor.report.report import Report
 
@@ -64,3 +68,24 @@ def test_a_report_at_the_start_of_a_log_is_judged(tmp_path: Path) -> None:
     assert problems(judged(log, only=("LOG",))) == []
     log.write_text(TOO_OLD.replace("535.104.05", "580.65.06").replace("False", "True"))
     assert problems(judged(log)) == []
+
+
+CUT = b"step 1 loss: 2\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "line"),
+    [
+        ("truncated.log", b"\0" * 3_000_000 + CUT, 2),  # copytruncate, a node that crashed
+        ("powershell.log", CUT.decode().encode("utf-16"), 2),
+        ("killed.log.gz", gzip.compress(CUT + str(list(range(90_000))).encode())[:-900], 2),
+    ],
+)
+def test_what_can_be_read_of_a_damaged_file_is_read(
+    tmp_path: Path, name: str, data: bytes, line: int
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    log = read_logs([str(path)], line_patterns())
+    assert [(event.name, event.line) for event in log.events] == [("cuda-oom", line)]
+    assert ("end-of-stream" in log.files[0].problem) is name.endswith(".gz")

@@ -6,6 +6,7 @@ import functools
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,13 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import machines
 from recorded_parts import H100, TORCH_2_15, host, job, machine
-from reports import finding, judged
+from reports import about, finding, judged
+from reports import report as report_with
 
 from doctor import catalog
 from doctor._util.records import Unknown
+from doctor.cli.options import ConfigFlags, OutputFlags
+from doctor.cli.requested_output import requested_output
+from doctor.cli.triage import triage
 from doctor.facts.machine import Examination, Host
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
+from doctor.judge.place import Change, Place
 from doctor.report.formats.table import FORMATS
 from doctor.report.names import EXEMPT, names_of, pseudonyms
 from doctor.report.redaction import HIDDEN, redact
@@ -221,6 +227,32 @@ def test_names_of_this_machine_are_redacted_in_what_it_reads() -> None:
     assert redact(report, here=here).findings[0].verdict.summary == "on [host] of [user]"
 
 
+NODES = """\
+[rank3]:quux-10:4711:4802 [3] NCCL WARN Net : Connection refused by peer quux-2
+srun: error: quux-2: task 3: Killed
+  host      : quux-11
+  rank      : 7 (local_rank: 3)
+torch.distributed.DistNetworkError: The client socket has failed to connect to [quux-10]:29500
+"""
+
+
+def test_names_of_nodes_in_a_log_become_pseudonyms_if_asked(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(NODES)
+    report = triage([str(log)], {}, ConfigFlags(no_config=True))
+    shown, hidden = redact(report), redact(report, hide_nodes=True)
+    for format, render in FORMATS.items():
+        with about(format):
+            assert "quux-" not in render(hidden)
+            assert ("node-0" in render(hidden)) is ("quux-" in render(shown))
+    assert "quux-" in FORMATS["plain"](shown)
+
+
+@pytest.mark.parametrize(("redact", "hidden"), [(None, False), (True, True), (False, False)])
+def test_the_flag_redact_hides_nodes(redact: bool | None, hidden: bool) -> None:
+    assert requested_output(OutputFlags(redact=redact)).hide_nodes is hidden
+
+
 def test_nodes_get_stable_pseudonyms() -> None:
     names = pseudonyms(["gpu-10", "gpu-2", "gpu-10", "GPU-2"])
     assert names.redact("gpu-2 waits for gpu-10") == "node-01 waits for node-02"
@@ -247,6 +279,20 @@ def test_no_host_is_called_by_more_than_255_characters(name: str) -> None:
     assert all(len(known) <= 255 for known in names_of((host(name=name),)).replacements)
     assert redact(report).facts.host.name == ""  # type: ignore[union-attr]
     assert pseudonyms([name, "gpu-1"]).replacements == {"gpu-1": "node-01"}
+
+
+def test_an_edit_that_redaction_changes_is_not_offered() -> None:
+    def place(text: str) -> Place:
+        change = Change(line=1, column=1, end_line=1, end_column=9, text=text)
+        return Place(path="train.py", line=1, text=text, edits=(change,))
+
+    places = place('password = "hunter2abc"'), place("x = 1")
+    made = finding("SCR101", Status.FAIL, places=places)
+    for keep_names in (False, True):
+        (found,) = redact(report_with(made), keep_names=keep_names).findings
+        assert found.places[0].edits == ()
+        assert found.places[1].edits == places[1].edits
+        assert "hunter2" not in repr(found)
 
 
 def test_hostile_names_and_values_are_text_and_take_no_time() -> None:

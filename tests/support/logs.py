@@ -29,6 +29,8 @@ def read(**files: str) -> Log:
         harmless=tuple(event for log in logs for event in log.harmless),
         curves=tuple(curve for log in logs for curve in log.curves),
         versions={name: version for log in logs for name, version in log.versions.items()},
+        root_causes=tuple(each for log in logs for each in log.root_causes),
+        ranks=tuple(each for log in logs for each in log.ranks),
     )
 
 

@@ -20,6 +20,7 @@ import recorded_own
 from recorded_checkpoints import (
     adapter_without_gradients,
     checkpoint,
+    files_of_two_models,
     fp32_run,
     frozen_norms,
     lost_updates,
@@ -373,6 +374,7 @@ def machines() -> dict[str, Facts]:
         "fp32_checkpoint": fp32_run(),
         "bf16_adapter": adapter_without_gradients(),
         "missing_shard": missing_shard(),
+        "files_of_two_models": files_of_two_models(),
         "mixed_checkpoint": mixed_checkpoint(),
         "smoke_segfault": machine(H100, torch=TORCH_2_15, smoke=stopped("backward", crash)),
         "smoke_hang": machine(H100, torch=TORCH_2_15, smoke=stopped("forward", hang)),

@@ -10,7 +10,9 @@ from recorded_parts import A100, H100, TORCH_2_9, TORCH_2_15, job, machine
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import (
     Checkpoint,
+    Fit,
     History,
+    LoraFit,
     Movement,
     NonFinite,
     Norm,
@@ -18,6 +20,7 @@ from doctor.checkpoint.records import (
     Optimizer,
     Problem,
     Role,
+    Size,
     Tokenizer,
     UnchangedRole,
     Values,
@@ -153,6 +156,15 @@ def fp32_run() -> Facts:
             step_min=754.0,
             step_max=754.0,
             lr=(3e-4, 3e-4),
+            fit=Fit(weights=810),
+        ),
+        sizes=(
+            Size(quantity="layers", configured=(48,), stored=48, tensor="model.layers"),
+            Size(quantity="vocabulary", configured=(128_256,), stored=128_256, tensor="embed"),
+        ),
+        embedding_rows=128_256,
+        lora=LoraFit(
+            rank=16, stored_ranks={"16": 48}, alpha=32.0, targets=1, b_tensors=48, zero_b=0
         ),
         tokenizer=Tokenizer(
             files=("tokenizer_config.json", "tokenizer.json"),
@@ -160,6 +172,7 @@ def fp32_run() -> Facts:
             pad_id=128_004,
             first="!",
             vocabulary=128_256,
+            largest=128_255,
         ),
         values=Values(tensors=810, bytes=12_000_000_000, seconds=0.8),
         movement=Movement(
@@ -196,6 +209,29 @@ def adapter_without_gradients() -> Facts:
         values=Unknown(reason="adapter_model.safetensors was changed while it was read"),
         movement=Unknown(reason="the baseline: no header could be read"),
     )  # fmt: skip
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def files_of_two_models() -> Facts:
+    """Configuration, adapter's configuration and optimizer of another model than the weights."""
+    saved = checkpoint(
+        sizes=(Size(quantity="layers", configured=(32,), stored=28, tensor="model.layers"),),
+        embedding_rows=32_000,
+        lora=LoraFit(rank=16, stored_ranks={"8": 48}, alpha=32.0, b_tensors=48, zero_b=0),
+        optimizer=Optimizer(
+            file="optimizer.pt",
+            kind="Adam",
+            entries=810,
+            parameters=810,
+            moments={"F32": 810},
+            moments_follow_weights=True,
+            nonzero_moments=810,
+            step_min=754.0,
+            step_max=754.0,
+            lr=(3e-4,),
+            fit=Fit(weights=810, foreign=810, example=(4096, 4096)),
+        ),
+    )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
 
 

@@ -66,6 +66,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "fp32_checkpoint": Outcome.READY,
         "bf16_adapter": Outcome.UNKNOWN,
         "missing_shard": Outcome.FIX,
+        "files_of_two_models": Outcome.FIX,
         "mixed_checkpoint": Outcome.READY,
     },
     "training": {

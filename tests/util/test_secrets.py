@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doctor import probes
+from doctor._util import secrets
 from doctor._util.secrets import (
     HIDDEN,
     hide_in_arguments,
@@ -222,3 +227,19 @@ def test_the_values_of_own_variables_are_hidden_as_words() -> None:
     )
     assert pattern_of_values({"MY_KEY": "correcthorse"}) is not None
     assert pattern_of_values({"PWD": "/tmp/correct"}) is None
+
+
+def test_probes_have_the_same_rules() -> None:
+    """They run without the doctor's packages: the file is a link, which a wheel holds as a copy."""
+    own, shipped = Path(secrets.__file__), Path(probes.__file__).with_name("secrets.py")
+    source = own.read_text("utf-8")
+    assert shipped.read_text("utf-8") == source
+    assert ast.parse(source, feature_version=(3, 9))
+    assert not re.search(r"^(?:from|import) doctor", source, re.MULTILINE)
+
+
+def test_a_variable_that_is_set_later_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "a-value-of-no-known-shape"
+    assert hide_secrets(value) == value
+    monkeypatch.setenv("LATE_PASSWORD", value)
+    assert hide_secrets(f"refused: {value}") == f"refused: {HIDDEN}"

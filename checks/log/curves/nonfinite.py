@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from doctor.checks.log.curves.reading import each_curve, partner, place_at, step_at, values_of
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
 MOST_OVERCOME = 3
 """Non-finite losses that a loss scaler's calibration explains."""
 SKIPS_IN_A_ROW = 10
 """Falls of the scale after the start, which no calibration explains. Our own number."""
-SKIPS_WITHOUT_LOSS = 2
-"""The same where no loss is logged that could show that the training is well."""
 CALIBRATION = 16
-"""Halvings from 65536, or from 2**32, until a scale fits."""
+"""Steps from the first one on that a loss scaler skips until its scale fits: halvings of 65536."""
+FAR_APART = 2
+"""Infinite norms in a row after the start: a scale that grew too large overflows once."""
 
 
 def hidden_nan(log: Log) -> Verdict:
@@ -38,7 +38,8 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
     rate, since = partner(log, loss, "learning_rate"), loss.steps[hidden[0]]
     return fail(
         f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
-        f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0",
+        f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
+        f"{_norm_before(log, loss, hidden[0])}",
         fix=_after_nan(rate, since),
         places=(place_at(loss, hidden[0]),),
     )
@@ -116,10 +117,20 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
         return ok(f"the loss is finite at {loss.points:,} logged steps")
     places = (place_at(loss, bad[0]),)
     summary = f"the loss is {loss.values[bad[0]]} at {step_at(loss, bad[0])}, {len(bad):,} times"
+    summary += _norm_before(log, loss, bad[0])
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
         return warn(f"{summary}; it was finite again later", places=places)
     rate = partner(log, loss, "learning_rate")
     return fail(summary, fix=_after_nan(rate, loss.steps[bad[0]]), places=places)
+
+
+def _norm_before(log: Log, loss: Curve, at: int) -> str:
+    """That the gradient norm was not finite before the loss, with nothing finite in between."""
+    norm = partner(log, loss, "grad_norm")
+    pairs = [] if norm is None else list(zip(norm.steps, values_of(norm), strict=True))
+    before = [(step, value) for step, value in pairs if step < loss.steps[at]]
+    run = list(takewhile(lambda pair: not math.isfinite(pair[1]), reversed(before)))
+    return f"; the gradient norm was {run[-1][1]} from step {run[-1][0]:,} on" if run else ""
 
 
 def stepping(log: Log) -> Verdict:
@@ -127,24 +138,36 @@ def stepping(log: Log) -> Verdict:
 
 
 def _stepping(log: Log, norm: Curve) -> Verdict:
+    """Whether the gradient norm stays finite. A learning rate that moves proves no step: many
+    programs move it when the scaler skips."""
     if Status.FAIL in (hidden_nan(log).status, finite(log).status):
         return skip("the loss is not finite either: see LOG090 and LOG091")
-    values = values_of(norm)
-    run = _longest_run([not math.isfinite(value) for value in values])
-    least = SKIPS_IN_A_ROW if partner(log, norm, "loss") else SKIPS_WITHOUT_LOSS
-    if run is None or run[1] - run[0] < least:
-        return ok(
-            f"the gradient norm is finite, or only for a few of {norm.points:,} values is not"
-        )
+    run = _longest_run([not math.isfinite(value) for value in values_of(norm)])
+    if run is None:
+        return ok(f"the gradient norm is finite at {norm.points:,} logged steps")
+    first, end = run
+    count, steps = end - first, _steps_of(norm, first, end)
     rate = partner(log, norm, "learning_rate")
-    frozen = _is_stepping(rate, norm.steps[run[0]]) is False
+    frozen = _is_stepping(rate, norm.steps[first]) is False
     trace = " and the learning rate stands still: the loss scaler skips" if frozen else ""
-    return fail(
-        f"the gradient norm is {norm.values[run[0]]} for {run[1] - run[0]:,} values from "
-        f"{step_at(norm, run[0])} on{trace}",
-        fix=_after_nan(rate, norm.steps[run[0]]),
-        places=(place_at(norm, run[0]),),
+    summary = (
+        f"the gradient norm is {norm.values[first]} for {count:,} of {norm.points:,} values from "
+        f"{step_at(norm, first)} on{trace}"
     )
+    places, fix = (place_at(norm, first),), _after_nan(rate, norm.steps[first])
+    if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
+        return fail(summary, fix=fix, places=places)
+    if first == 0 and end < len(norm.values):
+        return note(f"{summary}: a loss scaler that is calibrated; with bf16 there is none")
+    if count < FAR_APART and end < len(norm.values):
+        return note(f"{summary}; with fp16 the loss scaler skips such a step")
+    return warn(f"{summary}; only an fp16 loss scaler explains so few", fix=fix, places=places)
+
+
+def _steps_of(norm: Curve, first: int, end: int) -> int:
+    """Training steps that the values of a run stand for, with those between the logged ones."""
+    step = norm.steps[0] if len(norm.steps) < 2 else norm.steps[1] - norm.steps[0]
+    return norm.steps[end - 1] - norm.steps[first] + max(1, step)
 
 
 def _longest_run(flags: list[bool]) -> tuple[int, int] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import (
     each_curve,
@@ -13,7 +15,7 @@ from doctor.checks.log.curves.reading import (
     values_of,
 )
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Verdict, fail, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
 DECAYED = 0.2
 """Of the highest learning rate: below it a schedule is near its end. Our own number."""
@@ -21,6 +23,9 @@ ENOUGH = 5
 """Equal values that are no accident. Our own number."""
 SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
+
+
+BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape tells nothing"
 
 
 def no_spikes(log: Log) -> Verdict:
@@ -31,6 +36,8 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if values and min(values) < 0:
+        return skip(BELOW_ZERO)
     spikes = series.spikes(values)
     if not spikes:
         return ok(f"no value of {loss.points:,} is far above those before it")
@@ -44,7 +51,16 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
     make = fail if severe else warn
-    return make(summary, places=tuple(place_at(loss, places[each.first]) for each in spikes[:10]))
+    found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
+    return _certain(values, make(summary, places=found))
+
+
+def _certain(values: list[float], verdict: Verdict) -> Verdict:
+    """The verdict, or a note where the curve is too short for one."""
+    if len(values) >= series.CERTAIN:
+        return verdict
+    summary = f"{verdict.summary}; {len(values)} values are too few to be certain"
+    return replace(verdict, status=Status.NOTE, summary=summary)
 
 
 def _warned(log: Log, loss: Curve, at: int) -> str:
@@ -64,15 +80,18 @@ def _divergence(loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if values and min(values) < 0:
+        return skip(BELOW_ZERO)
     outcome = series.diverged(values)
     if outcome is None:
-        return ok("the loss ends near its lowest level")
+        return ok("the loss ends near its lowest level, or within the noise of its values")
     lowest, final = outcome
     at = places[values.index(min(values))]
-    return fail(
+    diverged = fail(
         f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}",
         places=(place_at(loss, at, "the lowest value"),),
     )
+    return _certain(values, diverged)
 
 
 def progress(log: Log) -> Verdict:
@@ -91,9 +110,9 @@ def _progress(loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     if series.is_flat(values):
-        return warn(
-            f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last",
-            places=(place_at(loss, places[-1]),),
+        return note(
+            f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last; a "
+            "training at its floor looks the same"
         )
     return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
 
@@ -149,8 +168,9 @@ def _throughput(curve: Curve) -> Verdict:
     if lower is None:
         return ok("the throughput is as high at the end as at the start")
     early, late = lower
-    return warn(
+    slower = warn(
         f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the early "
         "value expected",
         places=(place_at(curve, places[-1]),),
     )
+    return _certain(values, slower)

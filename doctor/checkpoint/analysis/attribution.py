@@ -65,7 +65,7 @@ def match_norms(
         if isinstance(keys, Unknown):
             return NormMatches(None, keys.reason)
         return _by_key(state, keys, norms, "names", is_zero)
-    weights = [tensor for tensor in tensors if _trains(tensor)]
+    weights = [tensor for tensor in tensors if is_trained(tensor)]
     if ordered and (in_order := _in_order(state, weights)):
         return _by_key(state, in_order, norms, "order", is_zero)
     return _by_shape(state, weights, set(norms), is_zero)
@@ -76,7 +76,8 @@ def plain(name: str) -> str:
     return WRAPPERS.sub("", name)
 
 
-def _trains(tensor: Tensor) -> bool:
+def is_trained(tensor: Tensor) -> bool:
+    """Whether an optimizer can step it: float, and none of the statistics that layers keep."""
     return tensor.dtype in ("BF16", "F16", "F32", "F64") and not BUFFERS.fullmatch(tensor.name)
 
 

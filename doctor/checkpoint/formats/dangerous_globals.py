@@ -9,6 +9,8 @@ is not thereby harmless.
 
 from __future__ import annotations
 
+import sys
+
 _MODULES = frozenset(
     [
         "os",
@@ -77,11 +79,31 @@ _MODULES = frozenset(
         "_pyrepl",
         "_interpreters",
         "_xxsubinterpreters",
+        "_posixshmem",
+        "_testcapi",
+        "_testinternalcapi",
+        "_winapi",
+        "winreg",
+        "antigravity",
+        "cloudpickle",
+        "dill",
+        "mailbox",
+        "pexpect",
+        "pkg_resources",
+        "rlcompleter",
+        "setuptools",
+        "site",
+        "sqlite3",
+        "this",
+        "turtledemo",
+        "unittest",
+        "wsgiref",
+        "xdrlib",
     ]
 )
 """Top-level modules of which nothing belongs into a checkpoint."""
 
-_HARMLESS = frozenset({"os.PathLike", "pickle.PickleBuffer", "asyncio.Lock"})
+_HARMLESS = frozenset({"os.PathLike", "pickle.PickleBuffer", "asyncio.Lock", "sys.intern"})
 
 _NAMES = frozenset(
     {
@@ -107,6 +129,9 @@ _NAMES = frozenset(
                 "apply",
                 "reload",
                 "help",
+                "filter",
+                "map",
+                "memoryview",
             )
         ),
         "code.InteractiveInterpreter",
@@ -116,6 +141,29 @@ _NAMES = frozenset(
         "profile.run",
         "profile.runctx",
         "profile.Profile",
+        "dataclasses.make_dataclass",
+        "dataclasses._create_fn",
+        "functools.reduce",
+        "inspect.getattr_static",
+        "logging.config.dictConfig",
+        "logging.config.fileConfig",
+        "logging.config._resolve",
+        "numexpr.evaluate",
+        "numexpr.necompiler.evaluate",
+        "pandas.eval",
+        "fabric.Connection",
+        "sched.scheduler",
+        "sh.Command",
+        "threading.Thread",
+        "threading.Timer",
+        "types.BuiltinFunctionType",
+        "types.LambdaType",
+        "types.MethodType",
+        "types.ModuleType",
+        "typing.ForwardRef",
+        "typing._eval_type",
+        "typing.get_type_hints",
+        "weakref.finalize",
         "commands.getoutput",
         "commands.getstatusoutput",
         "joblib.load",
@@ -151,8 +199,6 @@ _NAMES = frozenset(
         "torch._dynamo.guards.GuardBuilder.get",
         "torch._inductor.codecache.compile_file",
         "torch.fx.experimental.symbolic_shapes.ShapeEnv.evaluate_guards_expression",
-        "torch.utils._config_module.load_config",
-        "torch.utils._config_module.ConfigModule.load_config",
         "torch.utils.collect_env.run",
         "torch.distributed.rpc.rpc_sync",
         "torch.utils.data.datapipes.utils.decoder.basichandlers",
@@ -164,8 +210,24 @@ _NAMES = frozenset(
 )
 
 _PREFIXES = (
+    "concurrent.futures.process.",
+    "logging.handlers.",
+    "pandas.core.computation.",
+    "pandas.io.",
+    "sympy.parsing.",
+    "test.libregrtest.",
     "test.support.",
+    "test.test_",
+    "torch._dynamo.",
+    "torch._functorch.",
+    "torch._inductor.",
+    "torch._lazy.ts_backend.",
+    "torch.fx.",
     "torch.hub.",
+    "torch.jit.frontend.",
+    "torch.package.",
+    "torch.testing.",
+    "torch.utils._config_module.",
     "torch.utils.cpp_extension.",
     "torch.utils.bottleneck.",
     "torch.distributed.run.",
@@ -191,6 +253,15 @@ _INSIDE = frozenset(
         "pty",
         "ctypes",
         "__import__",
+        "__dict__",
+        "__base__",
+        "__bases__",
+        "__class__",
+        "__mro__",
+        "dynamic_module_utils",
+        "marshal",
+        "pickle",
+        "socket",
         "__globals__",
         "__subclasses__",
         "__getattribute__",
@@ -203,8 +274,37 @@ _INSIDE = frozenset(
 """Attributes by which a longer name, such as torch.serialization.os.system, reaches the same."""
 
 
+_TWINS = {
+    "posix": "os",
+    "nt": "os",
+    "posixpath": "os",
+    "ntpath": "os",
+    "_pyio": "io",
+    "__builtin__": "builtins",
+    "__builtins__": "builtins",
+    "_pydatetime": "datetime",
+    "_pydecimal": "decimal",
+    "_thread": "threading",
+}
+"""Modules whose content another one shows, where its name is not that with an underscore."""
+
+
+def public(name: str) -> str:
+    """The name under its public module: _operator.attrgetter is operator.attrgetter."""
+    top, dot, rest = name.partition(".")
+    twin = _TWINS.get(top) or (top[1:] if top[:1] == "_" else "")
+    return f"{twin}{dot}{rest}" if twin in sys.stdlib_module_names else name
+
+
 def is_dangerous(name: str) -> bool:
-    """Whether a global, "module.name", is on the list."""
+    """Whether a global, "module.name", or its public twin is on the list, or its name is computed.
+
+    Nothing that saves computes the name of a global.
+    """
+    return "(computed)" in name or _is_listed(name) or _is_listed(public(name))
+
+
+def _is_listed(name: str) -> bool:
     if name in _HARMLESS:
         return False
     top, *rest = name.split(".")

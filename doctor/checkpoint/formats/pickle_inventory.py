@@ -6,24 +6,29 @@ what lies before the damage, so the globals are listed here without any of the r
 
 from __future__ import annotations
 
+import bz2
 import itertools
+import lzma
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
 from doctor.checkpoint.formats.torch_legacy import MAGIC
-from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
+from doctor.checkpoint.formats.torch_zip import LOCAL, OWN_RECORDS, TAIL, Record, read_entries
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
 ZIP = b"PK\x03\x04"
+DIRECTORY_END = b"PK\x05\x06"
+
 IN_A_ROW = 5
-"""Pickles at the beginning of a file in torch's legacy form."""
+"""Pickles at the beginning of a file: torch's legacy form has as many."""
 
 FIRST = 1024 * 1024
 """Read at once: the pickles of most files are shorter."""
@@ -36,33 +41,39 @@ MOST_RECORDS = 1_000
 MOST_LOST, LOST = 5_000, 4 * 1024 * 1024
 """Records of a zip without a directory, and bytes of each pickle that are read there."""
 
+UNPACKED = 32 * 1024 * 1024
+"""Bytes of a compressed file that are looked into: joblib compresses whole pickles."""
+
+_COMPRESSED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
+    (b"\x1f\x8b", lambda data: zlib.decompressobj(31).decompress(data, UNPACKED)),
+    (b"BZh", lambda data: bz2.BZ2Decompressor().decompress(data, UNPACKED)),
+    (b"\xfd7zXZ\0", lambda data: _lzma().decompress(data, UNPACKED)),
+    (b"\x5d\0\0", lambda data: _lzma().decompress(data, UNPACKED)),
+    *(
+        (b"\x78" + level, lambda data: zlib.decompressobj().decompress(data, UNPACKED))
+        for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")
+    ),
+)
+"""First bytes of what programs write around a pickle, and how it is unpacked."""
+
+
+def _lzma() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(memlimit=4 * UNPACKED)
+
+
+_UNREAD = ((b"7z\xbc\xaf\x27\x1c", "is a 7z archive"), (b"\x28\xb5\x2f\xfd", "is packed by zstd"))
+"""What may hold pickles and cannot be unpacked here."""
+
 _OTHER_FORMATS = (
     b"GGUF",
     b"\x89HDF\r\n",
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
     b"version https://git-",
 )
-_PICKLED = re.compile(rb"\x80[\x00-\x05]")
+_PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
+_TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")
+"""A pickle of protocol 0 or 1 that begins with a global."""
+_HOLDS_PICKLES = (ZIP, numpy_arrays.MAGIC, *(begin for begin, _ in _COMPRESSED))
 _DEFLATED = 8
-
-
-@dataclass(slots=True)
-class Inventory:
-    """The pickles of one file."""
-
-    file: str
-    pickles: int = 0
-    imports: dict[str, None] = field(default_factory=dict)
-    """Globals that they name, "module.name"."""
-    protocol: int = 0
-    """The highest."""
-    incomplete: str = ""
-    """Why they could not be read to their ends, to follow the file's name; "" where they were."""
-
-    def break_off(self, reason: str) -> None:
-        """Keep the first reason."""
-        self.incomplete = self.incomplete or reason
 
 
 def take_inventory(source: Source, file: str) -> Inventory:
@@ -100,15 +111,43 @@ def _look(source: Source, inventory: Inventory, depth: int) -> None:
         return
     try:
         first = source.read(min(LOOK, source.size), 0)
+        unpack = next((way for begin, way in _COMPRESSED if first.startswith(begin)), None)
+        packed = next((text for begin, text in _UNREAD if first.startswith(begin)), "")
         if first.startswith(ZIP):
             _archive(source, inventory, depth)
         elif first.startswith(numpy_arrays.MAGIC):
             first = source.read(min(numpy_arrays.BEGINNING, source.size), 0)
             _array(first, source, inventory, depth)
+        elif unpack:
+            _unpacked(source, unpack, inventory, depth)
+        elif packed:
+            inventory.break_off(f"{packed}, whose content was not read")
         elif not first.startswith(_OTHER_FORMATS):
             _in_a_row(source, inventory, depth)
+            _behind(source, inventory, depth)
     except CheckpointError as error:
         inventory.break_off(error.text)
+
+
+def _behind(source: Source, inventory: Inventory, depth: int) -> None:
+    """A zip behind other bytes, which some programs read all the same."""
+    if DIRECTORY_END in source.read(min(TAIL, source.size), max(0, source.size - TAIL)):
+        inside = Inventory(inventory.file)
+        _archive(source, inside, depth)
+        inventory.merge(inside)
+
+
+def _unpacked(
+    source: Source, unpack: Callable[[bytes], bytes], inventory: Inventory, depth: int
+) -> None:
+    """A file that is compressed as a whole; what is no such file after all is left alone."""
+    try:
+        data = unpack(source.read(min(LARGEST, source.size), 0))
+    except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError):
+        return
+    inside = Inventory(inventory.file)
+    _look(_Memory(data), inside, depth + 1)
+    inventory.merge(inside)
 
 
 def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
@@ -128,15 +167,14 @@ def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:
             if not (inventory.pickles or error.imports or _PICKLED.match(data, at)):
                 continue  # no pickle, or one of plain values: an unpickler imports nothing
             inventory.pickles += 1
-            inventory.imports |= dict.fromkeys(error.imports)
+            inventory.add(error.imports, error.actions)
             inventory.break_off(error.text)
             continue
         inventory.pickles += 1
-        inventory.imports |= dict.fromkeys(pickled.imports)
-        inventory.protocol = max(inventory.protocol, pickled.protocol)
+        inventory.add(pickled.imports, pickled.actions, pickled.protocol)
         for nested in pickled.nested:
             _look(_Memory(nested), inventory, depth + 1)
-        if number or pickled.value == MAGIC:
+        if number or pickled.value == MAGIC or _PICKLED.match(data, pickled.end):
             pending.append((number + 1, pickled.end))
 
 
@@ -157,8 +195,8 @@ def _ends_within(data: bytes) -> bool:
         for number in range(IN_A_ROW):
             pickled = read_pickle(data, at)
             at = pickled.end
-            if number == 0 and pickled.value != MAGIC:
-                return True
+            if not (number or pickled.value == MAGIC or _PICKLED.match(data, at)):
+                return at < len(data)
     except CheckpointError as error:
         return at == 0 and not (error.imports or _PICKLED.match(data))
     return True
@@ -171,19 +209,53 @@ def _archive(source: Source, inventory: Inventory, depth: int) -> None:
     except CheckpointError as error:
         inventory.break_off(error.text)
         entries = list(itertools.islice(_local_records(source), MOST_LOST))
+    if any(record.flags & 1 for _, record in entries):
+        inventory.break_off("is a zip with encrypted records")
     pickles = [(name, record) for name, record in entries if name.lower().endswith(".pkl")]
-    arrays = [] if pickles else entries
-    if len(pickles) + len(arrays) > MOST_RECORDS:
-        inventory.break_off(f"is a zip with {len(pickles) + len(arrays):,} pickles or arrays")
-    records = [*pickles, *arrays][:MOST_RECORDS]
+    others = [
+        (name, record)
+        for name, record in entries
+        if not (name.lower().endswith(".pkl") or (pickles and OWN_RECORDS.fullmatch(name)))
+    ]
+    if len(pickles) + len(others) > MOST_RECORDS:
+        inventory.break_off(f"is a zip with {len(pickles) + len(others):,} pickles or arrays")
+    records = [*pickles, *others][:MOST_RECORDS]
     prefetch(source, [(record.header, record.header + 256) for _, record in records])
     for name, record in pickles[:MOST_RECORDS]:
         inventory.pickles += 1
         _record(source, name, record, inventory, depth)
-    for _, record in arrays[:MOST_RECORDS]:
-        first = _bytes(source, record, numpy_arrays.BEGINNING)
-        if first.startswith(numpy_arrays.MAGIC):
-            _array(first, _Memory(_bytes(source, record)), inventory, depth)
+    for name, record in others[:MOST_RECORDS]:
+        _other_record(source, name, record, inventory, depth)
+
+
+def _other_record(
+    source: Source, name: str, record: Record, inventory: Inventory, depth: int
+) -> None:
+    """A record that is not called a pickle: an array, or a pickle under another name."""
+    try:
+        first = _bytes(source, record, LOOK)
+        if first.startswith(_HOLDS_PICKLES) or _PICKLED.match(first) or _TEXT_PICKLE.match(first):
+            inside = Inventory(inventory.file)
+            _look(_Memory(_bytes(source, record)), inside, depth + 1)
+            inventory.merge(inside)
+    except CheckpointError as error:
+        inventory.break_off(f"{error.text}, in {shown(name)}")
+
+
+def extra_records(source: Source, file: str, records: Iterable[tuple[str, Record]]) -> Inventory:
+    """The pickles in records of a file of torch.save that torch.load does not read."""
+    inventory = Inventory(file)
+    for name, record in itertools.islice(records, MOST_RECORDS):
+        _other_record(source, name, record, inventory, 0)
+    return inventory
+
+
+def pickles_behind(data: bytes, file: str) -> Inventory:
+    """What lies behind the first pickle of a record."""
+    inventory = Inventory(file)
+    if _PICKLED.match(data) or _TEXT_PICKLE.match(data):
+        _in_a_row(_Memory(data), inventory, 1)
+    return inventory
 
 
 def _record(source: Source, name: str, record: Record, inventory: Inventory, depth: int) -> None:
@@ -200,11 +272,11 @@ def _read(data: bytes, place: str, inventory: Inventory, depth: int) -> None:
     try:
         pickled = read_pickle(data)
     except CheckpointError as error:
-        inventory.imports |= dict.fromkeys(error.imports)
+        inventory.add(error.imports, error.actions)
         inventory.break_off(f"{error.text}{place}")
         return
-    inventory.imports |= dict.fromkeys(pickled.imports)
-    inventory.protocol = max(inventory.protocol, pickled.protocol)
+    inventory.add(pickled.imports, pickled.actions, pickled.protocol)
+    inventory.merge(pickles_behind(data[pickled.end :], inventory.file))
     for nested in pickled.nested:
         _look(_Memory(nested), inventory, depth + 1)
 

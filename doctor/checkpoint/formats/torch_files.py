@@ -12,11 +12,17 @@ from dataclasses import replace
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.optimizer_state import read_state
-from doctor.checkpoint.formats.pickle_inventory import nested_inventory, take_inventory
+from doctor.checkpoint.formats.pickle_inventory import (
+    extra_records,
+    nested_inventory,
+    pickles_behind,
+    take_inventory,
+)
 from doctor.checkpoint.formats.torch_legacy import legacy_tree
 from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.formats.torch_zip import zip_tree
 from doctor.checkpoint.formats.weights_only import refused
+from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.files import Source
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.records import Problem
@@ -32,7 +38,8 @@ def read_tree(source: Source, file: str) -> Tree:
     if tree.pickled.nested:
         inner = nested_inventory(tree.pickled.nested, file)
         names = dict.fromkeys((*tree.pickled.imports, *inner.imports))
-        tree.pickled = replace(tree.pickled, imports=tuple(names))
+        actions = tree.pickled.actions | inner.actions
+        tree.pickled = replace(tree.pickled, imports=tuple(names), actions=actions)
         tree.nested_unread = inner.incomplete
     return tree
 
@@ -58,6 +65,7 @@ def with_inventory(shard: Shard, source: Source) -> Shard:
         shard,
         imports=imports,
         refused=refused(imports),
+        actions=inventory.actions,
         protocol=inventory.protocol,
         unread=inventory.incomplete,
         pickled=inventory.pickles > 0,
@@ -79,12 +87,21 @@ def _shard(source: Source, file: str) -> Shard:
         readable=all(problem.kind in ("note", "unloadable") for problem in problems),
         imports=tree.imports,
         refused=tree.refused,
+        actions=tree.actions,
+        idle=_idle(tree, source, file),
         protocol=tree.pickled.protocol,
         unread=tree.nested_unread,
         optimizer=optimizer,
         step=tree.step(),
         writer=tree.writer(),
     )
+
+
+def _idle(tree: Tree, source: Source, file: str) -> tuple[Inventory, ...]:
+    """Pickles in the file that torch.load does not read."""
+    behind = pickles_behind(tree.behind, f"{file}, behind its first pickle")
+    extra = extra_records(source, f"{file}, in records of other programs", tree.extra)
+    return tuple(one for one in (behind, extra) if one.pickles)
 
 
 def _further(file: str, tensors: Sequence[Tensor]) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import all_actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.formats.torch_objects import Tree
@@ -101,7 +102,8 @@ def _pickles(data: bytes) -> tuple[Pickled, Pickled]:
     every = (magic, version, system, pickled, keys)
     names = dict.fromkeys(name for each in every for name in each.imports)
     nested = tuple(data for each in every for data in each.nested)
-    return replace(pickled, imports=tuple(names), nested=nested), keys
+    actions = all_actions(each.actions for each in every)
+    return replace(pickled, imports=tuple(names), nested=nested, actions=actions), keys
 
 
 def _places(

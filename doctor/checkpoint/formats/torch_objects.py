@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_children import Path, children, holds
 from doctor.checkpoint.formats.torch_tensors import (
@@ -97,6 +98,10 @@ class Tree:
     errors: list[Problem] = field(default_factory=list)
     unusual: dict[str, int] = field(default_factory=dict)
     """Kinds of tensors whose bytes are not those of one plain tensor, and how many."""
+    behind: bytes = b""
+    """What lies behind the first pickle of data.pkl."""
+    extra: list[tuple[str, Any]] = field(default_factory=list)
+    """Records of the zip that torch.save did not write, by name."""
     nested_unread: str = ""
     """Why files of torch.save inside the pickle could not be read; "" where they were."""
 
@@ -109,6 +114,11 @@ class Tree:
     def imports(self) -> tuple[str, ...]:
         """Globals that unpickling would import, "module.name"."""
         return self.pickled.imports
+
+    @property
+    def actions(self) -> Actions:
+        """What unpickling does with them."""
+        return self.pickled.actions
 
     @property
     def refused(self) -> tuple[str, ...]:

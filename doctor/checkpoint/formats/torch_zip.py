@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -26,6 +28,14 @@ _END64_PLACE = struct.Struct("<4sIQI")
 _END64 = struct.Struct("<4sQHHIIQQQQ")
 _ENTRY = struct.Struct("<4sHHHHHHIIIHHHHHII")
 LOCAL = struct.Struct("<4sHHHHHIIIHH")
+
+OWN_RECORDS = re.compile(
+    r"[^/]+/(?:data\.pkl|data/\d+|version|byteorder|\.format_version|\.storage_alignment"
+    r"|\.data/serialization_id)"
+)
+"""What torch.save writes."""
+
+DEFLATED = 8
 
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
 
@@ -51,7 +61,7 @@ class Records:
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def place(self, name: str) -> tuple[int, int]:
-        """Where a record's bytes begin, and how many they are. Raises CheckpointError."""
+        """Where a record's bytes begin, and how many are stored. Raises CheckpointError."""
         if name not in self.places:
             self.places[name] = self._payload(name)
         return self.places[name]
@@ -63,10 +73,20 @@ class Records:
     def read(self, name: str, limit: int) -> bytes:
         """A record of at most `limit` bytes. Raises CheckpointError."""
         begin, size = self.place(name)
-        if size > limit:
-            text = f"has a {shown(name)} of {size:,} bytes, over the {limit:,} that are read"
+        record = self.records[name]
+        if max(size, record.size) > limit:
+            text = f"has a {shown(name)} of {record.size:,} bytes, over the {limit:,} that are read"
             raise CheckpointError("not-inspectable", text)
-        return exactly(self.source, size, begin)
+        data = exactly(self.source, size, begin)
+        if record.method != DEFLATED:
+            return data
+        try:
+            unpacked = zlib.decompressobj(-15).decompress(data, limit)
+        except zlib.error:
+            unpacked = b""
+        if len(unpacked) != record.size:
+            raise CheckpointError("damaged", f"has a compressed {shown(name)} that is damaged")
+        return unpacked
 
     def _payload(self, name: str) -> tuple[int, int]:
         record = self.records.get(name)
@@ -74,16 +94,18 @@ class Records:
             raise CheckpointError("damaged", f"refers to {shown(name)}, which is not in it")
         full = f"{self.root}/{name}".encode()
         data = exactly(self.source, LOCAL.size + len(full), record.header)
-        magic, _, flags, method, *_, size, length, extra = LOCAL.unpack_from(data)
+        magic, _, flags, method, *_, packed, size, length, extra = LOCAL.unpack_from(data)
         if magic != b"PK\x03\x04" or data[LOCAL.size :] != full or length != len(full):
             text = f"has a directory that disagrees with what lies at {shown(name)}"
             raise CheckpointError("damaged", text)
-        if method or flags & _ENCRYPTED or size not in (0, record.size, 0xFFFFFFFF):
+        sizes = packed in (0, record.packed, 0xFFFFFFFF) and size in (0, record.size, 0xFFFFFFFF)
+        same = sizes and method == record.method
+        if not same or flags & _ENCRYPTED:
             raise CheckpointError("damaged", f"has two descriptions of {shown(name)} that differ")
         begin = record.header + LOCAL.size + length + extra
-        if begin + record.size > record.limit:
+        if begin + record.packed > record.limit:
             raise CheckpointError("damaged", f"has bytes that overlap, in {shown(name)}")
-        return begin, record.size
+        return begin, record.packed
 
 
 def zip_tree(source: Source, file: str) -> Tree:
@@ -96,8 +118,21 @@ def zip_tree(source: Source, file: str) -> Tree:
         raise CheckpointError("not-inspectable", "has big-endian numbers")
     if order != b"little":
         raise CheckpointError("damaged", f"has numbers of the byte order {shown(ascii(order))}")
-    pickled = read_pickle(records.read("data.pkl", LARGEST))
-    return Tree(source, file, pickled, records.storage)
+    data = records.read("data.pkl", LARGEST)
+    pickled = read_pickle(data)
+    own = (f"{records.root}/{name}" for name in records.records)
+    return Tree(
+        source,
+        file,
+        pickled,
+        records.storage,
+        behind=data[pickled.end :],
+        extra=[
+            (name, records.records[name.partition("/")[2]])
+            for name in own
+            if not OWN_RECORDS.fullmatch(name)
+        ],
+    )
 
 
 def exactly(source: Source, size: int, offset: int) -> bytes:
@@ -218,13 +253,13 @@ def _stored(name: str, record: Record) -> None:
         raise CheckpointError(
             "not-inspectable", f"is a zip with an encrypted record, {shown(name)}"
         )
-    if record.method:
+    if record.method and (record.method != DEFLATED or "/data/" in name):
         text = (
             f"is a zip with a compressed record, {shown(name)}, which torch.load reads without "
             "mmap only; save it again with torch.save to have it examined"
         )
         raise CheckpointError("not-inspectable", text)
-    if record.size != record.packed:
+    if record.size != record.packed and not record.method:
         raise CheckpointError("damaged", f"describes {shown(name)} with two sizes")
 
 
@@ -266,7 +301,7 @@ def _apart(entries: list[tuple[str, Record]], end: int) -> dict[str, Record]:
     for name, record in sorted(entries, key=lambda entry: entry[1].header, reverse=True):
         folded.add(name.lower())
         least = record.header + LOCAL.size + len(name.encode())
-        if least + record.size > limit:
+        if least + record.packed > limit:
             text = f"bytes that overlap or that are not in it, in {shown(name)}"
             raise CheckpointError("damaged", f"has {text}")
         records[name] = record._replace(limit=limit)

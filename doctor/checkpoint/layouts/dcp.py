@@ -134,6 +134,7 @@ def _items(
                 _inventory(dcp, window, file)
                 raise
             dcp.imports |= dict.fromkeys(tree.imports)
+            dcp.actions |= tree.actions
             if tensor:
                 dcp.refused |= dict.fromkeys(tree.refused)
                 chunks.setdefault(item.name, []).append((item, _chunk(tree, item, file)))
@@ -171,6 +172,7 @@ def _inventory(dcp: Dcp, window: Window, file: str) -> None:
     if inventory.incomplete and not dcp.unread:
         dcp.unread = f"{file} {inventory.incomplete}"
     dcp.imports |= inventory.imports
+    dcp.actions |= inventory.actions
     record_imports(dcp, refused(inventory.imports))
 
 
@@ -241,6 +243,7 @@ def shards(dcp: Dcp, tensors: list[Tensor]) -> list[Shard]:
         imports=tuple(dcp.imports),
         refused=tuple(dcp.refused),
         executed=tuple(dcp.executed),
+        actions=dcp.actions,
         unread=dcp.unread,
     )
     return [about, *result]

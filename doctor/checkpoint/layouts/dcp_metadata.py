@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.safetensors import WIDEST
 from doctor.checkpoint.io.files import Source
@@ -66,6 +67,8 @@ class Dcp:
     executed: dict[str, None] = field(default_factory=dict)
     """Imports that such files do not hold usually. dcp.load reads .metadata with pickle.load and
     objects with torch.load(weights_only=False)."""
+    actions: Actions = NO_ACTIONS
+    """What loading does with the imports."""
     unread: str = ""
     """Why a pickle could not be read to its end."""
 
@@ -81,8 +84,10 @@ def read_metadata(source: Source, dcp: Dcp) -> list[Item]:
     except CheckpointError as error:
         dcp.unread = f"{dcp.under}.metadata {error.text}"
         record_imports(dcp, error.imports)
+        dcp.actions |= error.actions
         raise
     record_imports(dcp, pickled.imports)
+    dcp.actions |= pickled.actions
     fields = attributes(pickled.value)
     described, places = (
         mapping(fields.get("state_dict_metadata")),

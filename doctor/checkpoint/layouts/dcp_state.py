@@ -85,6 +85,7 @@ def read_directory(
             imports=about.imports,
             refused=about.refused,
             executed=about.executed,
+            actions=about.actions,
             unread=about.unread,
             optimizer=state,
             step=step,

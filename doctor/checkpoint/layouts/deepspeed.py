@@ -93,6 +93,7 @@ def _file(
         problems=tuple(tree.problems),
         imports=tuple(tree.imports),
         refused=tuple(tree.refused),
+        actions=tree.actions,
         protocol=tree.pickled.protocol,
         unread=tree.nested_unread,
         step=engine.step,

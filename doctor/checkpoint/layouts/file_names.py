@@ -57,7 +57,7 @@ NOT_WEIGHTS = re.compile(
 )
 """Files of the same suffixes that hold no weights."""
 
-PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pickle|joblib|npy|npz)")
+PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pk|pickle|dill|joblib|npy|npz)")
 """Files that a loader would unpickle, arrays of objects included."""
 
 TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")

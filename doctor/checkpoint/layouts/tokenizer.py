@@ -6,9 +6,11 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import Directory, read_json
+from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
 from doctor.checkpoint.records import Problem, Tokenizer
 
 LIMIT = 8 << 20
@@ -16,6 +18,9 @@ LIMIT = 8 << 20
 
 HEAD = 1 << 20
 """Bytes of tokenizer.json that are read: special tokens and the first of the vocabulary."""
+
+VOCABULARY = 64 << 20
+"""Bytes of a tokenizer.json whose whole vocabulary is read."""
 
 WHOLE = 2**31
 
@@ -30,7 +35,7 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
     """The padding token by the tokenizer's files; None where there are none."""
     problems: list[Problem] = []
     contents = {name: _json(directory, name, problems) for name in (*SMALL, *CONFIGURATIONS)}
-    head = _head(directory, problems)
+    head, largest = _head(directory, problems)
     files = [name for name in SMALL if contents[name] is not None]
     if head is not None:
         files.append("tokenizer.json")
@@ -55,6 +60,8 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
             for name in CONFIGURATIONS
             if (number := _whole((contents[name] or {}).get("pad_token_id"))) is not None
         },
+        largest=max([*tokens, *([largest] if largest is not None else [])], default=None),
+        largest_added=max(tokens, default=None),
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
@@ -69,17 +76,40 @@ def _json(directory: Directory, name: str, problems: list[Problem]) -> dict[str,
         return None
 
 
-def _head(directory: Directory, problems: list[Problem]) -> str | None:
-    """The start of tokenizer.json as text; None where there is none."""
+def _head(directory: Directory, problems: list[Problem]) -> tuple[str | None, int | None]:
+    """The start of tokenizer.json as text, and the largest number of its vocabulary.
+
+    None where there is no such file, or no number that could be read.
+    """
     name = "tokenizer.json"
     try:
         with directory.open(name) as source:
-            data = source.read(min(HEAD, source.size), 0)
+            local = isinstance(directory, LocalDirectory) and source.size <= VOCABULARY
+            data = source.read(source.size if local else min(HEAD, source.size), 0)
     except CheckpointError as error:
         if error.kind != "missing":
             problems.append(Problem(kind="note", file=name, text=error.text))
+        return None, None
+    return data[:HEAD].decode("utf-8", "ignore"), _last_number(data) if local else None
+
+
+class _Model(msgspec.Struct):
+    vocab: dict[str, int] | list[msgspec.Raw] = {}
+
+
+class _File(msgspec.Struct):
+    model: _Model
+
+
+def _last_number(data: bytes) -> int | None:
+    """The largest number in the vocabulary of a whole tokenizer.json; None where it has none."""
+    try:
+        vocabulary = msgspec.json.decode(data, type=_File).model.vocab
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return data.decode("utf-8", "ignore")
+    if isinstance(vocabulary, list):
+        return len(vocabulary) - 1 if vocabulary else None
+    return max(vocabulary.values(), default=None)
 
 
 def _present(settings: dict[str, Any]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from doctor._util.units import shown
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.scalars import read_scalar
 from doctor.checkpoint.formats.torch_files import Tree, read_tree
@@ -39,6 +40,7 @@ class _Contents:
     groups: list[dict[Any, Any]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     imports: dict[str, None] = field(default_factory=dict)
+    actions: Actions = NO_ACTIONS
 
 
 def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
@@ -68,6 +70,7 @@ def read_universal(directory: Directory, under: str, stage: Stage) -> Shard:
         readable=not contents.problems,
         imports=tuple(contents.imports),
         refused=refused(contents.imports),
+        actions=contents.actions,
         unread=next((problem.text for problem in contents.problems if problem.kind != "note"), ""),
         optimizer=OptimizerState(
             file, tuple(groups), tuple(contents.entries), tuple(contents.masters)
@@ -96,6 +99,7 @@ def _tree(source: Source, file: str, contents: _Contents) -> Tree:
     tree = read_tree(source, file)
     contents.size += source.size
     contents.imports |= dict.fromkeys(tree.imports)
+    contents.actions |= tree.actions
     return tree
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.pickle.nodes import FROZENSET, ObjectNode, hashable
+from doctor.checkpoint.pickle.nodes import FROZENSET, Global, ObjectNode, hashable
 from doctor.checkpoint.pickle.value_opcodes import Machine
 
 
@@ -89,7 +90,9 @@ def extend(machine: Machine, items: list[Any]) -> None:
         if target.appended is None:
             target.appended = []
         target.appended.extend(items)
-    elif not machine.lenient:
+    elif machine.lenient:
+        _changes_global(machine, target)
+    else:
         raise CheckpointError("damaged", "has a pickle that appends to what is no list")
 
 
@@ -112,8 +115,15 @@ def store(machine: Machine, items: list[Any]) -> None:
         target = target.items
     if type(target) is not dict or len(items) % 2:
         if machine.lenient:
+            _changes_global(machine, target)
             return
         raise CheckpointError("damaged", "has a pickle that sets an item of what is no dictionary")
     pairs = iter(items)
     for key, value in zip(pairs, pairs, strict=True):
         target[key if type(key) is str else hashable(key)] = value
+
+
+def _changes_global(machine: Machine, target: object) -> None:
+    """Remember a pickle that puts something into what it imported, which no saver writes."""
+    if type(target) is Global:
+        machine.tricks[f"it changes {shown(target.text, 100)}"] = None

@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from doctor.checkpoint.actions import NO_ACTIONS, Actions
+
 DEEPEST = 100
 """Levels that are looked into. More than any checkpoint has."""
 
@@ -85,6 +87,7 @@ class Pickled:
     protocol: int = 0
     nested: tuple[bytes, ...] = ()
     """Files of torch.save inside it, which unpickling it loads in turn."""
+    actions: Actions = NO_ACTIONS
 
 
 SET = Global("builtins", "set")

@@ -22,6 +22,10 @@ BYTES_MADE = Global("_codecs", "encode")
 
 STORAGE_MADE = Global("torch.storage", "_load_from_bytes")
 
+ATTRIBUTE = Global("builtins", "getattr")
+
+PLAIN = (str, int, float, bool, bytes, type(None))
+
 READONLY = 0x98
 
 OUTSIDE = {
@@ -87,6 +91,7 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if machine.lenient and ObjectNode in (type(name), type(module)):
+        machine.tricks["it computes the name of a global"] = None
         module = module if type(module) is str else "(computed)"
         name = name if type(name) is str else "(computed)"
     if type(name) is not str or type(module) is not str:
@@ -105,16 +110,38 @@ def _make(machine: Machine, function: object, args: object) -> None:
         return
     if function == STORAGE_MADE and args and type(args[0]) is bytes:
         machine.nested.append(args[0])
+    if function == ATTRIBUTE and len(args) == 2 and _attribute(machine, *args):
+        return
     machine.stack.append(ObjectNode(function, args))
+
+
+def _attribute(machine: Machine, owner: object, name: object) -> bool:
+    """getattr of a global is the global of the longer name; True where it is that."""
+    if type(owner) is Global and type(name) is str:
+        machine.stack.append(_named(machine, owner.module, f"{owner.name}.{name}"))
+        return True
+    if type(name) is ObjectNode:
+        machine.tricks["it computes the name of an attribute"] = None
+    return False
 
 
 def _reduce(machine: Machine) -> None:
     args, function = machine.stack.pop(), machine.stack.pop()
+    plainly = type(args) is tuple and len(args) == 1 and type(args[0]) in PLAIN
+    (machine.valued if plainly else machine.called)[id(function)] = function
     _make(machine, function, args)
+
+
+def _newobj(machine: Machine) -> None:
+    args, class_ = machine.stack.pop(), machine.stack.pop()
+    if args != ():
+        machine.made[id(class_)] = class_
+    _make(machine, class_, args)
 
 
 def _newobj_ex(machine: Machine) -> None:
     kwargs, args, function = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
+    machine.made[id(function)] = function
     if machine.lenient:
         machine.stack.append(ObjectNode(function, (args, kwargs)))
         return
@@ -128,11 +155,18 @@ def _newobj_ex(machine: Machine) -> None:
 def _inst(machine: Machine) -> None:
     function = _line_global(machine)
     args = containers.marked(machine)
+    _calls(machine, function, args)
     machine.stack.append(ObjectNode(function, tuple(args)))
+
+
+def _calls(machine: Machine, function: object, args: list[object]) -> None:
+    """Of INST and OBJ: without arguments they make an instance of a class of Python 2."""
+    (machine.called if args else machine.made)[id(function)] = function
 
 
 def _obj(machine: Machine) -> None:
     function, *args = containers.marked(machine)
+    _calls(machine, function, args)
     machine.stack.append(ObjectNode(function, tuple(args)))
 
 
@@ -140,6 +174,10 @@ def _build(machine: Machine) -> None:
     state = machine.stack.pop()
     target = machine.stack[-1]
     if machine.lenient:
+        if type(target) is Global:
+            machine.tricks[f"it changes {shown(target.text, 100)}"] = None
+        elif type(target) is ObjectNode and target.name == "functools.partial":
+            target.state = state
         return
     if type(target) is not ObjectNode or target.state is not None:
         text = "has a pickle with the opcode BUILD on what is no object, or for the second time"
@@ -221,7 +259,7 @@ OPCODES: dict[int, tuple[Handler, int]] = {
     ord("c"): (_global, TEXT),
     0x93: (_stack_global, TEXT),
     ord("R"): (_reduce, OBJECT),
-    0x81: (_reduce, OBJECT),
+    0x81: (_newobj, OBJECT),
     0x92: (_newobj_ex, OBJECT),
     ord("i"): (_inst, OBJECT),
     ord("o"): (_obj, OBJECT),

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import sys
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+from doctor.checkpoint.actions import Actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.pickle.nodes import (
     Global,
@@ -24,6 +27,8 @@ from doctor.checkpoint.pickle.opcodes import COSTS, HANDLERS, STOP
 from doctor.checkpoint.pickle.value_opcodes import Machine
 
 __all__ = ["Global", "Key", "ObjectNode", "Persistent", "Pickled", "mapping", "read_pickle"]
+
+STANDARD = sys.stdlib_module_names
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a pickle that is read: a model's takes some 120 per tensor."""
@@ -54,27 +59,71 @@ def read_pickle(data: bytes, at: int = 0) -> Pickled:
         return _read(machine)
     except CheckpointError as error:
         names, ends = dict.fromkeys(_imports(machine)), dict[int, None]()
+        error.actions = _actions(machine)
         machine.release()
         if error.text != TOO_MUCH:  # else the same opcodes would take the same memory again
-            _read_on(data, at, names, ends)
+            error.actions |= _read_on(data, at, names, ends)
         error.ends, error.imports = tuple(ends), tuple(names)
         raise
 
 
-def _read_on(data: bytes, at: int, names: dict[str, None], ends: dict[int, None]) -> None:
-    """Add what an unpickler may ask for where this reader stops, and where it may end."""
+def _read_on(data: bytes, at: int, names: dict[str, None], ends: dict[int, None]) -> Actions:
+    """What an unpickler may do where this reader stops; adds the imports and possible ends."""
+    actions = Actions()
     for cuts in (True, False):
         machine = Machine(data, at, lenient=True, cuts=cuts)
         with contextlib.suppress(CheckpointError):
             ends[_read(machine).end] = None
         names.update(dict.fromkeys(_imports(machine)))
+        actions |= _actions(machine)
         machine.release()
         if not machine.frame_end:  # without frames, `cuts` changes nothing
-            return
+            break
+    return actions
+
+
+def _actions(machine: Machine) -> Actions:
+    """What the pickle does, with calls of what it made itself resolved as far as they can be."""
+    called, made, tricks = set[str](), set[str](), set(machine.tricks)
+    for function in machine.called.values():
+        if type(function) is Global:
+            called.add(function.text)
+        elif type(function) is ObjectNode:
+            target = _wrapped(function)
+            if type(target) is Global and target.name.endswith(".__new__"):
+                made.add(target.text.removesuffix(".__new__"))  # as protocol 2 writes NEWOBJ_EX
+            else:
+                tricks.add("it calls what it made itself")
+    for function in machine.valued.values():
+        if type(function) is ObjectNode:
+            tricks.add("it calls what it made itself")
+    return Actions(
+        frozenset(called),
+        frozenset(_texts(machine.valued.values())),
+        frozenset(made.union(_texts(machine.made.values()))),
+        frozenset(tricks),
+    )
+
+
+def _wrapped(node: ObjectNode) -> object:
+    """The function in a functools.partial; None for anything else."""
+    if node.name != "functools.partial":
+        return None
+    parts = node.state if type(node.state) is tuple and node.state else node.args
+    return parts[0] if parts else None
+
+
+def _texts(functions: Iterable[object]) -> Iterator[str]:
+    """The names of globals; one through a module of Python that another imports is its own too."""
+    for function in functions:
+        if type(function) is Global:
+            yield function.text
+            if "." in function.name and function.name.partition(".")[0] in STANDARD:
+                yield function.name
 
 
 def _imports(machine: Machine) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(global_.text for global_ in machine.imports))
+    return tuple(dict.fromkeys(_texts(machine.imports)))
 
 
 def _read(machine: Machine) -> Pickled:
@@ -106,6 +155,7 @@ def _read(machine: Machine) -> Pickled:
         tuple(machine.persistent),
         machine.protocol,
         tuple(machine.nested),
+        _actions(machine),
     )
 
 

@@ -29,16 +29,20 @@ class Machine:
     __slots__ = (
         "at",
         "below",
+        "called",
         "cuts",
         "data",
         "frame_end",
         "imports",
         "lenient",
+        "made",
         "memo",
         "nested",
         "persistent",
         "protocol",
         "stack",
+        "tricks",
+        "valued",
     )
 
     def __init__(self, data: bytes, at: int, lenient: bool = False, cuts: bool = False) -> None:
@@ -59,11 +63,20 @@ class Machine:
         self.nested: list[bytes] = []
         """Files of torch.save inside the pickle: what plain pickle makes of a tensor's storage."""
         self.protocol = 0
+        self.called: dict[int, Any] = {}
+        """What is called, by id: a Global, or a node where the pickle calls what it made."""
+        self.valued: dict[int, Any] = {}
+        """The same of calls with one plain value."""
+        self.made: dict[int, Any] = {}
+        """The same of objects that are made with arguments, without a call."""
+        self.tricks: dict[str, None] = {}
 
     def release(self) -> None:
         """Free what was read, which may be as much as a pickle may take."""
         for records in (self.stack, self.below, self.memo, self.persistent, self.nested):
             records.clear()
+        for calls in (self.called, self.valued, self.made):
+            calls.clear()
 
 
 Handler = Callable[[Machine], None]
@@ -72,7 +85,7 @@ Handler = Callable[[Machine], None]
 def protocol(machine: Machine) -> None:
     machine.protocol = protocol = machine.data[machine.at]
     machine.at += 1
-    if protocol > 5:
+    if protocol > 5 and not machine.lenient:
         raise CheckpointError(
             "not-inspectable", f"has a pickle of protocol {protocol}; 5 is the last known"
         )

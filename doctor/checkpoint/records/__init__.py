@@ -3,13 +3,13 @@
 from doctor.checkpoint.records.checkpoint import (
     Checkpoint,
     Loading,
-    ModelConfig,
     Sibling,
     Tokenizer,
 )
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.model import LoraFit, ModelConfig, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
-from doctor.checkpoint.records.training import History, NormEvidence, Optimizer, Training
+from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
     Constant,
     Copy,
@@ -28,11 +28,13 @@ __all__ = [
     "Contents",
     "Copy",
     "Files",
+    "Fit",
     "History",
     "Incomparable",
     "Kind",
     "Large",
     "Loading",
+    "LoraFit",
     "ModelConfig",
     "Movement",
     "NonFinite",
@@ -44,6 +46,7 @@ __all__ = [
     "Role",
     "Share",
     "Sibling",
+    "Size",
     "Tokenizer",
     "Training",
     "UnchangedRole",

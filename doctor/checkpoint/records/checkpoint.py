@@ -6,22 +6,10 @@ import msgspec
 
 from doctor._util.records import Section, Unknown
 from doctor.checkpoint.records.contents import Contents, Files
+from doctor.checkpoint.records.model import LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem
 from doctor.checkpoint.records.training import Training
 from doctor.checkpoint.records.values import Movement, Values
-
-
-class ModelConfig(Section, frozen=True, kw_only=True):
-    """The model, by config.json and adapter_config.json; None where they do not name it."""
-
-    model_type: str | None = None
-    text_model_type: str | None = None
-    """model_type of text_config, where the model has several parts."""
-    dtype: str | None = None
-    """dtype or torch_dtype of config.json."""
-    quantized: bool = False
-    adapter: str | None = None
-    """peft_type of adapter_config.json: LORA, IA3, ..."""
 
 
 class Loading(Section, frozen=True, kw_only=True):
@@ -42,8 +30,21 @@ class Loading(Section, frozen=True, kw_only=True):
     """The highest protocol of the pickles; weights-only loading reads 2 alone."""
     beside: dict[str, tuple[str, ...]] = {}
     """Pickled files that hold neither weights nor optimizer's state -> globals that they name."""
+    called: dict[str, tuple[str, ...]] = {}
+    """File -> globals in it that unpickling calls although nothing that saves such files does."""
+    tricks: dict[str, tuple[str, ...]] = {}
+    """File -> what its pickle does that none that was saved does, such as computing a name."""
+    doubtful: dict[str, tuple[str, ...]] = {}
+    """File beside the weights -> globals that are called and that nobody knows."""
+    unfamiliar: dict[str, tuple[str, ...]] = {}
+    """File beside the weights -> classes that its usual writers do not put into it."""
     unread: tuple[str, ...] = ()
     """Files whose pickles could not be read to their ends, each with the reason."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether a pickle is known to run code, or hides what it does."""
+        return bool(self.dangerous or self.called or self.tricks)
 
 
 class Tokenizer(Section, frozen=True, kw_only=True):
@@ -62,6 +63,10 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     """File -> pad_token_id in it: config.json and generation_config.json."""
     vocabulary: int | None = None
     """vocab_size of config.json: the rows of the embedding."""
+    largest: int | None = None
+    """The largest number of a token; None where tokenizer.json was not read to its end."""
+    largest_added: int | None = None
+    """The same of the tokens that were added to the vocabulary, special ones among them."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -103,6 +108,8 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     loading: Loading = msgspec.field(default_factory=Loading)
     tokenizer: Tokenizer | None = None
     """None: the directory has no tokenizer's files."""
+    lora: LoraFit | None = None
+    """None: the files hold no LoRA adapter with a configuration."""
     values: Values | Unknown | None = None
     """None: --deep was not requested."""
     movement: Movement | Unknown | None = None

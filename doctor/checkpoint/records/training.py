@@ -56,6 +56,19 @@ class NormEvidence(Section, frozen=True, kw_only=True):
     """Whose fp32 master is all-ones or all-zeros as well."""
 
 
+class Fit(Section, frozen=True, kw_only=True):
+    """An optimizer's entries beside the weights of the same save."""
+
+    weights: int
+    """Tensors that an optimizer can step."""
+    foreign: int = 0
+    """Entries for whose shape there is no weight, or no further one."""
+    example: tuple[int, ...] = ()
+    """The shape of one of them."""
+    ungrouped: int = 0
+    """Entries of parameters that are in no group."""
+
+
 class Optimizer(Section, frozen=True, kw_only=True):
     """Summary of an optimizer's saved state."""
 
@@ -95,6 +108,8 @@ class Optimizer(Section, frozen=True, kw_only=True):
     """The slot that keeps updates from being lost to rounding, such as a Kahan compensation."""
     norms: NormEvidence | None = None
     """None: no norm is at its initial value."""
+    fit: Fit | None = None
+    """None: its entries cannot be compared with the weights (flat or factored, several models)."""
 
 
 class Training(Section, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ ROWS = (
     Cause(
         id="ranks-share-gpu",
         errors=("RuntimeError",),
+        refines="nccl-error",
         messages=(r"Duplicate GPU detected",),
         examples=(
             "NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4000",
@@ -24,6 +25,7 @@ ROWS = (
     Cause(
         id="nccl-versions-differ",
         errors=("RuntimeError",),
+        refines="nccl-error",
         messages=(r"Mismatched NCCL version", r"NCCL version mismatch"),
         examples=(
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22603",
@@ -60,8 +62,10 @@ ROWS = (
         messages=(
             r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpTyp"
             r"e=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) milliseconds",
+            r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"Watchdog caught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
+            r"Heartbeat monitor timed out",
             r"Timed out waiting \d+ms for (?:recv|send) operation to complete",
             r"wait timeout after \d+ms, keys:",
             r"Application timeout caused pair closure",
@@ -72,9 +76,13 @@ ROWS = (
             "[rank3]:[E1120 12:00:30.123 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
             "collective operation timeout: WorkNCCL(SeqNum=6285, OpType=ALLREDUCE, NumelIn=1, "
             "NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
+            "[PG ID 0 PG GUID 0(default_pg) Rank 3] Timeout at NCCL work: 1287, last enqueued NCCL "
+            "work: 1287, last completed NCCL work: 1286.",
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
             "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
             "progress",
+            "[rank0]:[F917] [PG ID 0 PG GUID 0(default_pg) Rank 0] Heartbeat monitor timed out! "
+            "Process will be terminated after dumping debug info.",
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed "
             "out waiting 10000ms for recv operation to complete",
             "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//1",
@@ -89,7 +97,8 @@ ROWS = (
         fix="Find the rank that did not take part: an error in its log, or where it waits "
         "(py-spy dump --pid). A longer timeout rarely helps.",
         role="consequence",
-        commands=("export NCCL_DEBUG=INFO", "export TORCH_NCCL_TRACE_BUFFER_SIZE=2000"),
+        retry="again",
+        commands=("export NCCL_DEBUG=INFO", "export TORCH_FR_BUFFER_SIZE=2000"),
         sources=("nccl-1438", "pytorch-118369", "Megatron-LM-1207", "LlamaFactory-7396"),
         next_check="GPU008",
     ),
@@ -168,6 +177,7 @@ ROWS = (
         "scheduler's record. Where no rank failed, check the network between the nodes and that "
         "MASTER_ADDR and MASTER_PORT are reachable.",
         role="consequence",
+        retry="again",
         owner=Owner.ENVIRONMENT,
         sources=("nccl-795", "torch-nccl-variables"),
         yields_to=("nccl-timeout",),
@@ -200,6 +210,7 @@ ROWS = (
         fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test "
         "the port from each node. Look for the rank that has no log, or an error in its own.",
         owner=Owner.ENVIRONMENT,
+        retry="again",
         commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',),
         sources=("metaseq-52",),
     ),

@@ -201,6 +201,7 @@ ROWS = (
         fix="Known-good code failed on this GPU. Try it on another GPU with the same "
         "environment; if it works there, return this machine and report the GPU's UUID.",
         owner=Owner.MACHINE,
+        retry="node",
         commands=KERNEL_LOG,
         sources=("cuda-errors", "nvml-errors", "xid-catalog"),
         next_check="GPU003",

@@ -71,7 +71,7 @@ ROWS = (
     Cause(
         id="worker-raised",
         errors=("RuntimeError",),
-        messages=(r"Caught \w{1,60} in DataLoader worker process",),
+        messages=(r"Caught \w{1,60} in (?:DataLoader worker process|pin memory thread)",),
         examples=("RuntimeError: Caught RuntimeError in DataLoader worker process 0.",),
         why="An error in a worker process of the DataLoader; the lines before it are the "
         "worker's own traceback.",

@@ -48,6 +48,8 @@ ROWS = (
     Cause(
         id="fabric-not-ready",
         errors=("RuntimeError",),
+        refines="cuda-unavailable",
+        retry="node",
         messages=(r"system not yet initialized", r"CUDA_ERROR_SYSTEM_NOT_READY"),
         examples=(
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
@@ -68,7 +70,7 @@ ROWS = (
     ),
     Cause(
         id="libcuda-compat",
-        code="LOG072",
+        code="LOG076",
         title="The libcuda that is loaded is the driver's own",
         errors=("RuntimeError",),
         messages=(

@@ -139,6 +139,7 @@ ROWS = (
             r"RepositoryNotFoundError: 40[14]|40[13] Client Error\. \(Request ID: \w{4}",
             r"40[13] Client Error: \w{4,20} for url: https?://(?:[\w-]{1,40}\.)?huggingface",
             r"Invalid user token|You must have access to it and be authenticated",
+            r"Token is required .{0,60}but no token found",
         ),
         examples=(
             "huggingface_hub.errors.GatedRepoError: 401 Client Error. Cannot access gated repo",
@@ -147,6 +148,9 @@ ROWS = (
             "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: a)",
             "401 Client Error: Unauthorized for url: https://huggingface.co/a/resolve/main/b.json",
             "Access to model a is restricted. You must have access to it and be authenticated",
+            "huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), "
+            "but no "
+            "token found.",
         ),
         why="The repository is gated or private, the licence was not accepted, or the token is "
         "missing in the job's environment.",

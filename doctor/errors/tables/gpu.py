@@ -42,6 +42,19 @@ ROWS = (
         next_check="TOR003",
     ),
     Cause(
+        id="hip-architecture",
+        refines="no-kernel-image",
+        messages=(r"HIP error: (?:invalid device function|no kernel image)",),
+        examples=("RuntimeError: HIP error: invalid device function",),
+        why="The ROCm build has no code for this GPU's gfx number, or an extension of the program "
+        "has none.",
+        fix="Install the ROCm wheel whose list has the GPU (rocminfo names its gfx). A consumer "
+        "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx103x, 11.0.0 "
+        "for gfx110x. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
+        owner=Owner.ENVIRONMENT,
+        commands=("rocminfo | grep gfx",),
+    ),
+    Cause(
         id="driver-too-old",
         code="LOG011",
         title="The driver is recent enough for the CUDA runtime",
@@ -151,9 +164,38 @@ ROWS = (
         fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
         "node and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
         owner=Owner.MACHINE,
+        retry="node",
         commands=KERNEL_LOG,
         sources=("xid-catalog", "gpu-burn-1", "open-gpu-kernel-modules-507"),
         next_check="GPU003",
+    ),
+    Cause(
+        id="xid-of-program",
+        refines="xid-hardware",
+        messages=(r"NVRM: Xid \([^)]{1,80}\): (?:13|31|43|45|68|69)\b",),
+        examples=("NVRM: Xid (PCI:0000:3b:00): 31, pid=77, MMU Fault",),
+        why="The driver reports a fault of the program's own kernel, such as an index out of range "
+        "or memory that was freed; 43 and 45 follow from a process that ended.",
+        fix="Look for the error of the program at that time (illegal memory access, device-side "
+        "assert). Only if known-good code fails on this GPU alone, examine the GPU.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("xid-catalog",),
+    ),
+    Cause(
+        id="xid-firmware",
+        refines="xid-hardware",
+        messages=(r"NVRM: Xid \([^)]{1,80}\): (?:119|120|154)\b",),
+        examples=(
+            "NVRM: Xid (PCI:0000:3b:00): 119, pid=1, Timeout after 6s of waiting for RPC response "
+            "from GPU0 GSP!",
+        ),
+        why="The GPU's own processor (GSP) no longer answers the driver.",
+        fix="Drain the node, reset the GPU or restart the machine, and upgrade the driver: several "
+        "branches had this defect. Return the machine if it comes back.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=KERNEL_LOG,
+        sources=("xid-catalog",),
     ),
     Cause(
         id="cuda-unavailable",
@@ -172,6 +214,8 @@ ROWS = (
             r"uda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
             r"Failed to initialize NVML: \w{3,}",
+            r"Unexpected error from cudaGetDeviceCount.{0,160}Error (?:802|101|3)\b",
+            r"Cannot access accelerator device when none is available",
         ),
         examples=(
             "AssertionError: Torch not compiled with CUDA enabled",
@@ -189,6 +233,11 @@ ROWS = (
             "torch.cuda.is_available() is False.",
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
             "Failed to initialize NVML: Driver/library version mismatch",
+            "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Did "
+            "you run "
+            "some cuda functions before calling NumCudaDevices() that might have already set an "
+            "error? Error 802: system not yet initialized",
+            "RuntimeError: Cannot access accelerator device when none is available.",
         ),
         why="The code asks for a GPU that this process cannot use: torch is a CPU build, "
         "another process holds the GPU in exclusive mode, no driver is visible (a container "

@@ -17,7 +17,9 @@ ROWS = (
             r"Tried to allocate [\d.]{1,12} [KMGT]iB(?: \(|\. )GPU \d",
             r"(?:CUDA|HIP) error: out of memory|cuda runtime error \(2\) : out of memory",
             r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation",
-            r"RESOURCE_EXHAUSTED: .{0,80}[Oo]ut of memory|OOM when allocating tensor",
+            r"RESOURCE_EXHAUSTED: .{0,80}(?:[Oo]ut of|bottom of|HBM) memory|OOM when allocating "
+            r"tensor|RESOURCE_EXHAUSTED: .{0,80}\bHBM\b",
+            r"CUDA Error: out of memory at",
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"Failed to CUDA calloc async",
             r"MPS backend out of memory",
@@ -36,6 +38,7 @@ ROWS = (
             "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1 bytes.",
             "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
             "cublasCreate(handle)",
+            "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
             "Failed to CUDA calloc async 608 bytes",
             "RuntimeError: MPS backend out of memory (MPS allocated: 17.06 GB)",
         ),
@@ -154,6 +157,7 @@ ROWS = (
         commands=("sudo dmesg -T | grep -iE 'killed process|segfault'",),
         sources=("pytorch-5040",),
         next_check="MEM002",
+        yields_to=("killed-sigkill",),
     ),
     Cause(
         id="host-out-of-memory",

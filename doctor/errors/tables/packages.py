@@ -127,7 +127,7 @@ ROWS = (
     ),
     Cause(
         id="nccl-two-packages",
-        code="LOG073",
+        code="LOG077",
         title="torch's NCCL is the one that its wheel brought",
         errors=("ImportError",),
         messages=(r"undefined symbol: nccl[A-Z]\w{1,60}",),
@@ -185,6 +185,7 @@ ROWS = (
             r"\w{1,20} binary at",
             r"CUDA SETUP: (?:CUDA detection failed|Required library version not found)",
             r"libbitsandbytes_cpu\.so: undefined symbol",
+            r"Configured (?:CUDA|ROCm) binary not found at .{0,200}bitsandbytes",
         ),
         examples=(
             "RuntimeError: CUDA Setup failed despite GPU being available.",
@@ -194,6 +195,8 @@ ROWS = (
             "CUDA SETUP: Required library version not found: libbitsandbytes_cuda118.so. Maybe you",
             "OSError: /lib/libbitsandbytes_cuda130.so: cannot open shared object file",
             "AttributeError: /lib/libbitsandbytes_cpu.so: undefined symbol: cquantize_blockwise",
+            "RuntimeError: Configured CUDA binary not found at "
+            "/lib/bitsandbytes/libbitsandbytes_cuda128.so",
         ),
         why="bitsandbytes has no compiled library for the CUDA version of torch.",
         fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; "
@@ -201,6 +204,21 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("python -m bitsandbytes",),
         sources=("bitsandbytes-errors",),
+    ),
+    Cause(
+        id="name-not-in-package",
+        refines="import-failed",
+        messages=(r"cannot import name '\w{1,200}' from (?!partially)",),
+        examples=(
+            "ImportError: cannot import name 'GRPOConfig' from 'trl' (/opt/trl/__init__.py)",
+        ),
+        why="The package is installed, in a version that has no such name; or a file of the "
+        "program has the package's name.",
+        fix="Install the version that the code was written for (its requirements, or the release "
+        "notes that name the function). If the path in the message is a file of your own, rename "
+        "it.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show transformers trl peft accelerate",),
     ),
     Cause(
         id="import-failed",
@@ -271,56 +289,5 @@ ROWS = (
                 "install transformers<5.",
             ),
         ),
-    ),
-    Cause(
-        id="compile-failed",
-        code="LOG067",
-        title="torch.compile and just-in-time builds succeed",
-        messages=(
-            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported)",
-            r"torch\._inductor\.exc\.\w{1,60}",
-            r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
-            r"OutOfResources: out of resource: shared memory",
-            r"CUDA_HOME environment variable is not set|MissingCUDAException",
-        ),
-        examples=(
-            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
-            "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
-            "RuntimeError: Error building extension 'fused_adam'",
-            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
-            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
-            "install root.",
-        ),
-        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
-        "fits torch, or code that the compiler does not support.",
-        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
-        "version (CUDA_HOME); or train without torch.compile and fused kernels.",
-        owner=Owner.ENVIRONMENT,
-        commands=("gcc --version; nvcc --version",),
-        sources=("Infinity-31", "torch-compile-ablation"),
-        next_check="SMK005",
-    ),
-    Cause(
-        id="cuda-toolkit-mismatch",
-        code="LOG068",
-        title="Extensions are built with torch's CUDA version",
-        messages=(
-            r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not match",
-            r"The detected CUDA version \([\d.]{1,10}\) mismatches the version",
-        ),
-        examples=(
-            "Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not match the "
-            "version torch was compiled with 11.7, unable to compile cuda/cpp extensions.",
-            "RuntimeError: The detected CUDA version (12.1) mismatches the version that was used "
-            "to compile PyTorch (11.8).",
-        ),
-        why="The CUDA toolkit on this machine has another major version than torch was built "
-        "with, so that its extensions cannot be compiled.",
-        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for "
-        "the toolkit, or use the extension's prebuilt wheel.",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
-        sources=("vllm-1453", "lightseq-526"),
-        next_check="TOR004",
     ),
 )

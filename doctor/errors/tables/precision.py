@@ -156,6 +156,23 @@ ROWS = (
         next_check="SMK002",
     ),
     Cause(
+        id="checkpoint-of-other-sizes",
+        refines="shape-mismatch",
+        messages=(r"size mismatch for \S{1,300}: copying a param with shape",),
+        examples=(
+            "size mismatch for embed_tokens.weight: copying a param with shape torch.Size([32001, "
+            "4096]) from checkpoint, the shape in current model is torch.Size([32000, 4096]).",
+        ),
+        why="The checkpoint was saved by a model of other sizes: tokens were added, the rank r of "
+        "LoRA or the number of classes differs, or it is another base model.",
+        fix="Build the model as it was when it was saved. Embeddings that differ by a few rows: "
+        "model.resize_token_embeddings(len(tokenizer)) with the saved tokenizer, before loading. "
+        "LoRA: the r of adapter_config.json. Only a head that is to be trained anew may be left "
+        "out "
+        "(ignore_mismatched_sizes=True).",
+        commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(
         id="shape-mismatch",
         code="LOG047",
         title="Tensors have shapes that fit",

@@ -28,6 +28,7 @@ ROWS = (
         fix="Start the training in tmux or screen, or with nohup or setsid, or as a batch job.",
         commands=("nohup torchrun ... > train.log 2>&1 &",),
         sources=("ms-swift-64", "RRHF-35"),
+        retry="again",
     ),
     Cause(
         id="scheduler-ended",
@@ -37,7 +38,7 @@ ROWS = (
             r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE[^*]{"
             r"0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
-            r"slurmstepd: error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT",
+            r"CANCELLED AT \d",
             r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
         ),
@@ -59,6 +60,8 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS",),
         sources=("slurm-preempt",),
+        retry="again",
+        yields_to=("killed-sigkill",),
     ),
     Cause(
         id="killed-sigterm",
@@ -90,6 +93,7 @@ ROWS = (
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("pytorch-160908",),
+        retry="again",
     ),
     Cause(
         id="interrupted",
@@ -108,6 +112,7 @@ ROWS = (
         ),
         why="Ctrl-C, a notebook's stop button, or a SIGINT from a scheduler.",
         fix="Nothing is broken: resume from the last checkpoint.",
+        retry="again",
         role="exception",
         sources=("python-exceptions",),
     ),
@@ -119,8 +124,6 @@ ROWS = (
             r"Segmentation fault",
             r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exite"
             r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
-            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT|return "
-            r"code = -6\b|exit code:? 134\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer|"
@@ -129,20 +132,60 @@ ROWS = (
         examples=(
             "Segmentation fault (core dumped)",
             "traceback : Signal 11 (SIGSEGV) received by PID 77",
-            "traceback : Signal 6 (SIGABRT) received by PID 77",
             "Illegal instruction (core dumped)",
             "Floating point exception (core dumped)",
             "free(): invalid pointer",
         ),
-        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, "
-        "or a watchdog that aborts the process (SIGABRT after a NCCL error).",
+        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or a "
+        "defect of a kernel or a decoder.",
         fix="Start python with -X faulthandler to see the Python line. Reinstall torch and its "
-        "extensions in a fresh environment; check LD_LIBRARY_PATH and LD_PRELOAD.",
-        role="consequence",
+        "extensions in a fresh environment; check LD_LIBRARY_PATH and LD_PRELOAD. Where the same "
+        "program runs on other nodes, examine this one.",
+        role="crash",
         owner=Owner.ENVIRONMENT,
         commands=("python -X faulthandler train.py", 'echo "$LD_LIBRARY_PATH" "$LD_PRELOAD"'),
         sources=("python-faulthandler",),
         next_check="TOR004",
+    ),
+    Cause(
+        id="process-aborted",
+        code="LOG072",
+        title="No process aborted itself",
+        messages=(
+            r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT|return "
+            r"code = -6\b|exit code:? 134\b|Aborted \(core dumped\)",
+        ),
+        examples=("traceback : Signal 6 (SIGABRT) received by PID 77",),
+        why="A process ended itself: a C++ exception or assertion, or NCCL's watchdog after an "
+        "error of this or another rank. The reason stands in the lines before.",
+        fix="Look in the lines before, of the same process, for `terminate called`, `Assertion ... "
+        "failed`, `what():` or a watchdog's report; TORCH_SHOW_CPP_STACKTRACES=1 shows the stack.",
+        role="consequence",
+        owner=Owner.ENVIRONMENT,
+        sources=("python-faulthandler",),
+        yields_to=("nccl-timeout",),
+    ),
+    Cause(
+        id="native-assertion",
+        code="LOG073",
+        title="No assertion of native code failed",
+        messages=(
+            r"\.(?:cpp|cc|cxx|c|h|hpp):\d{1,6}: .{0,200}Assertion .{1,200} failed\.",
+            r"F\d{4} .{0,120}Check failed: ",
+            r"LLVM ERROR: \w{3}",
+        ),
+        examples=(
+            "python: csrc/aio/py_lib/deepspeed_py_io_handle.cpp:42: int wait(): Assertion "
+            "`n_completes >= min_completes' failed.",
+            "F1120 12:00:00.000 kernel.cc:12] Check failed: size > 0",
+            "LLVM ERROR: Failed to compute parent layout for slice layout.",
+        ),
+        why="Compiled code of the extension or library that the line names found a state that it "
+        "does not expect, and ended the process.",
+        fix="Search the line in the issues of the library that its path names, and try another "
+        "version of it, or the same operation in plain torch.",
+        owner=Owner.ENVIRONMENT,
+        sources=("python-faulthandler",),
     ),
     Cause(
         id="uncaught-exception",

@@ -13,6 +13,7 @@ ROWS = (
             r"Current loss scale already at minimum",
             r"Minimum loss scale reached",
             r"(?:setting|reducing) loss scale to:? (?:0\.\d{1,30}|\d[\d.]{0,20}e-\d{1,3})",
+            r"ttempt(?:ed|ing) loss scale: 0(?:\.0{1,6})?\b",
             r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but hy"
             r"steresis) 1\b",
         ),
@@ -23,6 +24,7 @@ ROWS = (
             "exploding.",
             "| WARNING: overflow detected, setting loss scale to: 0.25",
             "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 1.5e-05",
+            "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 0, reducing to 0",
             "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1",
         ),
         why="A loss scale is halved at each overflow and doubled after a while without one. Up "

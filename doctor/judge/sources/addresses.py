@@ -349,6 +349,15 @@ ADDRESSES = (
     _thread("vllm-project/vllm", 4992, "Peer access that is reported and does not work"),
     _thread("vllm-project/speculators", 765, "Trained models keep norm weights at 1.0"),
     _thread("huggingface/transformers", 36567, "The dtype of config.json when a model is loaded"),
+    _thread(
+        "huggingface/transformers",
+        43140,
+        "Trainer reads rng_state.pth with weights_only=True",
+        "2026-11-23",
+    ),
+    _thread(
+        "huggingface/accelerate", 3036, "load_state reads with weights_only=True", "2026-11-23"
+    ),
     _thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
     _thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
     _thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
@@ -369,6 +378,20 @@ ADDRESSES = (
         "CVE-2025-32434: torch.load with weights_only=True, before 2.6",
         "GHSA-53q9-r3pm-6pq6",
         "https://github.com/pytorch/pytorch/security/advisories/GHSA-53q9-r3pm-6pq6",
+    ),
+    Source(
+        "torch-optimizer-state",
+        "torch.optim.Optimizer.state_dict",
+        "",
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.state_dict.html",
+        checked="2026-11-23",
+    ),
+    Source(
+        "size-mismatch",
+        "from_pretrained fails on tensors of other sizes than the configuration's",
+        "",
+        "https://huggingface.co/mistralai/Mistral-Nemo-Instruct-2407/discussions/35",
+        checked="2026-11-23",
     ),
     Source(
         "picklescan",

@@ -11,6 +11,8 @@ from doctor.facts.log import Curve
 MOST, FEWEST = 4096, 256
 """Values of a curve that are held; beyond that every second one is dropped. Fewer, but as many as
 the last, where there are many files: the ranks of a run log the same curve."""
+JOINED = 3
+"""Lines within which rows of other metrics are of one step: a dictionary over several lines."""
 ENOUGH = 64
 """Values of the first rows of a file that are held in any case."""
 TOGETHER = 4 * MOST
@@ -29,6 +31,7 @@ ALIASES = {
     "lm-loss": "loss",
     "loss/train": "loss",
     "train/lm_loss": "loss",
+    "step_loss": "loss",
     "total_loss": "loss",
     "train/total_loss": "loss",
     "grad_norm": "grad_norm",
@@ -98,8 +101,12 @@ class Curves:
     thinned: int = 1
     """One of this many rows is kept."""
     last_step: int | None = None
+    step: int | None = None
+    """Of the last row, None if it named none."""
     _rows: int = 0
     _series: dict[str, _Series] = field(default_factory=dict)
+    _open: tuple[int, int, set[str]] = (0, -JOINED, set())
+    """Step, line and curves of the last row that named no step."""
 
     def expect(self, rows: int, share: float) -> None:
         """Begin thinned where the first rows, a share of the file, promise far too many.
@@ -137,13 +144,16 @@ class Curves:
             self.last_step = max(step, self.last_step or 0)
         else:
             step = None
+        self.step = step
         is_full = False
+        if step is None and values:
+            step = self._unnamed_step(set(values), line)
         for curve, value in values.items():
             series = self._series.get(curve)
             if series is None:
                 series = self._series[curve] = _Series()
             series.points += 1
-            series.steps.append(self._rows or series.points if step is None else step)
+            series.steps.append(series.points if step is None else step)
             series.values.append(value)
             series.lines.append(line)
             is_full = is_full or len(series.values) >= self.most
@@ -151,6 +161,17 @@ class Curves:
             self.thinned *= 2
             for series in self._series.values():
                 series.thin(self.most)
+
+    def _unnamed_step(self, names: set[str], line: int) -> int | None:
+        """The number of the row, or of the one just before it whose metrics are others."""
+        step, last, own = self._open
+        if 0 < line - last <= JOINED and not names & own:
+            self._open = (step, line, own | names)
+        elif self._rows:
+            self._open = (self._rows, line, names)
+        else:
+            return None
+        return self._open[0]
 
     def curves(self) -> tuple[Curve, ...]:
         return tuple(

@@ -96,6 +96,9 @@ class FindingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """With --annotate: what this pass does not show, "" for any other status."""
     places: tuple[PlaceRecord, ...] = ()
     """Lines of a script or a log."""
+    retry: str = ""
+    """Of the first cause in a log, what a restart brings. "fix": the same failure, "again": it may
+    succeed, "node": it may succeed on another node, "": not known."""
     actions: tuple[Action, ...] = ()
     """What a program may do about it: those of `commands` that have a safe form, and edits."""
 
@@ -343,6 +346,7 @@ def _record(finding: Finding, annotate: bool = False) -> FindingRecord:
         causes=finding.verdict.causes,
         limits=finding.limits if annotate else msgspec.UNSET,
         places=tuple(map(_place, finding.places)),
+        retry=finding.verdict.retry,
         actions=actions_of(finding),
     )
 

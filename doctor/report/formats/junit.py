@@ -55,6 +55,7 @@ def _properties(report: Report) -> dict[str, str]:
         "exit_code": str(report.exit_code),
         "gpus": ", ".join(origin.gpus),
         **{name: value for name, value in known.items() if value},
+        **({"notes": "; ".join(report.notes)} if report.notes else {}),
     }
 
 

@@ -116,8 +116,9 @@ def _remedies(findings: Iterable[Finding]) -> Iterator[str]:
         if first != check.code:
             yield f"See {first} above."
         else:
-            for line in finding.fix.split("\n"):
-                yield f"{escape(line)}<br>"
+            first_line, *more = finding.fix.split("\n")
+            yield escape(first_line)
+            yield from (f"<br>{escape(line)}" for line in more)
         if finding.commands:
             yield ""
             yield from _fenced(finding.commands)

@@ -18,7 +18,8 @@ LONGEST = 500
 
 def render(report: Report) -> str:
     """ "DOCTOR OK - READY: ... | pass=21 ...": performance data after the bar."""
-    verdict = visible(one_line(report.verdict_line.replace("|", "/"), LONGEST))
+    text = "; ".join([report.verdict_line, *(f"note: {note}" for note in report.notes)])
+    verdict = visible(one_line(text.replace("|", "/"), LONGEST))
     counts = report.counts
     data = {
         "pass": f"{counts['pass']}",

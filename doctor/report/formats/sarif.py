@@ -28,6 +28,8 @@ SCHEMA = (
 )
 HOME = "urn:preflight-doctor"
 """The tool; it has no public address yet."""
+OWN = ("JOB",)
+"""Families that compare with what the user wrote: no page of others describes these rules."""
 TEXT = (".py", ".json", ".toml")
 LEVELS = {
     Status.FAIL: "error",
@@ -71,6 +73,9 @@ def _invocation(report: Report) -> dict[str, object]:
     return {
         "executionSuccessful": True,
         "exitCode": report.exit_code,
+        "toolExecutionNotifications": [
+            {"level": "note", "message": {"text": note}} for note in report.notes
+        ],
         **{name: value for name, value in known.items() if value},
         "properties": {**machine, "seconds": round(report.facts.seconds, 3)},
     }
@@ -86,6 +91,8 @@ def _rule(check: Check) -> dict[str, object]:
         "defaultConfiguration": {"level": "error" if check.fails else "warning"},
         "properties": {"tags": [FAMILIES.get(check.family, check.family)]},
     }
+    if check.family in OWN:
+        return rule
     if urls := [SOURCES[id].url for id in check.sources if SOURCES[id].url]:
         rule["helpUri"] = urls[0]
     return rule

@@ -209,7 +209,7 @@ def test_secrets_are_not_shown_in_arguments(own: Own) -> None:
         return torch.optim.AdamW(Net().parameters(), lr=table[api_key])
     """
     raised = raised_by(own(source))
-    assert seen.Value(name="api_key", text="***") in raised.observations
+    assert seen.Value(name="api_key", text="[redacted]") in raised.observations
     assert "secret-value" not in repr(raised.observations)
 
 

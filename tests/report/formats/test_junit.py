@@ -71,6 +71,13 @@ def test_what_a_status_is_in_junit(status: Status, fail_on: Any, kind: Any) -> N
         assert case.result[0].message == "observed value"
 
 
+def test_notes_are_a_property() -> None:
+    root = ET.fromstring(junit.render(report(finding("NUM001", Status.PASS), notes=("one", "two"))))
+    notes = root.findall(".//property[@name='notes']")
+    assert [note.get("value") for note in notes] == ["one; two"]
+    xunit().validate(root)
+
+
 def test_what_is_ignored_is_skipped_with_the_reason() -> None:
     (case,) = cases(report(finding("NUM001", Status.FAIL, ignored="agreed with ops")))
     assert "agreed with ops" in case.result[0].message

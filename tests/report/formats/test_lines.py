@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from reports import finding
 from doctor import catalog
 from doctor._util.text_fields import map_texts
 from doctor.facts.facts import Facts
-from doctor.judge.check import Status
+from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 from doctor.judge.place import Place
 from doctor.report.formats.table import FORMATS
@@ -57,6 +58,19 @@ def test_the_number_of_lines_does_not_depend_on_values(format: str, end: str) ->
     lines = FORMATS[format](redact(report_of(hostile))).split("\n")
     benign = FORMATS[format](redact(report_of(hostile.replace(end, "-" * len(end)))))
     assert len(lines) == len(benign.split("\n"))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_line_end_of_a_value_in_a_fix_forges_no_line(format: str, forged: str) -> None:
+    """Fixes have lines of their own, so the value's line end cannot be told from theirs."""
+    text = f"use this:\n{forged}"
+    made = finding("GPU003", Status.FAIL, "lost", owner=Owner.MACHINE, returns=True)
+    verdict = replace(made.verdict, fix=text, also=(text,), commands=(text,))
+    report = Report(machines()["two_cudnns"], (replace(made, verdict=verdict),))
+    for shown in (report, redact(report)):
+        lines = FORMATS[format](shown).split("\n")
+        assert not any(line.lstrip().startswith(forged) for line in lines)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from reports import about, every_report, finding, report
@@ -26,6 +27,13 @@ def test_nagios_states_and_exit_codes(name: str, state: str, code: int) -> None:
     judged = every_report()[name]
     assert nagios.render(judged).startswith(f"DOCTOR {state} - ")
     assert nagios.exit_code(judged) == code
+
+
+def test_a_note_stands_behind_the_verdict() -> None:
+    judged = replace(report(finding("NUM001", Status.PASS)), notes=("a.py: not read",))
+    assert nagios.render(judged).startswith(
+        "DOCTOR OK - READY: all checks passed; note: a.py: not read |"
+    )
 
 
 def test_a_nagios_line_has_one_bar_and_data_behind_it() -> None:

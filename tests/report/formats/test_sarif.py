@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from inspect import signature
 
 import jsonschema
@@ -92,3 +93,18 @@ def test_what_is_ignored_is_suppressed_and_unknown_is_open() -> None:
     first, second = json.loads(sarif.render(judged))["runs"][0]["results"]
     assert first["suppressions"][0]["justification"] == "known"
     assert (second["kind"], second["level"]) == ("open", "none")
+
+
+def test_notes_are_notifications_and_the_log_stays_valid() -> None:
+    made = replace(report(finding("NUM001", Status.PASS)), notes=("a.py: not read",))
+    log = json.loads(sarif.render(made))
+    jsonschema.Draft4Validator(OASIS).validate(log)
+    (notification,) = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert notification == {"level": "note", "message": {"text": "a.py: not read"}}
+
+
+def test_a_rule_that_compares_with_the_users_own_words_has_no_page_of_others() -> None:
+    (run,) = json.loads(sarif.render(every_report()["not_as_agreed"]))["runs"]
+    addressed = {rule["id"][:3] for rule in run["tool"]["driver"]["rules"] if "helpUri" in rule}
+    assert "JOB" not in addressed
+    assert "GPU" in addressed

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import traceback
 from typing import Any, Dict, List, Optional
 
 from ... import wire
+from ...secrets import hide_secrets
 from ..foreign import stack_frames
 from ..foreign.stack_frames import HIDDEN, is_library
 from . import raised
 
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
-SECRET = re.compile("TOKEN|SECRET|PASSWORD|CREDENTIAL|KEY", re.IGNORECASE)
 WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 ORIGINAL = "Original Traceback"
@@ -31,7 +30,7 @@ def explained(error: BaseException) -> str:
     text = "%s (in a worker of the DataLoader)" % inner[-1] if inner else wire.describe(error)
     place = getattr(error, "doctor_place", "")
     text = text.partition(ANOMALY)[0]
-    return without_secrets(str(error) if complete else text + place)
+    return hide_secrets(str(error) if complete else text + place)
 
 
 def scene(error: BaseException, module: Any = None) -> Optional[Dict[str, Any]]:
@@ -52,7 +51,7 @@ def joined(fields: Dict[str, Any], more: Dict[str, Any]) -> Dict[str, Any]:
 def without_secrets_in(value: Any) -> Any:
     """Nested lists and dicts whose texts have no secrets of the environment."""
     if isinstance(value, str):
-        return without_secrets(value)
+        return hide_secrets(value)
     if isinstance(value, dict):
         return {key: without_secrets_in(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -79,7 +78,7 @@ def tail(error: BaseException) -> str:
             return ""
         error = error.__cause__
     if inner := of_worker(error):
-        return without_secrets("\n".join(["Traceback (most recent call last):", *users(inner)]))
+        return hide_secrets("\n".join(["Traceback (most recent call last):", *users(inner)]))
     whole = traceback.TracebackException.from_exception(error, limit=None)
     frames = [
         frame
@@ -94,7 +93,7 @@ def tail(error: BaseException) -> str:
     whole.__cause__ = whole.__context__ = None
     lines = [line for line in "".join(whole.format()).splitlines() if line.strip(" ^~")]
     head, last = lines[: 1 + 2 * len(shown)], lines[1 + 2 * len(shown) :]
-    return without_secrets("\n".join([*head, *last[:MESSAGE_LINES]]) if frames else "")
+    return hide_secrets("\n".join([*head, *last[:MESSAGE_LINES]]) if frames else "")
 
 
 def users(lines: List[str]) -> List[str]:
@@ -103,10 +102,3 @@ def users(lines: List[str]) -> List[str]:
     frames = [lines[a:b] for a, b in zip(starts, [*starts[1:], len(lines) - 1])]
     own = [frame for frame in frames if not is_library(FILE.match(frame[0])[1])]  # type: ignore[index]
     return [line for frame in (own or frames)[-USER_FRAMES:] for line in frame] + lines[-1:]
-
-
-def without_secrets(text: str) -> str:
-    for name, value in os.environ.items():
-        if len(value) >= 8 and SECRET.search(name):
-            text = text.replace(value, "***")
-    return text

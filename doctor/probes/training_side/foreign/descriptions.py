@@ -5,21 +5,14 @@ Nothing is called but representations.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, List, Optional
 
 import torch
 
+from ...secrets import HIDDEN, hide_secrets, kind_of
 from . import Foreign, Options
 
 VALUE, ITEMS, ARGUMENTS = 80, 12, 8
-SECRET = re.compile(
-    r"token|secret|passw|pwd|passphrase|credential|auth|bearer|access_?key|api_?key|(^|[._])key$",
-    re.IGNORECASE,
-)
-"""Names of arguments and variables whose texts are not shown."""
-USERINFO = re.compile(r"(?<=://)[^/@\s'\"]+@")
-"""User and password in an address."""
 
 
 def operands(arguments: Options, names: Optional[Dict[int, str]] = None) -> List[Dict[str, Any]]:
@@ -70,7 +63,7 @@ def described(name: str, value: Foreign) -> str:
     """The value of a variable in a few words; a text under the name of a secret is not shown."""
     parts = value if isinstance(value, (list, tuple, set)) else [value]
     texts = any(isinstance(each, (str, bytes)) for each in parts)
-    return "***" if texts and SECRET.search(name) else short(value)
+    return HIDDEN if texts and kind_of(name) else short(value)
 
 
 def short(value: Foreign) -> str:
@@ -89,7 +82,7 @@ def short(value: Foreign) -> str:
     if isinstance(value, dict):
         return "{%s}" % ", ".join(map(repr, list(value)[:ITEMS]))
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return USERINFO.sub("***@", repr(value))[:VALUE]
+        return hide_secrets(repr(value))[:VALUE]
     if isinstance(value, type):
         return value.__name__
     return "%s object" % type(value).__name__

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..errors import tracebacks
+from ...secrets import hide_secrets
 from ..foreign import (
     Arguments,
     Foreign,
@@ -94,7 +94,7 @@ def raised(error: Exception) -> str:
     hidden = stack_frames.HIDDEN
     users = [frame for frame in frames if not frame.filename.startswith(hidden)]
     users = [frame for frame in users if not stack_frames.is_library(frame.filename)]
-    text = tracebacks.without_secrets(wire.describe(error))
+    text = hide_secrets(wire.describe(error))
     if not users:
         return str(text)
     return "%s in %s, line %s" % (text, os.path.basename(users[-1].filename), users[-1].lineno)

@@ -1,0 +1,302 @@
+"""Whether the files of a save belong together: configuration, tokenizer, adapter, optimizer."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import listed, shown
+from doctor.checkpoint.records import Checkpoint, LoraFit, Optimizer, Size, Tokenizer
+from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+
+def config_agrees(checkpoint: Checkpoint) -> Verdict:
+    model, rows = checkpoint.model, checkpoint.model.embedding_rows
+    if model.unreadable:
+        return fail(f"config.json {model.unreadable}; the model cannot be built", fix=CONFIG_FIX)
+    if reason := _unread(checkpoint):
+        return unknown(reason)
+    beyond = _beyond(checkpoint.tokenizer, rows)
+    sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
+    if verdict := _wrong(sizes, model.head_missing, beyond):
+        return verdict
+    if not sizes and (checkpoint.tokenizer is None or rows is None):
+        return skip("no size of config.json or of a tokenizer can be compared with the tensors")
+    compared = listed([f"{size.quantity} {size.stored:,}" for size in sizes], 7)
+    largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
+    tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
+    return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
+
+
+def _wrong(sizes: list[Size], head_missing: bool, beyond: str) -> Verdict | None:
+    """What differs, the worst first; None where nothing does."""
+    wrong = [size for size in sizes if size.stored not in size.configured]
+    if failing := [size for size in wrong if not _only_more(size)]:
+        return fail(f"{_difference(failing[0])}{_more(failing)}", fix=SIZES_FIX)
+    if head_missing:
+        return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
+    if beyond:
+        return fail(beyond, fix=TOKENS_FIX)
+    if wrong:
+        return warn(f"{_difference(wrong[0])}{_more(wrong)}", fix=SIZES_FIX)
+    return None
+
+
+def _unread(checkpoint: Checkpoint) -> str:
+    """Why the tensors are not all known, "" if they are."""
+    if checkpoint.not_inspectable:
+        return checkpoint.not_inspectable
+    return "" if checkpoint.contents.tensors else "no header could be read"
+
+
+def _packed(size: Size) -> bool:
+    """Whether quantised weights have it in another shape."""
+    return size.quantity not in ("layers", "vocabulary")
+
+
+def _only_more(size: Size) -> bool:
+    """Whether a loader would leave something out, instead of making something up."""
+    return size.quantity in ("layers", "vocabulary") and size.stored > max(size.configured)
+
+
+def _difference(size: Size) -> str:
+    names = {"layers": "numbered layers", "vocabulary": "rows of the embedding"}
+    what = names.get(size.quantity, size.quantity)
+    configured = " or ".join(f"{each:,}" for each in size.configured[:3])
+    return (
+        f"{what}: {size.stored:,} in {shown(size.tensor, 100)}, {configured} in config.json; the "
+        "same required"
+    )
+
+
+def _more(sizes: list[Size]) -> str:
+    return f" (and {len(sizes) - 1} more sizes)" if len(sizes) > 1 else ""
+
+
+def _beyond(tokenizer: Tokenizer | None, rows: int | None) -> str:
+    """A token without a row of the embedding, "" where each has one."""
+    if tokenizer is None or rows is None:
+        return ""
+    added = tokenizer.largest_added is not None and tokenizer.largest_added >= rows
+    if tokenizer.largest is None or (tokenizer.largest < rows and not added):
+        return ""
+    kind = "an added token" if added else "a token"
+    number = tokenizer.largest_added if added else tokenizer.largest
+    return f"the tokenizer has {kind} of number {number:,}, the embedding has {rows:,} rows"
+
+
+CONFIG_FIX = (
+    "Save the configuration again with model.config.save_pretrained, or take config.json from the "
+    "model that the run began with."
+)
+SIZES_FIX = (
+    "Take config.json from the same save as the weights: from_pretrained makes up what the files "
+    "lack, and fails on sizes that differ."
+)
+HEAD_FIX = (
+    "Save the model again with its head, or set tie_word_embeddings to true in config.json if the "
+    "head was the embedding: otherwise the head is random after loading."
+)
+TOKENS_FIX = (
+    "Resize the embedding and save the model: a token without a row ends in an IndexError or a "
+    "device-side assert.\nmodel.resize_token_embeddings(len(tokenizer))"
+)
+
+
+def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
+    lora = checkpoint.lora
+    if lora is None and checkpoint.model.adapter == "LORA" and checkpoint.not_inspectable:
+        return unknown(checkpoint.not_inspectable)
+    if lora is None:
+        return skip("no LoRA adapter with its configuration in these files")
+    if lora.rank is None:
+        return unknown("adapter_config.json names no rank r")
+    return _wrong_size(lora, lora.rank) or _untrained(checkpoint, lora) or _fitting(lora)
+
+
+def _wrong_size(lora: LoraFit, rank: int) -> Verdict | None:
+    wrong = [each for each in lora.stored_ranks if int(each) not in (rank, *lora.other_ranks)]
+    if wrong:
+        text = f"lora_A has rank {listed(wrong, 3)}, adapter_config.json r {rank}"
+        return fail(f"{text}; the same required", fix=RANK_FIX)
+    if lora.alpha == 0:
+        return fail("lora_alpha is 0: the adapter changes nothing", fix=ALPHA_FIX)
+    return None
+
+
+def _fitting(lora: LoraFit) -> Verdict:
+    if lora.absent_targets or lora.strangers:
+        return warn(_targets(lora), fix=TARGETS_FIX)
+    if lora.zero_b is None:
+        return unknown(f"rank {lora.rank}; whether lora_B is zero was not read to the end")
+    alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
+    return ok(f"rank {lora.rank}{alpha}, {lora.b_tensors:,} modules")
+
+
+def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
+    """Whether every tensor that begins at zero still is."""
+    if not lora.b_tensors or lora.zero_b != lora.b_tensors:
+        return None
+    zero = f"all {lora.b_tensors:,} tensors lora_B are zero, as they are initialized"
+    steps = length_of_run(checkpoint)
+    if steps and steps >= MIN_STEPS:
+        text = f"{zero}, after {steps:,} steps: the adapter was not trained"
+        return fail(text, fix=UNTRAINED_FIX)
+    if steps:
+        return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
+    return warn(f"{zero}; the length of the run is not recorded", fix=UNTRAINED_FIX)
+
+
+def _targets(lora: LoraFit) -> str:
+    if lora.absent_targets:
+        names = listed(list(lora.absent_targets), 3)
+        return f"target_modules names {names}, of which there is no tensor"
+    names = listed(list(lora.strangers), 3)
+    return f"tensors of {names}, which target_modules does not name: loading leaves them out"
+
+
+RANK_FIX = (
+    "Take adapter_config.json from the same save as the adapter's weights: peft refuses other "
+    "shapes."
+)
+ALPHA_FIX = "Train with lora_alpha above 0: the adapter's output is scaled by lora_alpha / r."
+TARGETS_FIX = (
+    "Take adapter_config.json from the same save as the adapter's weights, and list the modules "
+    "that the adapter has in target_modules."
+)
+UNTRAINED_FIX = (
+    "Check that the optimizer was created from the parameters of the model that get_peft_model "
+    "returned, and print lora_B.grad after backward()."
+)
+
+
+def optimizer_fits(checkpoint: Checkpoint) -> Verdict:
+    optimizer = checkpoint.training.optimizer
+    if optimizer is None:
+        return _without_optimizer(checkpoint)
+    if isinstance(optimizer, Unknown):
+        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+    if not checkpoint.contents.tensors:
+        return unknown("the weights could not be read")
+    if checkpoint.model.quantized:
+        return skip("quantized weights have other shapes than those that were trained")
+    if optimizer.fit is None:
+        return skip(f"{optimizer.kind}: its entries do not show the shapes of single weights")
+    return _fits(optimizer, optimizer.entries)
+
+
+def _fits(optimizer: Optimizer, entries: int) -> Verdict:
+    fit = optimizer.fit
+    assert fit is not None
+    if fit.ungrouped:
+        groups = f"{optimizer.parameters - fit.ungrouped:,} parameters in the groups"
+        return warn(f"state for {entries:,} parameters, {groups}; the same required", fix=FIT_FIX)
+    if fit.foreign:
+        shape = f"such as {list(fit.example)}" if fit.example else "scalars"
+        text = (
+            f"{fit.foreign:,} of {entries:,} entries are for shapes that no further weight of "
+            f"these files has, {shape}"
+        )
+        if 2 * fit.foreign >= entries:
+            return warn(f"{text}; the state of these weights required", fix=FIT_FIX)
+        return note(f"{text}, as parameters of a loss or of another module are")
+    rest = fit.weights - optimizer.parameters
+    frozen = f"; {rest:,} weights are not in it, as frozen ones are" if rest > 0 else ""
+    return ok(f"{entries:,} entries have the shapes of {fit.weights:,} weights{frozen}")
+
+
+def _without_optimizer(checkpoint: Checkpoint) -> Verdict:
+    others = checkpoint.files.others
+    scheduler = next((name for name in others if name.startswith("scheduler.")), "")
+    if scheduler and checkpoint.training.history:
+        text = f"{scheduler} and trainer_state.json are here and no optimizer's state"
+        return warn(f"{text}: a resumed run begins with empty moments", fix=LOST_FIX)
+    return skip("no optimizer state in these files")
+
+
+FIT_FIX = (
+    "Resume with the weights and the optimizer of one save: load_state_dict compares no shapes, so "
+    "the first step fails or moves the wrong weights."
+)
+LOST_FIX = (
+    "Copy the whole directory of the checkpoint, or resume with a warm-up as for a new optimizer."
+)
+
+CONFIG = Check(
+    code="CKP012",
+    slug="config-agrees",
+    title="config.json and the tokenizer agree with the weights",
+    why="from_pretrained builds the model from config.json: layers that the files do not hold are "
+    "random with no more than a warning, other sizes fail, and a token without a row of the "
+    "embedding ends in a device-side assert. The headers show all of this.",
+    passes=(
+        "layers, hidden size, vocabulary and, in known families, projections have the sizes that "
+        "config.json names",
+        "every token of the tokenizer has a row of the embedding",
+    ),
+    warns=("the files hold more layers or more rows than config.json names",),
+    fails=(
+        "another size differs, or the files hold fewer layers or rows",
+        "config.json does not tie the output head of a causal model, and the files hold none",
+        "the tokenizer has a token of a number beyond the embedding's rows",
+        "config.json cannot be read",
+    ),
+    fix=SIZES_FIX,
+    limits="that settings without a size, such as rope_theta, are those of the training.",
+    owner=Owner.JOB,
+    judge=config_agrees,
+    required="checkpoint",
+    sources=("size-mismatch",),
+    after=("CKP001",),
+)
+
+ADAPTER = Check(
+    code="CKP013",
+    slug="adapter-agrees",
+    title="The LoRA adapter fits its configuration and was trained",
+    why="peft builds the adapter from adapter_config.json: another rank fails, tensors of modules "
+    "that it does not name are left out, and an alpha of 0 turns the adapter off. lora_B is "
+    "initialized to zero, so an adapter whose lora_B are all zero never trained.",
+    passes=("rank and target modules are those of the tensors, and some lora_B is not zero",),
+    notes=("every lora_B is zero after fewer than 10 steps",),
+    warns=(
+        "target_modules names modules without tensors, or tensors lie in others",
+        "every lora_B is zero, and the length of the run is not recorded",
+    ),
+    fails=(
+        "the rank of a tensor is not that of adapter_config.json",
+        "lora_alpha is 0",
+        "every lora_B is zero after 10 or more steps",
+    ),
+    fix=TARGETS_FIX,
+    limits="that the base model is the one that the adapter was trained on.",
+    owner=Owner.JOB,
+    judge=adapter_agrees,
+    required="checkpoint",
+    sources=("peft-793",),
+    after=("CKP001",),
+)
+
+OPTIMIZER = Check(
+    code="CKP014",
+    slug="optimizer-fits",
+    title="The optimizer's state is that of these weights",
+    why="load_state_dict of torch's optimizers compares the number of parameters and no shapes: "
+    "the state of another model is loaded, and the first resumed step fails or moves the wrong "
+    "weights.",
+    passes=("each entry has the shape of a weight of the same files, and lies in a group",),
+    notes=("less than half of the entries have shapes of no weight, as parameters of a loss do",),
+    warns=(
+        "half of the entries or more have shapes of no weight",
+        "the state has entries for parameters that are in no group",
+        "the scheduler and trainer_state.json are here, and no optimizer's state",
+    ),
+    fix=FIT_FIX,
+    limits="that entries of one shape belong to the right weights.",
+    owner=Owner.JOB,
+    judge=optimizer_fits,
+    required="checkpoint",
+    sources=("torch-optimizer-state",),
+    after=("CKP001",),
+)
+
+CHECKS = (CONFIG, ADAPTER, OPTIMIZER)

@@ -1,0 +1,107 @@
+"""Which rank made the others wait, by what the ranks of a log say of a collective."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from doctor.facts.log import Log, LogEvent, RankSeen
+
+TIMEOUT = "nccl-timeout"
+GROUP = re.compile(r"\bPG (?:(?:ID|GUID) )?(\w{1,40})")
+"""The process group of a watchdog's line: only sequence numbers of one group are comparable."""
+FEW = 0.25
+"""Share of the ranks that may be the ones that the others wait for. Our own number."""
+NAMED = 8
+"""Ranks that a sentence lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The ranks that the others waited for, and why they are named."""
+
+    ranks: tuple[int, ...]
+    summary: str
+    fix: str
+
+
+def waited_for(log: Log) -> Culprit | None:
+    """The ranks that are behind by their sequence numbers, or that fell silent."""
+    events = [each for each in log.events if each.name == TIMEOUT and each.rank is not None]
+    return _behind(events) or _silent(log, events)
+
+
+def _behind(events: list[LogEvent]) -> Culprit | None:
+    """Ranks whose collective has a lower number than that of most ranks."""
+    groups = Counter(group for event in events if (group := _group(event)) is not None)
+    if not groups:
+        return None
+    group = groups.most_common(1)[0][0]
+    reports = {
+        each.rank: (number, each.groups.get("op", ""))
+        for each in events
+        if each.rank is not None and _group(each) == group and (number := _number(each))
+    }
+    (usual, alike), *_ = Counter(reports.values()).most_common(1)
+    behind = sorted(rank for rank, (number, _) in reports.items() if number < usual[0])
+    if not behind or len(behind) > max(1, FEW * len(reports)):
+        return None
+    own = reports[behind[0]]
+    return Culprit(
+        tuple(behind),
+        f"{_ranks(behind)} behind: at collective {own[0]:,} {own[1]}".rstrip()
+        + f", {alike:,} others at {usual[0]:,} {usual[1]}".rstrip(),
+        f"Look at {_ranks(behind, '')} first: where it waits (py-spy dump --pid), what its log "
+        "says before, and its host and GPU. It ran fewer collectives: less data, another branch, "
+        "or a step that is stuck.",
+    )
+
+
+def _group(event: LogEvent) -> str | None:
+    if _number(event) is None:
+        return None
+    match = GROUP.search(event.text)
+    return match[1] if match else ""
+
+
+def _number(event: LogEvent) -> int | None:
+    number = event.groups.get("seq") or event.groups.get("work")
+    return int(number) if number else None
+
+
+def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
+    """Ranks that wrote lines before, and no error when most others did; or the one number that is
+    missing between those of the reports."""
+    reported = {each.rank for each in log.events if each.rank is not None and not each.recovered}
+    waiting = {each.rank for each in events}
+    if len(waiting) < 2 and not (waiting and len(log.ranks) == 2):
+        return None
+    seen = {each.rank: each for each in log.ranks}
+    silent = sorted(set(seen) - reported)
+    if not silent and len(waiting) > NAMED:
+        silent = sorted(set(range(max(rank or 0 for rank in waiting))) - reported)
+    everyone = len(reported | set(silent))
+    if not silent or len(silent) > max(1, FEW * everyone):
+        return None
+    last = seen.get(silent[0])
+    return Culprit(
+        tuple(silent),
+        f"{_ranks(silent)} silent: no error, while {len(waiting):,} ranks waited{_last(last)}",
+        f"Look at {_ranks(silent, '')} first: where it hangs (py-spy dump --pid), its own log, the "
+        "kernel log of its host (Xid, out of memory, a file system that does not answer).",
+    )
+
+
+def _last(seen: RankSeen | None) -> str:
+    if seen is None:
+        return "; none of its lines is in the log"
+    step = f", step {seen.step:,}" if seen.step is not None else ""
+    return f"; last seen at {seen.path}:{seen.line}{step}"
+
+
+def _ranks(ranks: list[int], verb: str | None = None) -> str:
+    listed = ", ".join(map(str, ranks[:NAMED])) + (" ..." if len(ranks) > NAMED else "")
+    many = len(ranks) > 1
+    end = verb if verb is not None else " are" if many else " is"
+    return f"rank{'s' * many} {listed}{end}"

@@ -1,0 +1,94 @@
+"""adapter_config.json of a LoRA adapter beside its tensors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.analysis.moments import Reading
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.records import LoraFit
+from doctor.checkpoint.tensors import Tensor
+
+_LORA = re.compile(
+    r"(?P<module>.+)\.lora_(?:(?P<side>[AB])|embedding_(?P<embedded>[AB]))(?:\.\w+)?"
+    r"(?:\.(?:weight|default))?"
+)
+
+READS = 2_000
+MOST = 10
+
+
+def fit_lora(
+    config: Mapping[str, Any], tensors: Sequence[Tensor], directory: Directory
+) -> LoraFit | None:
+    """None where it is no plain LoRA adapter, or where no tensor is one of LoRA."""
+    if config.get("peft_type") != "LORA" or config.get("target_parameters"):
+        return None
+    found = [(tensor, match) for tensor in tensors if (match := _LORA.fullmatch(tensor.name))]
+    if not found:
+        return None
+    modules = dict.fromkeys(match["module"] for _, match in found)
+    sides = [(tensor, match["side"] or "", match["embedded"] or "") for tensor, match in found]
+    ranks = Counter(
+        str(tensor.shape[0]) for tensor, side, embedded in sides if "A" in side + embedded
+    )
+    targets = _targets(config.get("target_modules"))
+    absent = [name for name in targets if not any(_is(module, name) for module in modules)]
+    strangers = [
+        module for module in modules if targets and not any(_is(module, name) for name in targets)
+    ]
+    moving = [tensor for tensor, side, embedded in sides if side == "B" or embedded == "A"]
+    return LoraFit(
+        rank=_whole(config.get("r")),
+        other_ranks=_pattern(config.get("rank_pattern")),
+        stored_ranks=dict(ranks.most_common(MOST)),
+        alpha=_number(config.get("lora_alpha")),
+        targets=len(targets),
+        absent_targets=tuple(shown(name, 100) for name in absent[:MOST]),
+        strangers=tuple(shown(name, 200) for name in strangers[:MOST]),
+        b_tensors=len(moving),
+        zero_b=_zero(moving, directory),
+    )
+
+
+def _targets(value: object) -> list[str]:
+    """The names in a list; [] for a regular expression, which is not evaluated."""
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _is(module: str, name: str) -> bool:
+    return module == name or module.endswith(f".{name}")
+
+
+def _pattern(value: object) -> tuple[int, ...]:
+    ranks = value.values() if isinstance(value, dict) else ()
+    return tuple(sorted({rank for rank in ranks if type(rank) is int}))[:100]
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _number(value: object) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and abs(value) < 1e9 else None  # type: ignore[arg-type]
+
+
+def _zero(tensors: Sequence[Tensor], directory: Directory) -> int | None:
+    """How many of the tensors that are initialized to zero are; the first that is not ends it."""
+    count = 0
+    with OpenFiles(directory) as files:
+        reading = Reading(files, READS)
+        for tensor in tensors:
+            zero = reading.is_zero(tensor) if tensor.dtype in ("F32", "F16", "BF16") else None
+            if zero is None:
+                return None
+            if not zero:
+                return count
+            count += 1
+    return count

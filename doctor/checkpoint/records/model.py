@@ -1,0 +1,64 @@
+"""What the configuration beside the weights says of the model, and what the tensors have."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor._util.records import Section
+
+Quantity = Literal[
+    "layers", "hidden size", "intermediate size", "vocabulary", "queries", "keys", "values"
+]
+
+
+class Size(Section, frozen=True, kw_only=True):
+    """A size that config.json gives, and that of the tensors."""
+
+    quantity: Quantity
+    configured: tuple[int, ...]
+    """Every value that the configuration allows."""
+    stored: int
+    tensor: str
+    """The tensor or the row of layers that shows it."""
+
+
+class ModelConfig(Section, frozen=True, kw_only=True):
+    """The model, by config.json and adapter_config.json; None where they do not name it."""
+
+    model_type: str | None = None
+    text_model_type: str | None = None
+    """model_type of text_config, where the model has several parts."""
+    dtype: str | None = None
+    """dtype or torch_dtype of config.json."""
+    quantized: bool = False
+    adapter: str | None = None
+    """peft_type of adapter_config.json: LORA, IA3, ..."""
+    unreadable: str = ""
+    """Why config.json could not be read; "" where it was, or is not there."""
+    sizes: tuple[Size, ...] = ()
+    """Those that could be compared with the tensors."""
+    head_missing: bool = False
+    """config.json says that the output head is not tied to the embedding, and no tensor is it."""
+    embedding_rows: int | None = None
+    """Rows of the largest input embedding among the tensors."""
+
+
+class LoraFit(Section, frozen=True, kw_only=True):
+    """The configuration of a LoRA adapter and its tensors."""
+
+    rank: int | None = None
+    """r of adapter_config.json."""
+    other_ranks: tuple[int, ...] = ()
+    """Those of rank_pattern."""
+    stored_ranks: dict[str, int] = {}
+    """Rank -> tensors lora_A that have it."""
+    alpha: float | None = None
+    targets: int = 0
+    """Names in target_modules."""
+    absent_targets: tuple[str, ...] = ()
+    """Of these, the names of which there is no tensor."""
+    strangers: tuple[str, ...] = ()
+    """Modules with tensors that target_modules does not name; the first ten."""
+    b_tensors: int = 0
+    zero_b: int | None = None
+    """Tensors lora_B that are all zeros; None: not all were read, and none was not zero."""

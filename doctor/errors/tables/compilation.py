@@ -1,0 +1,123 @@
+"""torch.compile and extensions that are built where the training runs."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="kernel-needs-more-shared-memory",
+        refines="compile-failed",
+        messages=(r"out of resource: shared memory",),
+        examples=(
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: "
+            "663808, "
+            "Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
+        ),
+        why="The Triton kernel was compiled; its blocks need more shared memory than a "
+        "multiprocessor of this GPU has. Consumer GPUs have 99 KiB, A100 163 and H100 227.",
+        fix="Use smaller blocks or num_stages=1 for this GPU, or another kernel: "
+        'attn_implementation="sdpa", another attention backend, a smaller head dimension. For '
+        'torch.compile leave out mode="max-autotune".',
+    ),
+    Cause(
+        id="compiler-misses-a-header",
+        refines="compile-failed",
+        messages=(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",),
+        examples=("csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",),
+        why="An extension is compiled, and a header is not installed: of the CUDA toolkit "
+        "(cuda_runtime.h, cusparse.h), of torch (another python), or of a library.",
+        fix="Install the package that has the header: the whole CUDA toolkit of torch's version "
+        "for cu*.h, libaio-dev for libaio.h, or build in the environment of the training "
+        "(--no-build-isolation) for torch/extension.h.",
+        owner=Owner.ENVIRONMENT,
+        commands=('echo "$CUDA_HOME"', "nvcc --version"),
+    ),
+    Cause(
+        id="compiled-too-often",
+        refines="compile-failed",
+        messages=(r"recompile_limit|FailOnRecompileLimitHit",),
+        examples=(
+            "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
+            "fullgraph=True.",
+        ),
+        why="Shapes or objects change from call to call, so that torch.compile compiles again and "
+        "again; with fullgraph=True its limit is an error.",
+        fix="TORCH_LOGS=recompiles names what changes. Pad to fixed shapes, or compile with "
+        "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants are few.",
+        commands=("TORCH_LOGS=recompiles python train.py",),
+    ),
+    Cause(
+        id="compiler-defect",
+        refines="compile-failed",
+        messages=(
+            r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)",
+            r"LoweringException|InternalTorchDynamoError",
+        ),
+        examples=(
+            "torch._inductor.exc.InductorError: AssertionError: ",
+            "torch._inductor.exc.LoweringException: AssertionError: conv",
+        ),
+        why="The compiler met a state that it does not expect: a defect of this torch version for "
+        "this model, not a missing tool.",
+        fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model works. "
+        "Then upgrade torch, or leave the function that the traceback names out with "
+        "torch.compiler.disable.",
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+    ),
+    Cause(
+        id="compile-failed",
+        code="LOG067",
+        title="torch.compile and just-in-time builds succeed",
+        messages=(
+            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported"
+            r"|TorchRuntimeError|FailOnRecompileLimitHit)",
+            r"torch\._inductor\.exc\.\w{1,60}",
+            r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
+            r"OutOfResources: out of resource: shared memory",
+            r"CUDA_HOME environment variable is not set|MissingCUDAException",
+            r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
+        ),
+        examples=(
+            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+            "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
+            "RuntimeError: Error building extension 'fused_adam'",
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
+            "install root.",
+            "csrc/fused_adam.cpp:1:10: fatal error: torch/extension.h: No such file or directory",
+        ),
+        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
+        "fits torch, or code that the compiler does not support.",
+        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
+        "version (CUDA_HOME); or train without torch.compile and fused kernels.",
+        owner=Owner.ENVIRONMENT,
+        commands=("gcc --version; nvcc --version",),
+        sources=("Infinity-31", "torch-compile-ablation"),
+        next_check="SMK005",
+    ),
+    Cause(
+        id="cuda-toolkit-mismatch",
+        code="LOG068",
+        title="Extensions are built with torch's CUDA version",
+        messages=(
+            r"(?:Exception|Error): .{0,60}Installed CUDA version [\d.]{1,10} does not match",
+            r"The detected CUDA version \([\d.]{1,10}\) mismatches the version",
+        ),
+        examples=(
+            "Exception: >- DeepSpeed Op Builder: Installed CUDA version 12.0 does not match the "
+            "version torch was compiled with 11.7, unable to compile cuda/cpp extensions.",
+            "RuntimeError: The detected CUDA version (12.1) mismatches the version that was used "
+            "to compile PyTorch (11.8).",
+        ),
+        why="The CUDA toolkit on this machine has another major version than torch was built "
+        "with, so that its extensions cannot be compiled.",
+        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for "
+        "the toolkit, or use the extension's prebuilt wheel.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
+        sources=("vllm-1453", "lightseq-526"),
+        next_check="TOR004",
+    ),
+)

@@ -1,0 +1,137 @@
+"""Networks between the nodes: InfiniBand's status codes, interfaces, file systems."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="link-retry-exceeded",
+        refines="nccl-error",
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}12\b",
+            r"IBV_WC_RETRY_EXC_ERR",
+        ),
+        examples=(
+            "NET/IB: Got completion from peer 10.0.0.1<1234> with status=12 opcode=0 len=0 vendor "
+            "err 129 (Recv) localGid :: hca mlx5_3",
+            "NCCL WARN NET/IB: IBV_WC_RETRY_EXC_ERR",
+        ),
+        why="Status 12, transport retry exceeded: the peer that the line names did not answer. Its "
+        "link, switch port or cable failed, the route is wrong, or its process had died before.",
+        fix="Look first whether the peer's rank failed earlier. If not, compare the error counters "
+        "of the HCA in the line and of the peer's (symbol errors, link downed), and run "
+        "all_reduce_perf of nccl-tests between these two nodes; keep the one with errors out. "
+        "NCCL_IB_TIMEOUT=22 helps only on a congested fabric.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("ibstat", "perfquery -x", "rdma statistic show"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="link-memory-protection",
+        refines="nccl-error",
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}(?:4|9|10|11)\b",
+            r"IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP|REM_INV_REQ)_ERR",
+        ),
+        examples=(
+            "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, len "
+            "5327, vendor err 81 (Send)",
+            "NCCL WARN NET/IB: IBV_WC_LOC_PROT_ERR",
+        ),
+        why="The HCA could not access the memory: GPUDirect RDMA without nvidia-peermem or "
+        "DMA-BUF, a registration that ended, or memory that the process freed.",
+        fix="Test with NCCL_NET_GDR_LEVEL=LOC, which leaves GPUDirect RDMA out. If that runs, load "
+        "nvidia_peermem on every node, or use a driver and kernel with DMA-BUF.",
+        owner=Owner.MACHINE,
+        commands=("lsmod | grep -E 'nvidia_peermem|ib_core'", "export NCCL_NET_GDR_LEVEL=LOC"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="link-flushed",
+        refines="nccl-error",
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}5\b",
+            r"IBV_WC_WR_FLUSH_ERR",
+        ),
+        examples=(
+            "NET/IB: Got completion from peer 10.0.0.1<1234> with status=5 opcode=0 len=0 vendor "
+            "err 249 (Recv)",
+            "NCCL WARN NET/IB: IBV_WC_WR_FLUSH_ERR",
+        ),
+        why="Status 5, flushed: the connection was in error before; this line follows from it.",
+        fix="Find the first completion with another status on any rank, or the rank whose process "
+        "ended first.",
+        owner=Owner.MACHINE,
+        retry="again",
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="network-interface-wrong",
+        refines="nccl-error",
+        messages=(
+            r"Bootstrap : no socket interface found",
+            r"ocketStartConnect: Connect to .{0,80}failed",
+            r"ocket.{0,60}(?:No route to host|Network is unreachable)",
+        ),
+        examples=(
+            "NCCL WARN Bootstrap : no socket interface found",
+            "NCCL WARN socketStartConnect: Connect to 10.0.0.2<37891> failed : Software caused "
+            "connection abort",
+            "socket.cc:84 NCCL WARN socketProgress: No route to host",
+        ),
+        why="NCCL chose an interface that the other nodes do not reach (docker0, a link without a "
+        "cable), or a firewall blocks the ports.",
+        fix="Name the interface that all nodes share: NCCL_SOCKET_IFNAME=eth0, and the same for "
+        "GLOO_SOCKET_IFNAME. Open all ports between the nodes.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ip -brief address", "export NCCL_SOCKET_IFNAME=eth0"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="nccl-out-of-memory",
+        refines="nccl-error",
+        messages=(r"Cuda failure (?:\d{1,3} )?'out of memory'",),
+        examples=("NCCL WARN Cuda failure 2 'out of memory'",),
+        why="NCCL allocates its buffers on the GPU, and the GPU is full.",
+        fix="Leave NCCL about 1 GiB per communicator: a smaller micro-batch, a lower share for the "
+        "server that generates, fewer process groups; look for another process on the GPU.",
+        commands=("nvidia-smi",),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="storage-not-answering",
+        errors=("OSError",),
+        messages=(
+            r"\[Errno 116\] Stale file handle",
+            r"\[Errno 107\] Transport endpoint is not connected",
+            r"\[Errno 5\] Input/output error",
+        ),
+        examples=(
+            "OSError: [Errno 116] Stale file handle: '/mnt/nfs/data'",
+            "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/gcs'",
+            "OSError: [Errno 5] Input/output error",
+        ),
+        why="A network file system or a disk stopped answering while the training used it: a "
+        "server that restarted, a FUSE mount that ended, a device with errors.",
+        fix="Look at the mount and the kernel log of the node that the line is from, mount it "
+        "anew, and resume from the last complete checkpoint.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("mount | grep -E 'nfs|fuse|lustre'", "sudo dmesg -T | tail -50"),
+    ),
+    Cause(
+        id="port-forbidden",
+        errors=("DistNetworkError", "PermissionError"),
+        messages=(r"failed to (?:bind|listen).{0,160}(?:errno|code): -?13\b",),
+        examples=(
+            "torch.distributed.DistNetworkError: The server socket has failed to bind to [::]:80 "
+            "(errno: 13 - Permission denied).",
+        ),
+        why="Ports below 1024 are for root.",
+        fix="Choose MASTER_PORT, or --master-port of torchrun, above 1024.",
+        owner=Owner.ENVIRONMENT,
+    ),
+)

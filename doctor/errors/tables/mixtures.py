@@ -1,0 +1,98 @@
+"""Packages that were not built for each other, and models of a newer library."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="torchvision-of-other-torch",
+        errors=("RuntimeError",),
+        messages=(r"operator torchvision::nms does not exist",),
+        examples=("RuntimeError: operator torchvision::nms does not exist",),
+        why="torchvision was built for another torch: one of them was upgraded alone.",
+        fix="Install torch, torchvision and torchaudio together from one index, in versions that "
+        "belong together.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show torch torchvision torchaudio",),
+    ),
+    Cause(
+        id="numpy-of-other-build",
+        errors=("ValueError", "ImportError", "AttributeError"),
+        messages=(
+            r"numpy\.dtype size changed, may indicate binary incompatibility",
+            r"module that was compiled using NumPy 1\.x cannot be run",
+            r"numpy\.core\.multiarray failed to import|_ARRAY_API not found",
+        ),
+        examples=(
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. "
+            "Expected 96 "
+            "from C header, got 88 from PyObject",
+            "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.0.2 as it may "
+            "crash.",
+            "ImportError: numpy.core.multiarray failed to import",
+        ),
+        why="A compiled package was built for another major version of numpy.",
+        fix="Upgrade the package that the traceback ends in, or install numpy<2 until it has a "
+        "release for numpy 2.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip check",),
+    ),
+    Cause(
+        id="architecture-unknown",
+        errors=("ValueError", "KeyError"),
+        messages=(
+            r"but Transformers does not recognize this architecture",
+            r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
+        ),
+        examples=(
+            "ValueError: The checkpoint you are trying to load has model type `qwen3` but "
+            "Transformers does not recognize this architecture.",
+            "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now.",
+        ),
+        why="The model is newer than the installed library.",
+        fix="Upgrade the library (pip install -U transformers, or vllm), or load the model's own "
+        "code with trust_remote_code=True after reading it.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="chat-template-missing",
+        errors=("ValueError",),
+        messages=(r"tokenizer\.chat_template is not set",),
+        examples=(
+            "ValueError: Cannot use chat template functions because tokenizer.chat_template is not "
+            "set and no template argument was passed!",
+        ),
+        why="A base model has no format of dialogues, and the data are messages.",
+        fix="Start from the instruct variant, or give the tokenizer a template before training "
+        "(tokenizer.chat_template = ..., clone_chat_template of TRL) and save it with the model.",
+    ),
+    Cause(
+        id="quantized-without-adapter",
+        errors=("ValueError",),
+        messages=(r"fine-tuning on purely quantized models",),
+        examples=(
+            "ValueError: You cannot perform fine-tuning on purely quantized models. Please attach "
+            "trainable adapters on top of the quantized model",
+        ),
+        why="Weights in 4 or 8 bits cannot be trained.",
+        fix="Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of the "
+        "trainer) before the Trainer is built, or load the model without quantization.",
+    ),
+    Cause(
+        id="import-within-transformers",
+        errors=("RuntimeError",),
+        messages=(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",),
+        examples=(
+            "RuntimeError: Failed to import transformers.models.llama.modeling_llama because of "
+            "the "
+            "following error (look up to see its traceback):",
+        ),
+        why="The library's import failed at another package; the line after this one and the "
+        "traceback above name it.",
+        fix="Fix that package: reinstall or upgrade it, or uninstall it if nothing needs it "
+        "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
+        owner=Owner.ENVIRONMENT,
+    ),
+)

@@ -1,0 +1,98 @@
+"""Servers that generate beside a training: vLLM and its like, and their share of the GPU."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="no-room-for-cache",
+        errors=("ValueError",),
+        messages=(
+            r"No available memory for the cache blocks",
+            r"max seq len .{0,60}larger than the (?:maximum|available)",
+            r"KV cache (?:is needed|memory).{0,120}larger than the available",
+        ),
+        examples=(
+            "ValueError: No available memory for the cache blocks. Try increasing "
+            "`gpu_memory_utilization` when initializing the engine.",
+            "ValueError: The model's max seq len (131072) is larger than the maximum number of "
+            "tokens that can be stored in KV cache (83696).",
+            "ValueError: To serve at least one request with max seq len 131072, 16.0 GiB KV "
+            "cache is "
+            "needed, which is larger than the available KV cache memory (9.8 GiB).",
+        ),
+        why="After the weights, too little of the engine's share of the GPU is left for its cache.",
+        fix="Lower max_model_len (vllm_max_model_length in TRL) to what prompts and completions "
+        "need, raise gpu_memory_utilization if nothing else uses the GPU, or shard the engine "
+        "(tensor_parallel_size).",
+    ),
+    Cause(
+        id="gpu-share-not-free",
+        errors=("ValueError",),
+        messages=(
+            r"Free memory on device.{0,80}is less than desired GPU memory utilization",
+            r"Error in memory profiling",
+        ),
+        examples=(
+            "ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than desired GPU "
+            "memory utilization (0.9, 71.4 GiB).",
+            "AssertionError: Error in memory profiling. Initial free memory 10 GiB, current 12 "
+            "GiB.",
+        ),
+        why="The engine asks for a share of the whole GPU, and the training or another process "
+        "holds part of it, or changes it while the engine starts.",
+        fix="Lower gpu_memory_utilization (vllm_gpu_memory_utilization in TRL) to what is free, "
+        "start the engine before the model, or give it a GPU of its own; end leftover processes.",
+        commands=("nvidia-smi",),
+    ),
+    Cause(
+        id="engine-wakes-without-memory",
+        refines="cuda-oom",
+        messages=(r"out of memory at .{0,80}cumem_allocator",),
+        examples=("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",),
+        why="vLLM wakes up and takes its share back, which the training has filled meanwhile.",
+        fix="Lower gpu_memory_utilization of the engine, offload the optimizer and the model "
+        "before it generates (sleep level 2, FSDP or ZeRO offload), and call "
+        "torch.cuda.empty_cache() before wake_up().",
+    ),
+    Cause(
+        id="engine-failed-to-start",
+        code="LOG074",
+        title="The engine that generates started",
+        errors=("RuntimeError",),
+        messages=(
+            r"Engine core initialization failed",
+            r"EngineDeadError|EngineCore encountered (?:a fatal error|an issue)",
+            r"Background loop has errored already",
+        ),
+        examples=(
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+            "proc(s): {}",
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack "
+            "trace (above) for the root cause.",
+            "vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop has errored "
+            "already.",
+        ),
+        why="A process of the engine ended; this line of another process says only that.",
+        fix="Read the first error of the engine's own processes above (EngineCore, Worker).",
+        role="consequence",
+        sources=("python-exceptions",),
+    ),
+    Cause(
+        id="engine-not-reachable",
+        errors=("ConnectionError",),
+        messages=(r"(?:vLLM server can't be reached|server can't be reached at http)",),
+        examples=(
+            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 "
+            "seconds. Make sure the server is running by running `trl vllm-serve`.",
+        ),
+        why="The training waits for a server that was not started, listens elsewhere, ended, or is "
+        "still loading the model.",
+        fix="Start it first (trl vllm-serve --model NAME) on other GPUs than the training's, read "
+        "its log to its end, give vllm_server_host and vllm_server_port, and a longer "
+        "vllm_server_timeout for large models.",
+        owner=Owner.ENVIRONMENT,
+    ),
+)

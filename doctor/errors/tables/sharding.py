@@ -1,0 +1,131 @@
+"""Sharded models and their checkpoints: FSDP, DTensor, DeepSpeed, actors of Ray."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="shards-of-several-dtypes",
+        errors=("ValueError",),
+        messages=(r"Must flatten tensors with uniform dtype",),
+        examples=(
+            "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and "
+            "torch.float32",
+        ),
+        why="FSDP joins the parameters of a block into one tensor, and they have two dtypes: "
+        "adapters, norms or quantized weights beside the others.",
+        fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
+        "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
+        "use FSDP2 (fully_shard), which keeps each parameter apart.",
+    ),
+    Cause(
+        id="tensor-and-dtensor",
+        errors=("RuntimeError",),
+        messages=(r"got mixed torch\.Tensor and DTensor",),
+        examples=(
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert "
+            "all "
+            "torch.Tensor to DTensor before calling distributed operators!",
+        ),
+        why="A plain tensor meets a parameter that FSDP2 or tensor parallelism has sharded: a call "
+        "around the wrapped forward, a weight that is used outside its module, a buffer.",
+        fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather the "
+        "parameters; fully_shard each module that is called on its own; outside use "
+        "param.full_tensor().",
+    ),
+    Cause(
+        id="parameters-are-partitioned",
+        errors=("RuntimeError", "AssertionError"),
+        messages=(
+            r"'weight' must be 2-D",
+            r"the shape in current model is torch\.Size\(\[0\]\)",
+            r"ZeroParamStatus\.|still have inflight params",
+        ),
+        examples=(
+            "RuntimeError: 'weight' must be 2-D",
+            "size mismatch for lm_head.weight: copying a param with shape torch.Size([32000, "
+            "4096]) "
+            "from checkpoint, the shape in current model is torch.Size([0]).",
+            "RuntimeError: still have inflight params [{'id': 723, 'status': 'AVAILABLE'}]",
+        ),
+        told_by="DeepSpeed ZeRO-3 is on",
+        refines="shape-mismatch",
+        why="Under ZeRO-3 a parameter is empty outside the forward pass of its module; code that "
+        "reads it, loads it or runs other modules on other ranks finds nothing.",
+        fix="Read and load weights within deepspeed.zero.GatheredParameters, load checkpoints "
+        "through the trainer or from_pretrained under its configuration, and run the same modules "
+        "on all ranks; or use ZeRO-2.",
+    ),
+    Cause(
+        id="checkpoint-of-other-keys",
+        errors=("RuntimeError", "CheckpointException"),
+        messages=(r"Missing key in checkpoint state_dict",),
+        examples=(
+            "RuntimeError: Missing key in checkpoint state_dict: "
+            "model.layers.0.attention.wq.weight",
+        ),
+        why="The distributed checkpoint has no tensor of that name: it was saved with "
+        "torch.compile (_orig_mod), a wrapper, another optimizer or another version of the model.",
+        fix="Print the keys with torch.distributed.checkpoint.FileSystemReader(PATH)"
+        ".read_metadata().state_dict_metadata, and rename or leave out what differs; "
+        "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new.",
+        commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(
+        id="tensors-on-cpu-for-nccl",
+        errors=("RuntimeError", "ValueError"),
+        messages=(
+            r"Tensors must be CUDA and dense",
+            r"No backend type associated with device type cpu",
+        ),
+        examples=(
+            "RuntimeError: Tensors must be CUDA and dense",
+            "RuntimeError: No backend type associated with device type cpu",
+        ),
+        why="NCCL moves GPU tensors only, and the call got one on the CPU: offloaded states, or an "
+        "object that is saved.",
+        fix='Move it to the GPU first, or start the group with both: init_process_group("cpu:gloo,'
+        'cuda:nccl").',
+    ),
+    Cause(
+        id="actor-died",
+        errors=("RayActorError", "ActorDiedError"),
+        messages=(
+            r"(?:The|an) actor died unexpectedly before finishing",
+            r"actor is dead because its worker process has died",
+        ),
+        examples=(
+            "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
+            "task.",
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
+        ),
+        why="A process of Ray ended without an exception that Ray could pass on: killed for host "
+        "memory, crashed in native code, or its node went away.",
+        fix="Read that actor's own log (worker-*.err under /tmp/ray/session_latest/logs, by the "
+        "pid of the message) and the kernel log of its node. For a kill lower what is held in host "
+        "memory: offloading, the object store, loader workers.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo dmesg -T | grep -iE 'killed process|oom'",),
+    ),
+    Cause(
+        id="shared-tensors-saved",
+        errors=("RuntimeError",),
+        messages=(
+            r"Some tensors share memory, this will lead to duplicate",
+            r"weights trying to be saved contained shared tensors",
+        ),
+        examples=(
+            "RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk",
+            "RuntimeError: The weights trying to be saved contained shared tensors [{'a', 'b'}] "
+            "that "
+            "are mismatching the transformers base configuration.",
+        ),
+        why="safetensors stores no aliases, and two names of the state have one tensor: tied "
+        "embeddings, or a module that is registered twice.",
+        fix="Save with model.save_pretrained or safetensors.torch.save_model, which store a tied "
+        "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a last "
+        "resort.",
+    ),
+)

@@ -1,0 +1,210 @@
+"""CKP012 to CKP014: whether configuration, tokenizer, adapter and optimizer fit the weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoints import checkpoint as built
+from healthy_folders import adapter, make, plain_model, saved_transformer, trained, with_tokenizer
+from judges import judge
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.records import Checkpoint, Fit, LoraFit, Optimizer, Problem, Size
+from doctor.checkpoint.scan import scan
+from doctor.judge.check import Status, Verdict
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CONFIG, ADAPTER, OPTIMIZER = judge("CKP012"), judge("CKP013"), judge("CKP014")
+
+
+def scanned(path: Path) -> Checkpoint:
+    checkpoint = scan(str(path))
+    assert isinstance(checkpoint, Checkpoint), checkpoint
+    return checkpoint
+
+
+def saved(path: Path, kind: str = "llama") -> Path:
+    make(path, lambda folder: saved_transformer(folder, kind))
+    return path
+
+
+def edit(path: Path, **changes: Any) -> None:
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, **changes}))
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert", "gpt2"])
+def test_sizes_of_the_configuration(tmp_path: Path, kind: str) -> None:
+    folder = saved(tmp_path / "m", kind)
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.PASS
+    layers = "n_layer" if kind == "gpt2" else "num_hidden_layers"
+    hidden = "n_embd" if kind == "gpt2" else "hidden_size"
+    good = (folder / "config.json").read_text()
+    for change, status in (
+        ({layers: 4}, Status.FAIL),
+        ({layers: 1}, Status.WARN),
+        ({hidden: 48}, Status.FAIL),
+        ({"vocab_size": 80}, Status.FAIL),
+        ({"vocab_size": 30}, Status.WARN),
+    ):
+        edit(folder / "config.json", **change)
+        verdict = CONFIG(checkpoint=scanned(folder))
+        assert verdict.status is status, change
+        assert str(next(iter(change.values()))) in verdict.summary
+        (folder / "config.json").write_text(good)
+
+
+@pytest.mark.parametrize(
+    "change", [{"intermediate_size": 48}, {"num_key_value_heads": 1}, {"head_dim": 16}]
+)
+def test_projections_of_known_families(tmp_path: Path, change: dict[str, int]) -> None:
+    folder = saved(tmp_path / "m")
+    edit(folder / "config.json", **change)
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.FAIL
+
+
+def test_a_head_that_is_not_in_the_files(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m", "tied")
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.PASS
+    edit(folder / "config.json", tie_word_embeddings=False)
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is Status.FAIL
+    assert "head" in verdict.summary
+
+
+def test_tokens_without_a_row(tmp_path: Path) -> None:
+    make(tmp_path / "m", with_tokenizer)
+    path = tmp_path / "m/tokenizer.json"
+    assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is Status.PASS
+    edit(path, added_tokens=[{"id": 70, "content": "<pad>"}])
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m"))
+    assert verdict.status is Status.FAIL
+    assert "70" in verdict.summary
+    edit(path, added_tokens=[], model={"vocab": {"a": 0, "b": 41}})
+    assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is Status.FAIL
+    edit(path, model={"vocab": [["a", 0.0]] * 40})
+    assert CONFIG(checkpoint=scanned(tmp_path / "m")).status is Status.PASS
+
+
+def test_a_configuration_that_is_cut(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text[: len(text) // 2])
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.FAIL
+    (folder / "config.json").unlink()
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.SKIP
+
+
+def test_what_is_not_compared() -> None:
+    wrong = Size(quantity="hidden size", configured=(8,), stored=4, tensor="e")
+    layers = Size(quantity="layers", configured=(8,), stored=4, tensor="layers")
+    assert CONFIG(checkpoint=built(sizes=(wrong,), quantized=True)).status is Status.SKIP
+    assert CONFIG(checkpoint=built(sizes=(layers,), quantized=True)).status is Status.FAIL
+    problem = Problem(kind="not-inspectable", file="m.bin", text="is strange")
+    assert CONFIG(checkpoint=built(problems=(problem,))).status is Status.UNKNOWN
+    assert CONFIG(checkpoint=built(tensors=0)).status is Status.UNKNOWN
+
+
+def lora(folder: Path, kind: str = "lora") -> Path:
+    make(folder, lambda path: adapter(path, kind))
+    return folder
+
+
+def test_an_adapter_and_its_configuration(tmp_path: Path) -> None:
+    folder = lora(tmp_path / "a")
+    path = folder / "adapter_config.json"
+    good = path.read_text()
+    assert ADAPTER(checkpoint=scanned(folder)).status is Status.PASS
+    for change, status in (
+        ({"r": 16}, Status.FAIL),
+        ({"lora_alpha": 0}, Status.FAIL),
+        ({"target_modules": ["q_proj", "v_proj", "o_proj"]}, Status.WARN),
+        ({"target_modules": ["q_proj"]}, Status.WARN),
+        ({"target_modules": r".*\.(q|v)_proj"}, Status.PASS),
+        ({"r": 16, "rank_pattern": {"q_proj": 4, "v_proj": 4}}, Status.PASS),
+        ({"r": None}, Status.UNKNOWN),
+        ({"peft_type": "VERA"}, Status.SKIP),
+    ):
+        edit(path, **change)
+        assert ADAPTER(checkpoint=scanned(folder)).status is status, change
+        path.write_text(good)
+
+
+def test_an_adapter_that_was_never_trained(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = lora(tmp_path / "a")
+    path = folder / "adapter_model.safetensors"
+    tensors = load_file(path)
+    zero = {name: each * (0 if "lora_B" in name else 1) for name, each in tensors.items()}
+    save_file(zero, path)
+    verdict = ADAPTER(checkpoint=scanned(folder))
+    assert verdict.status is Status.FAIL
+    assert "12 steps" in verdict.summary
+    (folder / "optimizer.pt").unlink()
+    assert ADAPTER(checkpoint=scanned(folder)).status is Status.WARN
+
+
+def test_judges_of_adapters() -> None:
+    fit = LoraFit(rank=4, stored_ranks={"4": 2}, alpha=8.0, b_tensors=2)
+    assert ADAPTER(checkpoint=built(lora=fit)).status is Status.UNKNOWN
+    problem = Problem(kind="not-inspectable", file="a.bin", text="is strange")
+    unread = built(adapter="LORA", problems=(problem,))
+    assert ADAPTER(checkpoint=unread).status is Status.UNKNOWN
+    assert ADAPTER(checkpoint=built()).status is Status.SKIP
+
+
+def optimizers(folder: Path, change: Callable[[dict[str, Any]], None]) -> Verdict:
+    """The verdict on a model with an optimizer whose state was changed."""
+    folder.mkdir()
+    model = plain_model()
+    state = trained(model).state_dict()
+    change(state)
+    torch.save({"model": model.state_dict(), "optimizer": state, "step": 12}, folder / "m.pt")
+    return OPTIMIZER(checkpoint=scanned(folder))
+
+
+def test_the_optimizer_of_another_model(tmp_path: Path) -> None:
+    def other(state: dict[str, Any]) -> None:
+        for entry in state["state"].values():
+            entry["exp_avg"] = torch.ones(7, 5)
+            entry["exp_avg_sq"] = torch.ones(7, 5)
+
+    def cut(state: dict[str, Any]) -> None:
+        state["param_groups"][0]["params"] = [0, 1]
+
+    def loss(state: dict[str, Any]) -> None:
+        state["state"][6] = {key: torch.ones(2) for key in ("exp_avg", "exp_avg_sq")}
+        state["param_groups"][0]["params"].append(6)
+
+    assert optimizers(tmp_path / "same", lambda state: None).status is Status.PASS
+    verdict = optimizers(tmp_path / "other", other)
+    assert verdict.status is Status.WARN
+    assert "[7, 5]" in verdict.summary
+    assert optimizers(tmp_path / "cut", cut).status is Status.WARN
+    assert optimizers(tmp_path / "loss", loss).status is Status.NOTE
+
+
+def test_judges_of_optimizers() -> None:
+    state = Optimizer(file="o.pt", kind="Adam", entries=4, parameters=4)
+    assert OPTIMIZER(checkpoint=built(optimizer=state)).status is Status.SKIP
+    unread = built(optimizer=Unknown(reason="cut short"))
+    assert OPTIMIZER(checkpoint=unread).status is Status.UNKNOWN
+    state = Optimizer(file="o.pt", kind="Adam", entries=4, parameters=4, fit=Fit(weights=4))
+    assert OPTIMIZER(checkpoint=built(optimizer=state, tensors=0)).status is Status.UNKNOWN
+    assert OPTIMIZER(checkpoint=built(optimizer=state, quantized=True)).status is Status.SKIP
+    assert OPTIMIZER(checkpoint=built()).status is Status.SKIP
+
+
+def test_a_resumed_run_without_its_optimizer(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "m")
+    torch.save({"last_epoch": 3}, folder / "scheduler.pt")
+    (folder / "trainer_state.json").write_text('{"global_step": 20, "log_history": []}')
+    assert OPTIMIZER(checkpoint=scanned(folder)).status is Status.WARN
