@@ -68,7 +68,14 @@ def _run() -> int:
         code = _exit_code(error)
         return ERROR if code == USAGE and _has_option("--format", "nagios") else code
     finally:
+        _end_early()
         flush()
+
+
+def _end_early() -> None:
+    """End the process that a run which was refused did not need."""
+    if early := sys.modules.get("doctor.collect.early"):
+        early.end()
 
 
 def _has_option(flag: str, value: str) -> bool:
@@ -98,6 +105,11 @@ def _run_fast(arguments: list[str]) -> int | None:
 
             request = lint_arguments.parse(words)
             return None if request is None else lint_command.lint(request)
+        case ["run", *_]:
+            from doctor.collect import early
+
+            early.start(words)
+            return None
         case _:
             return None
     return 0

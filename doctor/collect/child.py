@@ -56,6 +56,11 @@ def probe_command(python: str, probe: str, *arguments: str) -> list[str]:
     return [python, str(PROBES / "launch.py"), probe, *arguments]
 
 
+def environment() -> dict[str, str]:
+    """The environment of a probe: without the variable that hides its neighbouring modules."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+
+
 class Child:
     """A running probe, with a deadline for every request."""
 

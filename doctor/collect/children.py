@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.child import CUT_OFF, Child, probe_command
+from doctor.collect.child import CUT_OFF, Child, environment, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.facts.facts import Facts
 
@@ -80,6 +79,11 @@ class Children:
             raise NotStartedError(INTERRUPTED)
         return child
 
+    def adopt(self, child: Child) -> None:
+        """Add a probe that was started before this run."""
+        child.budget_end = self._budget_end
+        self._running.append(child)
+
     def _start(self, command: Sequence[str], env: Mapping[str, str]) -> Child:
         with self._changed:
             if self._interrupted.is_set():
@@ -127,11 +131,6 @@ class Children:
             self._changed.wait_for(lambda: not self._starting, START_SECONDS)
         for child in self._running:
             child.kill_group()
-
-
-def environment() -> dict[str, str]:
-    """The environment of a probe: without the variable that hides its neighbouring modules."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def background(work: Callable[[], T]) -> Future[T]:

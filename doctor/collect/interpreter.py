@@ -23,16 +23,23 @@ def choose(path: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
     """The path of the training interpreter, and why it was chosen."""
     if path:
         return str(program(path)), "--python"
+    if choice := known(environ):
+        return choice
+    for candidate in _on_path(environ.get("PATH", "")):
+        if _has_torch(candidate):
+            return candidate, "the first python3 on PATH that has torch"
+    return sys.executable, "the doctor's own; no python3 on PATH has torch"
+
+
+def known(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The choice where none is named, if no interpreter must be asked for its torch."""
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         candidate = os.path.join(environ.get(variable, ""), "bin", "python")
         if environ.get(variable) and os.path.exists(candidate):
             return candidate, f"the active environment, {variable}"
     if _own_torch():
         return sys.executable, "the doctor's own, which has torch"
-    for candidate in _on_path(environ.get("PATH", "")):
-        if _has_torch(candidate):
-            return candidate, "the first python3 on PATH that has torch"
-    return sys.executable, "the doctor's own; no python3 on PATH has torch"
+    return None
 
 
 def program(python: str) -> Path:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
+from doctor.collect import early
 from doctor.collect.ahead import Ahead, start_ahead
 from doctor.collect.before_torch import BeforeTorch, run_before_torch
 from doctor.collect.children import Children, background
@@ -61,7 +62,7 @@ def begin(
     """Start torch's import first, which takes longest, then all that can run beside it."""
     started = time.monotonic()
     path, why = choose(job.python, os.environ)
-    child = TorchChild(children, path)
+    child = TorchChild(children, path, started=early.take(path))
     host = read_host()
     nvidia = find_target(job, host, Unknown(reason="not imported yet")).kind == "nvidia"
     seconds = driver_seconds(host)

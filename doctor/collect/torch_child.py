@@ -14,6 +14,7 @@ from doctor._util.text_fields import Product
 from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
+from doctor.collect.early import PROBE
 from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.training import Smoke, Stage, Step
 from doctor.job.job import Chosen, Job, Precision
@@ -33,21 +34,28 @@ class TorchChild:
     """One process for all torch stages; if it dies, a new one continues with the next stage."""
 
     def __init__(
-        self, children: Children, python: str, env: Mapping[str, str] | None = None
+        self,
+        children: Children,
+        python: str,
+        env: Mapping[str, str] | None = None,
+        started: Child | None = None,
     ) -> None:
+        """`started`: its process, if that runs already."""
         self._children = children
         self.python = python
         self._env = env
-        self._child: Child | None = None
+        self._child = started
         self._failed: Answer | None = None
-        self._start()
+        self._imported = False
+        if started is None:
+            self._start()
+        else:
+            children.adopt(started)
 
     def _start(self) -> None:
         self._imported = False
         try:
-            self._child = self._children.start(
-                self.python, "training_side.stages.torch_stages", env=self._env
-            )
+            self._child = self._children.start(self.python, PROBE, env=self._env)
         except NotStartedError as error:
             self._failed = Answer(error.ended)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 
 from doctor._util.atomic_write import atomic_write, check_writable
@@ -45,6 +47,12 @@ class OutputOptions:
     """Names of nodes, which a report prints because they are its answer, become pseudonyms."""
     shared: bool = False
     """Others may read the facts, as the umask allows."""
+
+
+def prepare(options: OutputOptions) -> None:
+    """Import what prints the report, in a thread: the caller waits for torch in the meantime."""
+    if options.format == "console":
+        threading.Thread(target=import_module, args=("rich.console",), daemon=True).start()
 
 
 def output_options(

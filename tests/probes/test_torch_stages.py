@@ -19,9 +19,8 @@ from shims import clock_stopped_until
 
 from doctor._util.records import Ended
 from doctor.checks.training import smoke as judged
-from doctor.collect.child import Child, probe_command
+from doctor.collect.child import Child, environment, probe_command
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import environment
 from doctor.facts.machine import Cuda, Libraries, Torch
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status
@@ -70,6 +69,27 @@ def shared() -> Iterator[Child]:
     assert child.wait(SECONDS).ended.ok
     yield child
     child.kill()
+
+
+def test_garbage_is_collected_again_once_torch_is_imported(start: Start, tmp_path: Path) -> None:
+    """And what the import made is in the oldest generation, not frozen."""
+    seen = tmp_path / "seen"
+    child = start(
+        f"""
+        import gc, pathlib
+        from _doctor_probes.training_side.stages import torch_stages
+        imported = torch_stages.import_torch
+        def noted():
+            torch = imported()
+            state = gc.isenabled(), gc.get_freeze_count(), len(gc.get_objects(2)) > 10_000
+            pathlib.Path({str(seen)!r}).write_text(repr(state))
+            return torch
+        torch_stages.import_torch = noted
+        """,
+        sys.executable,
+    )
+    assert child.wait(SECONDS).ended.ok
+    assert seen.read_text() == "(True, 0, True)"
 
 
 def _smoke(child: Child, **changes: str) -> Smoke:

@@ -37,6 +37,7 @@ def run(
     output_options = requested_output(
         output, save_facts, shared=shared, one_line=context == "prolog"
     )
+    delivery.prepare(output_options)
     report = run(
         set_flags(training, job, run_flags, selection),
         config,

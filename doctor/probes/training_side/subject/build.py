@@ -18,17 +18,13 @@ import torch
 
 from ... import wire
 from ..foreign import observing
-from . import own_model, small_model, transformers_model
+from . import small_model
 from .subjects import NotPossible, transformers_like
 from .training_step import Subject
 
 SEED = 67280421310721
 """Set before every build, so that code without a seed draws the same numbers in each repetition;
 unless the subject has a "seed"."""
-MAKERS: Dict[str, Callable[..., Subject]] = {
-    "factory": own_model.make,
-    "hf": transformers_model.make,
-}
 
 
 def build(
@@ -43,17 +39,28 @@ def build(
 
     `seed` selects another batch, `eager` attention without a fused kernel. Raises NotPossible
     if that cannot be done, and any error of the user's code. The generators of torch, random and
-    numpy are seeded first, on every build alike.
+    numpy are seeded first, on every build alike; the small model has its own.
     """
-    seed_generators(spec.get("seed", SEED))
     if spec["kind"] == "small":
         changes = {} if seed is None else {"seed": seed}
         return small_model.subject(device, recipe, eager=eager, **changes)
-    subject: Subject = MAKERS[spec["kind"]](spec, device, recipe, seed)
+    seed_generators(spec.get("seed", SEED))
+    subject = _maker(spec["kind"])(spec, device, recipe, seed)
     if eager:
         attend_eagerly(subject.module)
     subject.module.train()
     return subject
+
+
+def _maker(kind: str) -> Callable[..., Subject]:
+    """What reads the user's subjects, which the small model does not need."""
+    if kind == "factory":
+        from . import own_model
+
+        return own_model.make
+    from . import transformers_model
+
+    return transformers_model.make
 
 
 def seed_generators(seed: int) -> None:
