@@ -159,9 +159,27 @@ def may_scale(reading: Training) -> bool:
 
     StandardScaler and the like of scikit-learn are other scalers.
     """
+    if _is_unused(reading):
+        return False
     if reading.mentions("gradscaler", "grad_scaler", "loss_scaler", "nativescaler", "amp_scaler"):
         return True
     return reading.mentions("scaler") and not reading.imports_from("sklearn")
+
+
+def _is_unused(reading: Training) -> bool:
+    """The file makes its scalers itself, scales nothing with them and hands them to nothing."""
+    made = scalers(reading)
+    names = {name for n in made for name in reading.calls[n].targets}
+    if not names or reading.methods("scale") or any(not reading.calls[n].targets for n in made):
+        return False
+    if any("." in name for name in names) or reading.mentions("nativescaler", "amp_scaler"):
+        return False
+    return not any(
+        names & {value.name, *value.names}
+        for call in reading.calls
+        for value in (*call.args, *call.keywords.values(), *call.unpacked)
+        if call.method not in ("load_state_dict", "save")
+    )
 
 
 def scaled_backwards(reading: Training) -> list[tuple[int, str]]:

@@ -120,7 +120,10 @@ def _options(
         items = value.items[:1] if _tests_for_cuda(reading, value.text, scope) else value.items
         for item in items:
             yield from _options(reading, item, scope, position, arms, depth - 1)
-    elif value.kind in ("name", "item") and value.name and depth:
+    elif value.kind == "name" and depth:
+        yield from _memorized(reading, value, scope, position, arms, depth)
+    elif value.kind == "item" and value.name and depth:
+        reading.step()
         yield from _named(reading, value, scope, position, arms, depth)
     elif value.kind == "call" and depth:
         yield from _returned(reading, value, depth)
@@ -138,6 +141,17 @@ def _tests_for_cuda(reading: Reading, text: str, scope: int) -> bool:
         and literal_truth(reading, results[0].value) is True
         and (results[0].value.kind == "call")
     )
+
+
+def _memorized(
+    reading: Reading, value: Value, scope: int, position: int, arms: Arms, depth: int
+) -> list[Value]:
+    """What a name may be, computed once per place: callers of callers multiply."""
+    key = (value.name, scope, position, arms, depth)
+    if key not in reading.memo:
+        reading.step()
+        reading.memo[key] = list(_named(reading, value, scope, position, arms, depth))
+    return reading.memo[key]
 
 
 def _named(

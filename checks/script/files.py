@@ -53,7 +53,7 @@ def suppressions_used(scripts: tuple[Script, ...]) -> Verdict:
         )
         for script in scripts
         for each in script.suppressions
-        if each.style == "doctor" and not each.reason
+        if not each.reason
     )
     if not places:
         return ok("every suppression has a reason")

@@ -58,6 +58,7 @@ def lineage_of_value(reading: Reading, value: Value, scope: int, position: int) 
 def _follow(
     reading: Reading, value: Value, scope: int, position: int, trail: _Trail, depth: int
 ) -> None:
+    reading.step()
     if not depth:
         trail.complete = False
     elif value.kind == "choice":

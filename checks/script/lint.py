@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from doctor.checks.script.files import READABLE, SUPPRESSIONS
+from doctor.checks.script.reading import MOST_STEPS, TooManySteps
 from doctor.checks.script.rule import Match, Rule, Severity, place, severity_of
 from doctor.checks.script.table import BY_CODE, RULES
 from doctor.checks.script.training import Training
@@ -49,11 +50,15 @@ def lint(
 
 def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:
     """The hits of one rule; one that raises is undecided, and the others go on."""
+    reading.steps = 0
     try:
         return [
             Hit(rule.code, severity_of(rule, match), match.span, match.message, match.undecided)
             for match in rule.matches(reading, machine)
         ]
+    except TooManySteps:
+        reason = f"the rule stops after {MOST_STEPS:,} definitions of one file"
+        return [Hit(rule.code, rule.severity, Span(1, 1), f"{rule.slug} is not judged", reason)]
     except (Exception, RecursionError) as error:
         message = "the rule raised an error, please report it"
         return [Hit(rule.code, rule.severity, Span(1, 1), message, repr(error)[:200])]
@@ -67,14 +72,13 @@ def _suppressed(
     remaining = []
     for hit in hits:
         comment = next((s for s in suppressions if _covers(s, hit)), None)
-        if comment is None or (comment.style == "doctor" and not comment.reason):
+        if comment is None or not comment.reason:
             remaining.append(hit)
             continue
         used.add(comment)
-        reason = comment.reason or "noqa"
-        remaining.append(Hit(hit.code, hit.severity, hit.span, hit.message, hit.undecided, reason))
+        remaining.append(replace(hit, ignored=comment.reason))
     for comment in suppressions:
-        if comment.style == "doctor" and (problem := _problem(comment, used, judged)):
+        if problem := _problem(comment, used, judged):
             remaining.append(Hit(SUPPRESSIONS.code, "warn", comment.span, problem))
     return remaining
 
@@ -84,8 +88,6 @@ def _covers(comment: Suppression, hit: Hit) -> bool:
         return False
     if comment.line not in (hit.span.line, hit.span.end_line):
         return False
-    if comment.style == "noqa" and not comment.codes:
-        return True
     names = {hit.code, BY_CODE[hit.code].slug.upper()} if hit.code in BY_CODE else {hit.code}
     return bool(names & set(comment.codes))
 

@@ -60,6 +60,7 @@ def _applies(reading: Training, call: Call) -> bool:
 
 
 def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _zeroed_outside(reading)
     if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
         return
     if any(a.target.endswith(".grad") for a in reading.script.assignments):
@@ -68,7 +69,7 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     for step in reading.methods("step"):
         call = reading.calls[step]
-        name = _stepped(reading, call)
+        name = stepped(reading, call)
         if not name or not call.loops or not _makes_optimizer(reading, name, call):
             continue
         backward = [
@@ -83,7 +84,38 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             return
 
 
-def _stepped(reading: Training, call: Call) -> str:
+def _zeroed_outside(reading: Training) -> Iterator[Match]:
+    """Every zero_grad() of the file is outside of the loop that steps."""
+    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
+    if not zeros or any(a.target.endswith(".grad") for a in reading.script.assignments):
+        return
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        if (
+            not call.loops
+            or not stepped(reading, call)
+            or (call.args and "scaler" not in call.name)
+        ):
+            continue
+        backward = [
+            n
+            for n in reading.backwards
+            if reading.calls[n].scope == call.scope and reading.calls[n].loops == call.loops
+        ]
+        outer = all(
+            zero.scope == call.scope
+            and len(zero.loops) < len(call.loops)
+            and call.loops[: len(zero.loops)] == zero.loops
+            for zero in zeros
+        )
+        if outer and backward and min(backward) < number:
+            yield Match(
+                call.span, f"{call.receiver} steps in a loop, and zero_grad() is outside of it"
+            )
+            return
+
+
+def stepped(reading: Training, call: Call) -> str:
     """The optimizer that optimizer.step() or scaler.step(optimizer) applies."""
     if "scaler" in call.receiver.casefold():
         return call.args[0].name if call.args and call.args[0].kind == "name" else ""
@@ -174,7 +206,7 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         if state is False:
             continue
         message = f"{call.receiver}.eval() in the loop, and no train() there"
-        yield Match(call.span, message, undecided="" if state else "it may be another model")
+        yield Match(call.span, message, "fail", "" if state else "it may be another model")
         return
 
 
@@ -248,11 +280,14 @@ RULES = (
         code="SCR152",
         slug="zero-grad-missing",
         title="Gradients are set to zero between steps",
-        severity="warn",
+        severity="fail",
         find=zero_grad_missing,
         why="backward() adds to the gradients. Without zero_grad() every step applies the sum of "
         "all gradients so far.",
-        fires=("backward() and optimizer.step() in a loop, and no zero_grad in the file",),
+        fires=(
+            "backward() and optimizer.step() in a loop, and no zero_grad in the file",
+            "the same, and every zero_grad() is outside of that loop",
+        ),
         fix="Call optimizer.zero_grad(set_to_none=True) once per step.",
         sources=("ps-P4",),
     ),
@@ -276,7 +311,8 @@ RULES = (
         find=eval_left_on,
         why="eval() turns dropout and the update of batch statistics off. Without train() the "
         "rest of the training runs without them.",
-        fires=("model.eval() within the training loop, and no train() in that loop",),
+        fires=("model.eval() before the training loop, and train() nowhere",),
+        errors=("model.eval() within the training loop, and no train() in that loop",),
         fix="Call model.train() after the evaluation, or at the start of every epoch.",
         sources=("torch-train-mode",),
     ),

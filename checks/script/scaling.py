@@ -232,9 +232,14 @@ RULES = (
         title="A loss that scaler.step() follows is scaled",
         severity="fail",
         find=backward_unscaled,
-        why="scaler.step() divides gradients by the scale. Gradients of an unscaled loss become "
-        "up to 65536 times too small.",
-        fires=("loss.backward() and then scaler.step(optimizer), with no scale() in the file",),
+        why="A scaler makes its scale in the first call of scale(). Without one, step() raises "
+        "'Attempted step but _scale is None'. A plain backward() beside a scaled one adds "
+        "gradients "
+        "that step() divides by up to 65536.",
+        fires=(
+            "loss.backward() and then scaler.step(optimizer), with no scale() in the file",
+            "a plain backward() between a scaled one and the step of the same loop",
+        ),
         fix="Call scaler.scale(loss).backward().",
         sources=("ps-P5", "torch-amp-examples"),
     ),

@@ -10,7 +10,7 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainable import PEFT
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
@@ -26,35 +26,66 @@ ZERO_IS_FREE = (
 
 def pad_token_zero(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for each in reading.script.assignments:
-        if not each.target.endswith(".pad_token_id") or each.value.literal != 0:
+        if not _sets_pad_zero(each) or reading.is_flagged(each):
             continue
-        if each.value.kind != "literal" or isinstance(each.value.literal, bool):
-            continue
-        if "config" in each.target.casefold() or reading.is_flagged(each):
-            continue
-        family = _family(reading)
+        families = _families(reading, each)
         message = f"{each.target} = 0 pads with a token that the vocabulary uses"
-        if family == "llama-3":
+        if "llama-3" in families:
             yield Match(each.span, message, "fail")
-        elif family == "real":
+        elif "real" in families:
             yield Match(each.span, message)
-        elif family == "":
+        elif "unknown" in families:
+            yield Match(each.span, f"{message}, in some models that the script may load")
+        elif "" in families:
             yield Match(each.span, message, undecided="the model's family is not in this file")
 
 
-def _family(reading: Training) -> str:
-    """Of the models that the file loads: llama-3, real, free, or "" for unknown."""
+def _sets_pad_zero(each: Assignment) -> bool:
+    value = each.value
+    zero = value.kind == "literal" and value.literal == 0 and not isinstance(value.literal, bool)
+    target = each.target
+    return zero and target.endswith(".pad_token_id") and "config" not in target.casefold()
+
+
+def _families(reading: Training, at: Assignment) -> set[str]:
+    """Of the tokenizers that may be set: llama-3, real, free; unknown for AutoTokenizer of a name
+    that the file does not write out, "" where the file does not make the tokenizer.
+    """
+    owner = at.target.rpartition(".")[0]
+    found = evaluate.definitions(reading, owner, at.scope, at.position, at.arms)
+    results = set()
+    for each in found:
+        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        results.add(_family(reading, call) if call is not None else "")
+    return results or {_family_of_file(reading)}
+
+
+def _family(reading: Training, call: Call) -> str:
+    value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
+    names = evaluate.literals(reading, value, call)
+    text = f"{call.name} {' '.join(sorted(map(str, names)))}".casefold()
+    family = _named_family(text)
+    if family or call.method != "from_pretrained":
+        return family
+    return "unknown" if "AutoTokenizer" in call.name and evaluate.UNDECIDED in names else ""
+
+
+def _named_family(text: str) -> str:
+    for words, family in ((LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")):
+        if any(word in text for word in words):
+            return family
+    return ""
+
+
+def _family_of_file(reading: Training) -> str:
+    """Of all models that the file loads."""
     names: set[str] = set()
     for number in reading.methods("from_pretrained"):
         call = reading.calls[number]
         names.add(call.name.casefold())
         value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
         names |= {str(each).casefold() for each in evaluate.literals(reading, value, call)}
-    text = " ".join(sorted(names))
-    for words, family in ((LLAMA_3, "llama-3"), (ZERO_IS_REAL, "real"), (ZERO_IS_FREE, "free")):
-        if any(word in text for word in words):
-            return family
-    return ""
+    return _named_family(" ".join(sorted(names)))
 
 
 def pad_zero_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -201,7 +232,10 @@ RULES = (
         find=pad_token_zero,
         why="Token 0 of Llama 3, GPT-2 and Qwen is an exclamation mark. Padding with it masks real "
         "text out of loss and attention. In Llama 1 and 2 it is the unknown token, and harmless.",
-        fires=("pad_token_id = 0 where the family's token 0 is an ordinary one",),
+        fires=(
+            "pad_token_id = 0 where the family's token 0 is an ordinary one",
+            "the same on an AutoTokenizer of a model that the script takes from outside",
+        ),
         errors=("the same for Llama 3",),
         fix="Add a padding token: tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and "
         "resize the embeddings, or use a reserved token of the family.",

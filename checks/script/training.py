@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.lineage import Lineage, lineage_of, lineage_of_value, parameter_owners
+from doctor.checks.script.lineage import (
+    OF_THE_MODEL,
+    Lineage,
+    lineage_of,
+    lineage_of_value,
+    parameter_owners,
+)
 from doctor.checks.script.reading import Reading, exclusive
 from doctor.facts.script import Assignment, Call, Script, Value
 
@@ -54,6 +60,10 @@ class Training(Reading):
             for number in self.methods("backward", "manual_backward")
             if self.calls[number].name != "backward" and not self.is_autograd(self.calls[number])
         ]
+
+    @cached_property
+    def backward_numbers(self) -> frozenset[int]:
+        return frozenset(self.backwards)
 
     def is_autograd(self, call: Call) -> bool:
         """Inside a torch.autograd.Function, whose backward is something else."""
@@ -159,9 +169,17 @@ class Training(Reading):
         return [
             number
             for number in self.methods(*methods)
-            if self.calls[number].receiver
-            and self.key(self.calls[number].receiver, self.calls[number].scope) in lineage.names
+            if (name := self.root(self.calls[number]))
+            and self.key(name, self.calls[number].scope) in lineage.names
         ]
+
+    def root(self, call: Call) -> str:
+        """The name that a chain of methods starts at: model in model.to(device).half()."""
+        while not call.receiver and call.receiver_call >= 0:
+            call = self.calls[call.receiver_call]
+            if call.method not in OF_THE_MODEL:
+                return ""
+        return call.receiver
 
     def passed(self, lineage: Lineage, *functions: str) -> list[int]:
         """Calls of these functions that receive the object as first argument or as model."""
@@ -252,9 +270,9 @@ class Training(Reading):
             return True
         decorators = self.function(call.scope).decorators
         values: Iterable[Value] = (*self.contexts(call), *decorators)
-        return any(self._is_inference(value) for value in values)
+        return any(self.is_inference(value) for value in values)
 
-    def _is_inference(self, value: Value) -> bool:
+    def is_inference(self, value: Value) -> bool:
         names = [value.name] if value.name else []
         if value.kind == "call":
             names.append(self.calls[value.call].name)

@@ -62,7 +62,13 @@ ORDER = ("<", "<=", ">", ">=")
 SAFE = ("parse", "Version", "LooseVersion", "StrictVersion", "parse_version", "digit_version")
 
 
+SOURCES = {"__version__", "version", "get_version"}
+"""Names without one of which a file holds no version of a package."""
+
+
 def version_compare(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if SOURCES.isdisjoint(reading.script.identifiers):
+        return
     for each in reading.script.comparisons:
         if each.operator not in ORDER:
             continue

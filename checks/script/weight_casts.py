@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.casts import CASTS, HALVES, cast_dtype, casts_of
 from doctor.checks.script.lineage import Lineage, modules_of
 from doctor.checks.script.rule import Match, Rule, Severity
@@ -38,6 +39,23 @@ def low_precision_cast(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             else:
                 yield Match(call.span, message, undecided="a flag decides the dtype")
     yield from _part_casts(reading)
+    yield from _default_dtype(reading)
+
+
+def _default_dtype(reading: Training) -> Iterator[Match]:
+    """Modules that are made after torch.set_default_dtype(torch.bfloat16)."""
+    calls = [
+        n for n in reading.methods("set_default_dtype") if reading.calls[n].name[:6] == "torch."
+    ]
+    if len(calls) != 1 or not reading.optimizers:
+        return
+    call = reading.calls[calls[0]]
+    value = call.args[0] if call.args else None
+    dtypes = evaluate.dtypes(reading, value, call) if value is not None else set()
+    makes = any(n > calls[0] for each in trained_whole(reading) for n in each.lineage.calls)
+    if dtypes and dtypes <= HALVES and makes and not call.arms and not call.scope:
+        message = f"all weights are made in {' or '.join(sorted(dtypes))} and train in it"
+        yield Match(call.span, message, "fail" if dtypes == {"fp16"} else "warn")
 
 
 def _part_casts(reading: Training) -> Iterator[Match]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
 from doctor.checks.script.casts import HALVES, cast_dtype, casts_of, load_dtypes, loads_of
+from doctor.checks.script.installed import pinned, release
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.trainable import has_adapters, is_frozen, is_peft, trained_whole
 from doctor.checks.script.training import Trained, Training
@@ -88,12 +89,8 @@ def _bf16_sources(reading: Training, trained: Trained) -> Iterator[tuple[int, se
 
 
 def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    version = machine.transformers or _pinned(reading)
-    if (
-        version is None
-        or not version.partition(".")[0].isdecimal()
-        or int(version.partition(".")[0]) < 5
-    ):
+    version = machine.transformers or pinned(reading, "transformers")
+    if version is None or release(version) < (5,):
         return
     if reading.has_master_weights:
         return
@@ -110,15 +107,6 @@ def checkpoint_dtype(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _is_transformers(call: Call) -> bool:
     return call.name.startswith("transformers.")
-
-
-def _pinned(reading: Training) -> str | None:
-    """The lowest transformers version that the requirements admit."""
-    specifier = reading.script.requirements.get("transformers", "")
-    for part in specifier.split(","):
-        if part.strip()[:2] in ("==", ">=", "~="):
-            return part.strip()[2:].strip()
-    return None
 
 
 def both_precisions(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -24,12 +24,13 @@ from doctor.judge.check import Check, Finding, Status, Verdict
 from doctor.judge.place import Place
 from doctor.report.lint import NO_SCRIPT
 from doctor.script.discover import Files, discover, excluded
-from doctor.script.launch import bind, read_launches
+from doctor.script.launch import bind, named_launchers, read_launches, with_started
 from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
 from doctor.script.text import LIMIT
 
 if TYPE_CHECKING:
+    from doctor.cli.lint_cache import LintCache
     from doctor.report.report import FailOn
 
 STDIN = "-"
@@ -49,6 +50,10 @@ class LintOptions:
     skip: tuple[str, ...] = ()
     fail_on: FailOn = "fail"
     stdin_filename: str = ""
+    cache: str = ""
+    """The directory that keeps the hits of files."""
+    habits: bool = False
+    """Report habits that are absent with their places."""
     table: LintTable = field(default_factory=LintTable)
     """[lint] of the job file."""
     processes: int = 0
@@ -66,6 +71,7 @@ class Linter:
     launches: dict[str, list[tuple[str, Launch]]]
     files: Files = field(default_factory=Files)
     requirements: Requirements = field(default_factory=Requirements)
+    cache: LintCache | None = None
 
     def file(self, path: str, data: bytes | None = None) -> list[tuple[Hit, Place]]:
         """The hits of one file, with their source lines."""
@@ -73,18 +79,22 @@ class Linter:
             if data is None:
                 data = self.files.read(path)
         except OSError as error:
-            script: Script | None = unreadable(path, f"cannot be read: {error.strerror}")
-            return self._hits(path, script, b"")
+            missing = unreadable(path, f"cannot be read: {error.strerror}")
+            return self._placed(path, self._found(path, missing), b"")
+        launches = bind(self.launches, path) if self.launches else ()
+        requirements = self.requirements.of(path)
+        key = self.cache.key(path, data, launches, requirements) if self.cache else ""
+        if self.cache and (known := self.cache.get(key)) is not None:
+            return self._placed(path, known, data)
         script = read_script(
-            path,
-            data,
-            launches=bind(self.launches, path) if self.launches else (),
-            requirements=self.requirements.of(path),
-            relevant=RELEVANT,
+            path, data, launches=launches, requirements=requirements, relevant=RELEVANT
         )
-        return self._hits(path, script, data)
+        hits = self._found(path, script)
+        if self.cache:
+            self.cache.put(key, hits)
+        return self._placed(path, hits, data)
 
-    def _hits(self, path: str, script: Script | None, data: bytes) -> list[tuple[Hit, Place]]:
+    def _found(self, path: str, script: Script | None) -> list[Hit]:
         if script is None:
             return []
         rules = [rule for rule in RULES if rule.code in self.codes]
@@ -92,8 +102,10 @@ class Linter:
         off = {
             code for pattern, codes in self.ignores if excluded(path, (pattern,)) for code in codes
         }
-        hits = [hit for hit in hits if hit.code not in off]
-        lines = _lines(script, data) if hits else {}
+        return [hit for hit in hits if hit.code not in off]
+
+    def _placed(self, path: str, hits: list[Hit], data: bytes) -> list[tuple[Hit, Place]]:
+        lines = _lines(path, data) if hits else {}
         return [(hit, hit.place(printable(path), lines.get(_line_of(hit), ""))) for hit in hits]
 
 
@@ -101,13 +113,13 @@ def _line_of(hit: Hit) -> tuple[int, int]:
     return hit.span.cell, hit.span.line
 
 
-def _lines(script: Script, data: bytes) -> dict[tuple[int, int], str]:
+def _lines(path: str, data: bytes) -> dict[tuple[int, int], str]:
     """Source lines by cell and line."""
     from doctor.script import notebook
     from doctor.script.text import Unparsable, decode
 
     try:
-        if script.kind == "notebook":
+        if path.endswith(".ipynb"):
             source, _, _ = notebook.read(data)
             return {
                 place: text.rstrip("\r\n")[:300]
@@ -162,16 +174,33 @@ def run_lint(
         tuple((p, codes_of(c)) for p, c in options.table.per_file_ignores.items()),
         _launches(files),
         files,
+        cache=_cache(options, machine, checks),
     )
     hits = (
         linter.file(files.scripts[0], data)
         if data is not None
         else _all(linter, files.scripts, options.processes)
     )
-    findings = tuple(_findings(hits, checks) if files.scripts else _undecided(checks))
+    read = files.scripts or named_launchers(options.paths, files)
+    findings = tuple(_findings(hits, checks) if read else _undecided(checks))
+    if linter.cache is not None:
+        linter.cache.trim()
+    if not (options.habits or options.only):
+        findings = tuple(map(_without_place, findings))
     seconds = time.monotonic() - began
     notes = (*notes, *files.notes)
-    return Lint(findings, options, linter, files.scripts, data, notes, seconds, started)
+    return Lint(findings, options, linter, read, data, notes, seconds, started)
+
+
+def _cache(
+    options: LintOptions, machine: ScriptMachine | None, checks: Sequence[Check]
+) -> LintCache | None:
+    if not options.cache:
+        return None
+    from doctor.cli.lint_cache import LintCache
+
+    codes = [check.code for check in checks]
+    return LintCache(options.cache, machine, codes, options.table)
 
 
 def _files(options: LintOptions) -> tuple[Files, bytes | None]:
@@ -182,7 +211,7 @@ def _files(options: LintOptions) -> tuple[Files, bytes | None]:
         return Files((name,)), sys.stdin.buffer.read(LIMIT + 1)
     if STDIN in options.paths:
         raise UserError("- cannot be combined with other paths")
-    return discover(options.paths, options.table.exclude), None
+    return with_started(options.paths, discover(options.paths, options.table.exclude)), None
 
 
 def _codes(checks: Sequence[Check], ignored: Sequence[str]) -> frozenset[str]:
@@ -267,7 +296,7 @@ def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Ite
     undecided: dict[str, list[Place]] = defaultdict(list)
     ignored: dict[str, list[tuple[Hit, Place]]] = defaultdict(list)
     for hit, place in hits:
-        if _once(hit) and decided.get(hit.code):
+        if _is_habit(hit.code) and decided.get(hit.code):
             continue
         if hit.ignored:
             ignored[hit.code].append((hit, place))
@@ -282,13 +311,20 @@ def _findings(hits: Iterable[tuple[Hit, Place]], checks: Sequence[Check]) -> Ite
             yield replace(finding, ignored=accepted[0][0].ignored)
 
 
+def _without_place(finding: Finding) -> Finding:
+    """A habit that is absent counts and is not shown: nearly every script lacks some."""
+    if not _is_habit(finding.check.code) or finding.ignored:
+        return finding
+    return replace(finding, verdict=replace(finding.verdict, places=()))
+
+
 def _undecided(checks: Iterable[Check]) -> Iterator[Finding]:
     """What a lint that read no script says: nothing is known, which is no pass."""
     return (Finding(check, Verdict(Status.UNKNOWN, NO_SCRIPT)) for check in checks)
 
 
-def _once(hit: Hit) -> bool:
-    rule: Rule | None = BY_CODE.get(hit.code)
+def _is_habit(code: str) -> bool:
+    rule: Rule | None = BY_CODE.get(code)
     return rule is not None and rule.once
 
 

@@ -16,6 +16,7 @@ SWITCHES = {
     "--diff": "diff",
     "--unsafe-fixes": "unsafe_fixes",
     "--no-backup": "no_backup",
+    "--habits": "habits",
     "-v": "verbose",
     "--verbose": "verbose",
     "-q": "quiet",
@@ -26,6 +27,7 @@ VALUES = {
     "--format": ("format", (*FORMATS, *OLDER)),
     "--fail-on": ("fail_on", ("fail", "warn", "never")),
     "--stdin-filename": ("stdin_filename", ()),
+    "--cache": ("cache", ()),
 }
 LISTS = {"--only": "only", "--skip": "skip"}
 

@@ -39,6 +39,8 @@ class LintRequest:
     diff: bool = False
     unsafe_fixes: bool = False
     no_backup: bool = False
+    cache: str = ""
+    habits: bool = False
     stdin_filename: str = ""
     fail_on: Any = "fail"
     format: str = "console"
@@ -120,6 +122,8 @@ def _result(request: LintRequest, job: _JobFile, saved: Facts | None) -> Lint:
         skip=request.skip,
         fail_on=request.fail_on,
         stdin_filename=request.stdin_filename,
+        cache=request.cache,
+        habits=request.habits,
         table=job.table,
     )
     result = run_lint(options, saved.script_machine if saved else None, job.notes)

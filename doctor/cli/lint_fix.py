@@ -127,7 +127,7 @@ def _one(linter: Linter, path: str, data: bytes, hit: Hit, fix: Fix) -> bytes | 
     """The file with one fix, or the reason why it is not applied, "" where there is no fix."""
     try:
         module = Module(data)
-        edits = fix.make(module, hit.span)
+        edits = edits_of(module, hit.span, fix)
         if not edits:
             return ""
         after = apply(data, edits)
@@ -144,6 +144,18 @@ def _one(linter: Linter, path: str, data: bytes, hit: Hit, fix: Fix) -> bytes | 
     if not expected:
         return "more than the intended nodes would change"
     return _findings_problem(linter, path, data, after, hit) or after
+
+
+def edits_of(module: Module, span: Span, fix: Fix) -> list[Edit] | None:
+    """The edits of a fix; None where it has none, and where an except would catch its errors.
+
+    Code in such a try statement is a fallback for another version more often than not: an edit
+    that is right for this one may make the fallback the rule.
+    """
+    edits = fix.make(module, span)
+    if edits and any(module.is_tried(edit.start) for edit in edits):
+        return None
+    return edits
 
 
 def _touched(module: Module, edits: list[Edit]):  # type: ignore[no-untyped-def]
@@ -209,7 +221,7 @@ def _place_with_edits(place: Place, fix: Fix, result: Lint) -> Place:
     try:
         data = result.data if result.data is not None else result.linter.files.read(place.path)
         module = Module(data)
-        edits = fix.make(module, span)
+        edits = edits_of(module, span, fix)
         if not edits:
             return place
         Module(apply(data, edits))

@@ -179,6 +179,13 @@ class LintFlags:
     no_backup: Annotated[
         bool, panels.fixes("Keep no copy NAME.orig of a fixed file.", "--no-backup")
     ] = False
+    cache: Annotated[
+        str,
+        panels.scope("Keep results here and lint changed files only.", metavar="DIRECTORY"),
+    ] = ""
+    habits: Annotated[
+        bool, panels.scope("Report each habit that a script lacks, with its place.", "--habits")
+    ] = False
     stdin_filename: Annotated[
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)
     ] = ""

@@ -35,11 +35,14 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
 
     literal: a constant. name: a dotted name with import aliases resolved. call: a call's result.
     choice: one of `items`, decided at run time. list and dict: `items`, with `keys` of a dict.
-    test: a comparison or a condition. other: anything else. `names` and `calls` are all those
-    within; `text` is the source of a test.
+    test: a comparison or a condition. slice: `items` are start, stop and step. other: anything
+    else, with the operator's or the node's name. `names` and `calls` are all those within; `text`
+    is the source of a test.
     """
 
-    kind: Literal["literal", "name", "call", "choice", "list", "dict", "test", "item", "other"]
+    kind: Literal[
+        "literal", "name", "call", "choice", "list", "dict", "test", "item", "slice", "other"
+    ]
     literal: Scalar = None
     name: str = ""
     call: int = -1
@@ -93,6 +96,7 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     arms: Arms = ()
     loops: tuple[int, ...] = ()
     augmented: bool = False
+    contexts: tuple[int, ...] = ()
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,6 +116,10 @@ class Function(msgspec.Struct, frozen=True, omit_defaults=True):
     parameters: tuple[Parameter, ...] = ()
     decorators: tuple[Value, ...] = ()
     returns: tuple[Value, ...] = ()
+    accepts_any: bool = False
+    """It has **kwargs."""
+    exits: tuple[tuple[int, Arms], ...] = ()
+    """Position and arms of each return."""
 
 
 class Class(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -142,6 +150,8 @@ class Loop(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: int
     iterable: Value | None = None
     target: str = ""
+    targets: tuple[str, ...] = ()
+    """All names that an iteration binds."""
 
 
 class Import(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,6 +167,16 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     span: Span
     arms: Arms = ()
+
+
+class Bare(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A statement that names a method and does not call it: `optimizer.zero_grad`."""
+
+    name: str
+    span: Span
+    scope: int
+    arms: Arms = ()
+    loops: tuple[int, ...] = ()
 
 
 class Comparison(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -191,7 +211,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Suppression(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A comment that accepts findings of its line. `codes` () is a bare noqa."""
+    """A comment that accepts findings of its line."""
 
     codes: tuple[str, ...]
     reason: str
@@ -222,6 +242,7 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     imports: tuple[Import, ...] = ()
     references: tuple[Reference, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    bare: tuple[Bare, ...] = ()
     identifiers: frozenset[str] = frozenset()
     """Names and attributes that occur anywhere."""
     settings: tuple[Setting, ...] = ()

@@ -40,7 +40,7 @@ FULL_SIZE = 160
 
 
 def entries(report: Findings, detail: Detail) -> list[tuple[Place, Finding]]:
-    """Places with their finding, in the order of files and lines."""
+    """Places with their finding: failures first, then in the order of files and lines."""
     results = [
         (place, finding)
         for finding in report.findings
@@ -50,8 +50,9 @@ def entries(report: Findings, detail: Detail) -> list[tuple[Place, Finding]]:
     return sorted(results, key=lambda pair: _order(*pair))
 
 
-def _order(place: Place, finding: Finding) -> tuple[str, int, int, int, str]:
-    return place.path, place.cell, place.line, place.column, finding.check.code
+def _order(place: Place, finding: Finding) -> tuple[int, str, int, int, int, str]:
+    rank = list(NAMES).index(finding.status)
+    return rank, place.path, place.cell, place.line, place.column, finding.check.code
 
 
 def lines(report: Findings, files: int, detail: Detail) -> Iterator[Line]:
@@ -125,6 +126,8 @@ def summary_lines(report: Findings, files: int) -> Iterator[Line]:
     parts = [_plural(counts[status], NAMES[status]) for status in NAMES if counts[status]]
     if not files:
         parts.append(f"UNKNOWN: {NO_SCRIPT}")
+    if habits := absent_habits(report):
+        parts.append(f"{_plural(habits, 'habit')} absent (--habits)")
     text = ", ".join(parts) if parts else "no findings"
     yield Line("", f"{_plural(files, 'file')}: {text}", body_style="bold")
     for note in report.notes:
@@ -137,6 +140,14 @@ def _plural(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
+def absent_habits(report: Findings) -> int:
+    """Notes without a place: what scripts merely lack."""
+    return sum(
+        finding.status is Status.NOTE and not finding.places and not finding.ignored
+        for finding in report.findings
+    )
+
+
 def place_counts(report: Findings) -> Counter[Status]:
     """Places by status, without suppressed ones."""
     counts: Counter[Status] = Counter()
@@ -147,13 +158,15 @@ def place_counts(report: Findings) -> Counter[Status]:
 
 
 def concise(report: Findings, files: int, detail: Detail) -> str:
-    """One line per place: `path:line:column CODE message`."""
-    rows = [
-        f"{_at(place)} {shown(f'{finding.check.code} {finding.check.slug}: {place.message}', 1000)}"
-        for place, finding in entries(report, detail)
-    ]
+    """One line per place: `path:line:column CODE [severity] slug: message`."""
+    rows = [f"{_at(place)} {shown(_row(place, f), 1000)}" for place, f in entries(report, detail)]
     rows += map(_line_without_place, _without_place(report))
     return "\n".join([*rows, *(line.prefix + line.body for line in summary_lines(report, files))])
+
+
+def _row(place: Place, finding: Finding) -> str:
+    check = finding.check
+    return f"{check.code} [{NAMES[finding.status]}] {check.slug}: {place.message}"
 
 
 def text(report: Findings, files: int, detail: Detail, format: str) -> str:

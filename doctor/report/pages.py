@@ -12,9 +12,9 @@ from doctor.report.conditions import conditions, limitations
 from doctor.report.explain import markdown_table
 
 
-def page(check: Described) -> str:
-    """The full text of a check."""
-    return "\n".join(_page(check)) + "\n"
+def page(check: Described, example: str = "") -> str:
+    """The full text of a check; `example` is a difference: what it reports, and the repair."""
+    return "\n".join(_page(check, example)) + "\n"
 
 
 def index(checks: Iterable[Described]) -> str:
@@ -24,7 +24,7 @@ def index(checks: Iterable[Described]) -> str:
     return f"# Checks\n\n{origin}\n\n{table}\n"
 
 
-def _page(check: Described) -> Iterator[str]:
+def _page(check: Described, example: str) -> Iterator[str]:
     yield f"# {check.code} `{check.slug}`"
     yield f"\n**{plain(check.title)}.**"
     yield f"\n{plain(check.why)}"
@@ -41,6 +41,10 @@ def _page(check: Described) -> Iterator[str]:
         yield "\n```sh"
         yield from check.commands
         yield "```"
+    if example:
+        yield "\n## Example\n"
+        yield "Reported with the lines `-`, not with the lines `+`. Imports are omitted.\n"
+        yield f"```diff\n{example.rstrip()}\n```"
     yield f"\nFix owner: {OWNERS[check.owner]}."
     if check.limits:
         yield "\n## Limitations\n"

@@ -62,7 +62,7 @@ def _attribute(walk: Walk, node: ast.Attribute) -> Value:
 
 
 def _call(walk: Walk, node: ast.Call) -> Value:
-    name, receiver, receiver_call = _callee(walk, node.func)
+    name, receiver, receiver_call, within = _callee(walk, node.func)
     args: list[Value] = []
     unpacked: list[Value] = []
     for each in node.args:
@@ -104,26 +104,26 @@ def _call(walk: Walk, node: ast.Call) -> Value:
         calls.append(receiver_call)
     if receiver:
         names = (receiver, *names)
+    names = (*names_of(within), *names)
     return Value("call", call=number, names=names, calls=tuple(dict.fromkeys(calls)))
 
 
-def _callee(walk: Walk, node: ast.expr) -> tuple[str, str, int]:
-    """Name, receiver and the call that the method is called on."""
+def _callee(walk: Walk, node: ast.expr) -> tuple[str, str, int, Value]:
+    """Name, receiver, the call that the method is called on, and what else it is called on."""
     walk.note_root(node)
     if name := walk.dotted(node):
-        return name, name.rpartition(".")[0], -1
+        return name, name.rpartition(".")[0], -1, OTHER
     if isinstance(node, ast.Attribute):
         inner = value_of(walk, node.value)
         if inner.kind == "call":
-            base = walk.calls[inner.call].name
-            return f"{base}().{node.attr}", "", inner.call
+            return f"{walk.calls[inner.call].name}().{node.attr}", "", inner.call, inner
         receiver = inner.name if inner.kind in ("name", "item") else ""
         call = inner.call if inner.kind == "item" else -1
-        return f"{receiver}[].{node.attr}", receiver, call
+        return f"{receiver}[].{node.attr}", receiver, call, inner
     inner = value_of(walk, node)
     if inner.kind == "call":
-        return f"{walk.calls[inner.call].name}()", "", inner.call
-    return "", "", -1
+        return f"{walk.calls[inner.call].name}()", "", inner.call, inner
+    return (f"{inner.name}[]" if inner.kind == "item" and inner.name else ""), "", -1, inner
 
 
 def _conditional(walk: Walk, node: ast.IfExp) -> Value:
@@ -211,7 +211,14 @@ def _comprehension(walk: Walk, node: Any) -> Value:
         values.append(value_of(walk, generator.iter))
         values += [value_of(walk, test) for test in generator.ifs]
     parts = [node.elt] if hasattr(node, "elt") else [node.key, node.value]
-    return gather("other", [*values, *(value_of(walk, part) for part in parts)])
+    values += [value_of(walk, part) for part in parts]
+    return gather("other", values, name=type(node).__name__)
+
+
+def _slice(walk: Walk, node: ast.Slice) -> Value:
+    parts = [node.lower, node.upper, node.step]
+    none = Value("literal")
+    return gather("slice", [none if each is None else value_of(walk, each) for each in parts])
 
 
 def _lambda(walk: Walk, node: ast.Lambda) -> Value:
@@ -253,6 +260,7 @@ _EXPRESSIONS: dict[type[ast.expr], Callable[[Walk, Any], Value]] = {
     ast.Set: _sequence,
     ast.Dict: _dict,
     ast.Subscript: _subscript,
+    ast.Slice: _slice,
     ast.ListComp: _comprehension,
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from doctor.facts.script import Launch
+from doctor.script.discover import Files
 
 LIMIT = 1 << 20
 PROGRAM = re.compile(
@@ -114,3 +116,25 @@ def bind(launches: Mapping[str, list[tuple[str, Launch]]], script: str) -> tuple
 def _plain(named: str) -> str:
     """The script as written, without variables and leading dots."""
     return re.sub(r"^(?:(?:\.{1,2}|\$\{?\w+\}?|~)/)+", "", os.path.normpath(named))
+
+
+def named_launchers(paths: Sequence[str], files: Files) -> tuple[str, ...]:
+    """Shell scripts that are named alone, as by a hook: they are read for what they start."""
+    named = {os.path.normpath(path) for path in paths}
+    return files.launchers if named and named <= set(files.launchers) else ()
+
+
+def with_started(paths: Sequence[str], files: Files) -> Files:
+    """Where shell scripts are named alone, the scripts that they start, if they are at hand."""
+    started: dict[str, None] = {}
+    for path in named_launchers(paths, files) if not files.scripts else ():
+        try:
+            data = files.read(path)
+        except OSError:
+            continue
+        for script, _ in read_launches(path, data):
+            for folder in ("", os.path.dirname(path)):
+                candidate = os.path.normpath(os.path.join(folder, script))
+                if os.path.isfile(candidate):
+                    started[candidate] = None
+    return replace(files, scripts=tuple(started)) if started else files

@@ -99,6 +99,7 @@ def _script(
         imports=tuple(walk.imports),
         references=tuple(walk.references),
         comparisons=tuple(walk.comparisons),
+        bare=tuple(walk.bare),
         identifiers=frozenset(walk.identifiers),
         launches=launches,
         requirements=dict(requirements or {}),

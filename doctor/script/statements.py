@@ -10,6 +10,7 @@ import msgspec
 
 from doctor.facts.script import (
     Arms,
+    Bare,
     Branch,
     Class,
     Context,
@@ -34,7 +35,9 @@ def walk_module(walk: Walk, body: Sequence[ast.stmt]) -> None:
     block(walk, body)
     for number, returns in walk.returns.items():
         function = walk.functions[number]
-        walk.functions[number] = msgspec.structs.replace(function, returns=tuple(returns))
+        walk.functions[number] = msgspec.structs.replace(
+            function, returns=tuple(returns), exits=tuple(walk.exits[number])
+        )
 
 
 def block(walk: Walk, body: Sequence[ast.stmt]) -> None:
@@ -111,7 +114,8 @@ def _loop(walk: Walk, node: ast.For | ast.AsyncFor | ast.While) -> None:
     else:
         iterable = value_of(walk, node.iter)
         target = walk.dotted(node.target)
-        walk.loops.append(Loop("for", walk.scope, iterable, target))
+        targets = tuple(each.id for each in ast.walk(node.target) if isinstance(each, ast.Name))
+        walk.loops.append(Loop("for", walk.scope, iterable, target, targets))
         walk.loops_around = (*loops, number)
     block(walk, node.body)
     walk.loops_around = loops
@@ -144,6 +148,7 @@ def _function(walk: Walk, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
             owner=saved[1],
             parameters=parameters,
             decorators=decorators,
+            accepts_any=node.args.kwarg is not None,
         )
     )
     walk.scope, walk.arms, walk.contexts_around, walk.loops_around = number, (), (), ()
@@ -186,6 +191,7 @@ def _class(walk: Walk, node: ast.ClassDef) -> None:
 def _return(walk: Walk, node: ast.Return) -> None:
     if node.value is not None:
         walk.returns.setdefault(walk.scope, []).append(value_of(walk, node.value))
+        walk.exits.setdefault(walk.scope, []).append((len(walk.calls), walk.arms))
 
 
 def _import(walk: Walk, node: ast.Import | ast.ImportFrom) -> None:
@@ -231,6 +237,9 @@ def _augmented(walk: Walk, node: ast.AugAssign) -> None:
 
 def _expression(walk: Walk, node: ast.Expr) -> None:
     value = value_of(walk, node.value)
+    if type(node.value) is ast.Attribute and value.kind == "name":
+        position = walk.position(node)
+        walk.bare.append(Bare(value.name, position, walk.scope, walk.arms, walk.loops_around))
     if value.kind == "call" and value.call == len(walk.calls) - 1:
         call = walk.calls[value.call]
         walk.calls[value.call] = msgspec.structs.replace(call, statement=True)
@@ -247,7 +256,7 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)
         key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        return [(f"{base}[{key}]", -1)] if base and isinstance(key, str) else []
+        return [(f"{base}[{key}]", -1)] if base and isinstance(key, str | int) else []
     name = walk.dotted(node)
     return [(name, -1)] if name else []
 

@@ -1,4 +1,7 @@
-"""Comments that accept findings: `# doctor: ignore[SCR104] reason` and `# noqa: SCR104`."""
+"""Comments that accept findings: `# doctor: ignore[SCR104] reason`, `# noqa: SCR104 reason`.
+
+A noqa that names no code of ours is for other tools.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ if TYPE_CHECKING:
     import tokenize
 
 DOCTOR = re.compile(r"#\s*doctor:\s*ignore\s*\[([^\]]*)\][ \t:,-]*(.*)", re.IGNORECASE)
-NOQA = re.compile(r"#\s*noqa(?!\w)(?:\s*:\s*([A-Z]{1,5}\d+(?:[\s,]+[A-Z]{1,5}\d+)*))?", re.I)
-HINT = re.compile(r"#\s*(?:doctor:|noqa)", re.IGNORECASE)
+NOQA = re.compile(r"#\s*noqa\s*:\s*([A-Z]{1,5}\d+(?:[\s,]+[A-Z]{1,5}\d+)*)[ \t:,-]*(.*)", re.I)
+OWN = "SCR"
+HINT = re.compile(rf"#\s*(?:doctor:|noqa\s*:[^\n]*\b{OWN}\d)", re.IGNORECASE)
 
 
 def read(source: Source) -> tuple[Suppression, ...]:
@@ -41,7 +45,8 @@ def _of(token: tokenize.TokenInfo, source: Source) -> list[Suppression]:
         span = Span(first, offset + match.start() + 1, first, offset + match.end() + 1, cell)
         return [Suppression(codes, match[2].strip(), first, "doctor", span)]
     if match := NOQA.search(token.string):
-        codes = tuple(re.split(r"[\s,]+", match[1].upper())) if match[1] else ()
+        named = re.split(r"[\s,]+", match[1].upper())
+        codes = tuple(code for code in named if code.startswith(OWN))
         span = Span(first, offset + match.start() + 1, first, offset + match.end() + 1, cell)
-        return [Suppression(codes, "", first, "noqa", span)]
+        return [Suppression(codes, match[2].strip(), first, "noqa", span)] if codes else []
     return []

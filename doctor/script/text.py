@@ -40,11 +40,19 @@ class Source:
     @cached_property
     def lines(self) -> list[str]:
         """Physical lines with their ends, split as the parser splits them: not at form feeds."""
+        if "\r" not in self.text:
+            *whole, last = self.text.split("\n")
+            return [*(f"{line}\n" for line in whole), last]
         return re.split(r"(?<=\n)|(?<=\r)(?!\n)", self.text)
 
     @cached_property
     def _ascii(self) -> bool:
         return self.text.isascii()
+
+    @cached_property
+    def _plain(self) -> bool:
+        """The parser's columns are those of the file: its text is ASCII, and no notebook's."""
+        return self._ascii and not self.cells
 
     def column(self, line: int, offset: int) -> int:
         """The column from 1, in characters, of an offset in UTF-8 bytes."""
@@ -57,6 +65,13 @@ class Source:
 
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in a notebook relative to its cell."""
+        if self._plain:
+            return Span(
+                node.lineno,  # type: ignore[attr-defined]
+                node.col_offset + 1,  # type: ignore[attr-defined]
+                node.end_lineno,  # type: ignore[attr-defined]
+                node.end_col_offset + 1,  # type: ignore[attr-defined]
+            )
         return self.span_of(
             node.lineno,  # type: ignore[attr-defined]
             node.col_offset,  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ import msgspec
 from doctor.facts.script import (
     Arms,
     Assignment,
+    Bare,
     Branch,
     Call,
     Class,
@@ -24,7 +25,23 @@ from doctor.facts.script import (
     Value,
 )
 
-PARTS = ("body", "orelse", "handlers", "finalbody", "cases")
+PARTS: dict[type[ast.AST], tuple[str, ...]] = {
+    ast.FunctionDef: ("body",),
+    ast.AsyncFunctionDef: ("body",),
+    ast.ClassDef: ("body",),
+    ast.If: ("body", "orelse"),
+    ast.For: ("body", "orelse"),
+    ast.AsyncFor: ("body", "orelse"),
+    ast.While: ("body", "orelse"),
+    ast.With: ("body",),
+    ast.AsyncWith: ("body",),
+    ast.Try: ("body", "orelse", "handlers", "finalbody"),
+    ast.TryStar: ("body", "orelse", "handlers", "finalbody"),
+    ast.ExceptHandler: ("body",),
+    ast.Match: ("cases",),
+    ast.match_case: ("body",),
+}
+"""Statements within each kind of statement."""
 Position = Callable[[ast.AST], Span]
 
 
@@ -44,10 +61,12 @@ class Walk:
         self.imports: list[Import] = []
         self.references: list[Reference] = []
         self.comparisons: list[Comparison] = []
+        self.bare: list[Bare] = []
         self.identifiers: set[str] = set()
         self.aliases: dict[str, str] = {}
         self.branch_ids: dict[tuple[int, str], int] = {}
         self.returns: dict[int, list[Value]] = {}
+        self.exits: dict[int, list[tuple[int, Arms]]] = {}
         self.scope = 0
         self.owner = ""
         self.arms: Arms = ()
@@ -65,19 +84,19 @@ class Walk:
         while stack:
             node, inner = stack.pop()
             aliases = local if inner else self.aliases
-            if isinstance(node, ast.Import):
+            kind = type(node)
+            if kind is ast.Import:
                 for name in node.names:
                     root = name.name.partition(".")[0]
                     aliases[name.asname or root] = name.name if name.asname else root
-            elif isinstance(node, ast.ImportFrom):
+            elif kind is ast.ImportFrom:
                 module = "." * node.level + (node.module or "")
                 for name in node.names:
                     aliases[name.asname or name.name] = f"{module}.{name.name}"
-            else:
-                inner = inner or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                for field in PARTS:
-                    parts = body_of(node) if field == "body" else getattr(node, field, ())
-                    stack.extend((each, inner) for each in reversed(parts))
+            elif kind in PARTS:
+                inner = inner or kind in (ast.FunctionDef, ast.AsyncFunctionDef)
+                for field in PARTS[kind]:
+                    stack.extend([(each, inner) for each in reversed(getattr(node, field))])
         self.aliases = local | self.aliases
 
     def dotted(self, node: ast.expr) -> str:
@@ -105,6 +124,7 @@ class Walk:
                 self.arms,
                 self.loops_around,
                 augmented,
+                self.contexts_around,
             )
         )
 
@@ -121,8 +141,3 @@ class Walk:
             node = node.value
         if isinstance(node, ast.Name):
             self.identifiers.add(node.id)
-
-
-def body_of(node: Any) -> Sequence[ast.stmt]:
-    body = getattr(node, "body", ())
-    return body if isinstance(body, list) else ()

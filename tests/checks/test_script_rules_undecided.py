@@ -51,7 +51,7 @@ UNKNOWN = [
     (
         "pad-token-zero",
         hf(
-            "tokenizer = AutoTokenizer.from_pretrained(flags.model)",
+            "tokenizer = tokenizer_of(flags.model)",
             LOAD.format("").replace('"x"', "flags.model"),
             "tokenizer.pad_token_id = 0",
             ARGS.format(""),

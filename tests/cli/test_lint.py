@@ -53,8 +53,21 @@ def test_a_finding_has_its_line_a_caret_and_a_fix(here: Path) -> None:
 
 def test_concise_is_one_line_per_place(here: Path) -> None:
     first, last = run(here, *ONLY, "--format", "concise").stdout.splitlines()
-    assert first.startswith("train.py:5:5 SCR101 clip-without-unscale: ")
+    assert first.startswith("train.py:5:5 SCR101 [failure] clip-without-unscale: ")
     assert last == "1 file: 1 failure"
+
+
+def test_failures_come_first_and_habits_are_a_count(here: Path) -> None:
+    (here / "train.py").write_text(f"x = torch.cuda.amp.autocast()\n{SCRIPT}")
+    rows = run(here, "--format", "concise").stdout.splitlines()
+    kinds = [row.split()[2] for row in rows[:-1]]
+    assert kinds == sorted(kinds, key=["[failure]", "[warning]", "[note]"].index)
+    assert kinds[0] == "[failure]"
+    assert "habits absent (--habits)" in rows[-1]
+    assert not any("tf32-not-set" in row for row in rows)
+    listed = run(here, "--format", "concise", "--habits").stdout
+    assert "SCR171 [note] tf32-not-set" in listed
+    assert "habits absent" not in listed
 
 
 @pytest.mark.parametrize("format", ["json", "sarif", "junit", "github", "markdown", "plain"])
@@ -94,8 +107,9 @@ def test_an_editor_pipes_a_file(here: Path) -> None:
     [
         ("# doctor: ignore[SCR101] the norm is only logged", 0, []),
         ("# doctor: ignore[clip-without-unscale] only logged", 0, []),
-        ("# noqa: SCR101", 0, []),
-        ("# noqa", 0, []),
+        ("# noqa: SCR101 clipped by hand", 0, []),
+        ("# noqa: SCR101", 1, ["SCR101", "SCR002"]),
+        ("# noqa", 1, ["SCR101"]),
         ("# noqa: E501", 1, ["SCR101"]),
         ("# doctor: ignore[SCR101]", 1, ["SCR101", "SCR002"]),
         ("# doctor: ignore[] why", 1, ["SCR101", "SCR002"]),
@@ -107,6 +121,26 @@ def test_suppressions(here: Path, comment: str, code: int, reported: list[str]) 
     result = run(here, *ONLY, "--format", "concise")
     assert result.returncode == code
     assert [line.split()[1] for line in result.stdout.splitlines()[:-1]] == reported
+
+
+def test_a_cache_keeps_results_by_content(here: Path) -> None:
+    lint = (*ONLY, "--format", "concise", "--cache", "kept")
+    first = run(here, *lint).stdout
+    (entry,) = (here / "kept").iterdir()
+    entry.write_text(entry.read_text().replace("gradients are clipped", "kept: gradients"))
+    assert "kept: gradients" in run(here, *lint).stdout
+    (here / "train.py").write_text(SCRIPT + "\n")
+    assert run(here, *lint).stdout == first
+    entry.write_text("{")
+    (here / "train.py").write_text(SCRIPT)
+    assert run(here, *lint).stdout == first
+
+
+def test_a_launch_line_alone_is_read(here: Path) -> None:
+    (here / "run.sh").write_text("torchrun train.py\n")
+    assert "SCR101" in run(here, "run.sh", "--format", "concise").stdout
+    (here / "run.sh").write_text("torchrun other.py\n")
+    assert run(here, "run.sh", "--format", "concise").returncode == 0
 
 
 def test_an_unused_suppression_is_reported(here: Path) -> None:

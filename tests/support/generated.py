@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -69,7 +70,11 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
 
 def _pages(checks: Sequence[Check]) -> dict[Path, str]:
     folder = DOCS / "checks"
-    each = {folder / f"{check.code}.md": pages.page(check) for check in checks}
+    examples = tomllib.loads((DOCS / "lint-examples.toml").read_text())
+    each = {
+        folder / f"{check.code}.md": pages.page(check, examples.get(check.code, ""))
+        for check in checks
+    }
     return each | {folder / "README.md": pages.index(checks)}
 
 

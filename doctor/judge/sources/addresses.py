@@ -11,6 +11,15 @@ def _thread(repository: str, number: int, title: str, checked: str = CHECKED) ->
     return Source(f"{name}-{number}", title, f"#{number}", address, checked=checked)
 
 
+TORCH = "https://github.com/pytorch/pytorch/blob/cf30153c4c131c8164ee7798e5022d810682e2cb"
+"""torch 2.13.0; its documentation is generated from these files."""
+HUGGING_FACE = "https://github.com/huggingface"
+
+
+def _docstring(id: str, title: str, section: str, address: str) -> Source:
+    return Source(id, title, section, address, checked="2026-11-23")
+
+
 ADDRESSES = (
     Source(
         "cuda-minor-compatibility",
@@ -509,5 +518,106 @@ ADDRESSES = (
         "Error suppression",
         "https://docs.astral.sh/ruff/linter/",
         checked="2026-11-22",
+    ),
+    _docstring(
+        "torch-losses",
+        "PyTorch: torch.nn loss functions",
+        "CrossEntropyLoss",
+        f"{TORCH}/torch/nn/modules/loss.py",
+    ),
+    _docstring(
+        "torch-optimizer", "PyTorch: torch.optim.Optimizer", "", f"{TORCH}/torch/optim/optimizer.py"
+    ),
+    _docstring(
+        "torch-lr-scheduler",
+        "PyTorch: torch.optim.lr_scheduler",
+        "",
+        f"{TORCH}/torch/optim/lr_scheduler.py",
+    ),
+    _docstring(
+        "torch-no-grad", "PyTorch: torch.no_grad", "", f"{TORCH}/torch/autograd/grad_mode.py"
+    ),
+    _docstring("torch-detach", "PyTorch: Tensor.detach", "", f"{TORCH}/torch/_tensor.py"),
+    _docstring(
+        "torch-saving", "PyTorch: Module.state_dict", "", f"{TORCH}/torch/nn/modules/module.py"
+    ),
+    _docstring(
+        "torch-module", "PyTorch: torch.nn.Module", "", f"{TORCH}/torch/nn/modules/module.py"
+    ),
+    _docstring(
+        "torch-module-list",
+        "PyTorch: torch.nn.ModuleList",
+        "",
+        f"{TORCH}/torch/nn/modules/container.py",
+    ),
+    _docstring(
+        "torch-parameter", "PyTorch: torch.nn.Parameter", "", f"{TORCH}/torch/nn/parameter.py"
+    ),
+    _docstring(
+        "torch-functional-dropout",
+        "PyTorch: torch.nn.functional.dropout",
+        "",
+        f"{TORCH}/torch/nn/functional.py",
+    ),
+    _docstring(
+        "torch-cuda-memory", "PyTorch: torch.cuda.empty_cache", "", f"{TORCH}/torch/cuda/memory.py"
+    ),
+    _docstring(
+        "torch-distributed",
+        "PyTorch: torch.distributed.barrier",
+        "",
+        f"{TORCH}/torch/distributed/distributed_c10d.py",
+    ),
+    _docstring(
+        "torch-distributed-sampler",
+        "PyTorch: DistributedSampler",
+        "",
+        f"{TORCH}/torch/utils/data/distributed.py",
+    ),
+    _docstring(
+        "torch-dataloader", "PyTorch: DataLoader", "", f"{TORCH}/torch/utils/data/dataloader.py"
+    ),
+    _docstring("torch-load", "PyTorch: torch.load", "", f"{TORCH}/torch/serialization.py"),
+    _docstring(
+        "torch-sync-batchnorm",
+        "PyTorch: SyncBatchNorm.convert_sync_batchnorm",
+        "",
+        f"{TORCH}/torch/nn/modules/batchnorm.py",
+    ),
+    _docstring(
+        "torch-linalg",
+        "PyTorch: removed functions of linear algebra",
+        "",
+        f"{TORCH}/torch/_linalg_utils.py",
+    ),
+    _docstring(
+        "transformers-causal-loss",
+        "transformers: ForCausalLMLoss",
+        "",
+        f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/loss/loss_utils.py",
+    ),
+    _docstring(
+        "transformers-training-args",
+        "transformers: TrainingArguments",
+        "",
+        f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/training_args.py",
+    ),
+    _docstring(
+        "transformers-trainer",
+        "transformers: Trainer.training_step",
+        "",
+        f"{HUGGING_FACE}/transformers/blob/v5.23.0/src/transformers/trainer.py",
+    ),
+    _docstring(
+        "accelerate-backward",
+        "accelerate: Accelerator.backward",
+        "",
+        f"{HUGGING_FACE}/accelerate/blob/v1.15.0/src/accelerate/accelerator.py",
+    ),
+    _docstring(
+        "torchfix-rules",
+        "torchfix: deprecated and removed symbols",
+        "",
+        "https://github.com/pytorch-labs/torchfix/blob/0ee382c8bc4d9388fe08d42c8963fba53b73273b/torchfix/deprecated_symbols.yaml",
     ),
 )

@@ -38,6 +38,8 @@ def _lists(
         )
     if not isinstance(old, ast.Module) and not touched(old):
         return False
+    if len(after) < len(before):
+        return all(isinstance(one, ast.AST) and touched(one) for one in before)
     rest = iter(after)
     return len(after) > len(before) and all(
         any(_same(one, other, touched) for other in rest) for one in before

@@ -125,6 +125,19 @@ class Module:
             current = self.parents.get(current)
         return current
 
+    @cached_property
+    def _tried(self) -> list[tuple[int, int]]:
+        """The bytes of each try statement that has an except, its handlers included."""
+        return [
+            (self.start(node), self.end(node))
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Try | ast.TryStar) and node.handlers
+        ]
+
+    def is_tried(self, position: int) -> bool:
+        """Whether a byte is in a try statement that has an except."""
+        return any(start <= position < end for start, end in self._tried)
+
     def function(self, node: ast.AST) -> ast.AST:
         """The function around a node, or the module."""
         current = self.parents.get(node)

@@ -145,7 +145,7 @@ def _fused(
 def versions(module: Module, span: Span) -> list[Edit] | None:
     """Both sides through packaging.version.parse, which is imported if need be."""
     compare = next((n for n in module.at(span) if isinstance(n, ast.Compare)), None)
-    if compare is None or len(compare.ops) != 1:
+    if compare is None or len(compare.ops) != 1 or _holds_number(module, compare):
         return None
     edits = []
     for side in (compare.left, compare.comparators[0]):
@@ -156,12 +156,30 @@ def versions(module: Module, span: Span) -> list[Edit] | None:
     return [*edits, *_import(module, "packaging.version")]
 
 
+def _holds_number(module: Module, compare: ast.Compare) -> bool:
+    """A name on one side is assigned a number somewhere: parse() would raise for it."""
+    names = {side.id for side in (compare.left, *compare.comparators) if isinstance(side, ast.Name)}
+    for node in ast.walk(module.tree):
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        if not any(isinstance(each, ast.Name) and each.id in names for each in targets):
+            continue
+        value = getattr(node, "value", None)
+        called = isinstance(value, ast.Call) and module.text(value.func) in (
+            "float",
+            "int",
+            "tuple",
+        )
+        if called or not isinstance(value, ast.Attribute | ast.Subscript | ast.Call | ast.Constant):
+            return True
+    return False
+
+
 def _version_text(module: Module, side: ast.expr) -> str | None:
     """What is parsed: the whole version in place of str(), float() and slices of it."""
     if isinstance(side, ast.Constant):
         if isinstance(side.value, str):
             return module.text(side)
-        return f'"{side.value}"' if isinstance(side.value, int | float) else None
+        return f'"{module.text(side)}"' if isinstance(side.value, int | float) else None
     while True:
         if isinstance(side, ast.Call) and module.text(side.func) in ("str", "float"):
             side = side.args[0]

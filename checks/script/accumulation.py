@@ -1,0 +1,109 @@
+"""The rule on gradient accumulation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import amp, evaluate
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.steps import steps_in_loops
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
+
+
+def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, _, before in steps_in_loops(reading):
+        step = reading.calls[number]
+        if not before:
+            continue
+        backward = reading.calls[before[-1]]
+        every = _every(reading, step, backward)
+        if not every or backward.loops != step.loops or not backward.receiver:
+            continue
+        if (
+            _divides(reading, every)
+            or _scales_gradients(reading, before[-1], number)
+            or not _own_loss(reading, backward)
+        ):
+            continue
+        yield Match(backward.span, f"gradients of {every} batches are summed, and not divided")
+
+
+def _every(reading: Training, step: Call, backward: Call) -> str:
+    """N of `if (i + 1) % N == 0: step()` around the step alone."""
+    inner = [branch for branch, _ in step.arms if branch not in {b for b, _ in backward.arms}]
+    for branch in inner:
+        test = reading.script.branches[branch].test
+        match = EVERY.search(test.text) if test is not None else None
+        if match and match[1] not in ("0", "1"):
+            return match[1]
+    return ""
+
+
+def _divides(reading: Training, every: str) -> bool:
+    """The number, or what it is made of, divides or scales something in the file."""
+    name = every.rpartition(".")[2]
+    if reading.mentions("reduction", "size_average", "gradient_scale", "loss_scale"):
+        return True
+    if any(
+        _is_number(each, name)
+        for value in _values(reading)
+        if value.kind == "other" and value.name in ("Div", "Mult", "FloorDiv")
+        for each in value.items
+    ):
+        return True
+    return any(
+        each.augmented and _is_number(each.value, name) for each in reading.script.assignments
+    )
+
+
+def _scales_gradients(reading: Training, backward: int, step: int) -> bool:
+    """Between them something is called that may divide the gradients."""
+    return any(
+        "grad" in reading.calls[n].name.casefold()
+        and not amp.is_clip(reading.calls[n])
+        and reading.calls[n].method != "zero_grad"
+        for n in range(backward + 1, step)
+    )
+
+
+def _is_number(value: Value, name: str) -> bool:
+    if value.kind == "literal":
+        return str(value.literal) == name
+    return any(each.rpartition(".")[2] == name for each in (value.name, *value.names))
+
+
+def _values(reading: Training) -> Iterator[Value]:
+    yield from flatten(each.value for each in reading.script.assignments)
+    for call in reading.calls:
+        yield from flatten((*call.args, *call.keywords.values()))
+    for function in reading.script.functions:
+        yield from flatten(function.returns)
+
+
+def _own_loss(reading: Training, backward: Call) -> bool:
+    """The loss is computed in this function, by something that does not know of the number."""
+    number = reading.numbers[id(backward)]
+    found = evaluate.definitions(reading, backward.receiver, backward.scope, number, backward.arms)
+    return bool(found) and all(each.scope == backward.scope for each in found)
+
+
+RULES = (
+    Rule(
+        code="SCR209",
+        slug="accumulation-not-divided",
+        title="An accumulated loss is divided by the number of batches",
+        severity="warn",
+        find=not_divided,
+        why="backward() adds. The sum over N batches is N times the gradient of one: with SGD the "
+        "learning rate is N times larger than it says, and a clip cuts nearly every step.",
+        fires=("step() in every Nth batch, and nothing in the file divides by N",),
+        fix="Call (loss / N).backward().",
+        sources=("torch-amp-examples",),
+    ),
+)

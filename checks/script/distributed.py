@@ -1,0 +1,476 @@
+"""Rules on training with several processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Arms, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+DDP = ("DistributedDataParallel", "DDP")
+OTHERS = (
+    "accelerate", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "fairscale",
+    "horovod", "ignite", "colossalai", "ray",
+)  # fmt: skip
+"""Frameworks that shard data or save by themselves."""
+
+
+def ddp_calls(reading: Training) -> list[int]:
+    """Calls that wrap a model in torch's DistributedDataParallel."""
+    return [
+        n
+        for n in reading.methods(*DDP)
+        if reading.calls[n].name.startswith("torch.nn.parallel.") and reading.calls[n].args
+    ]
+
+
+def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("set_epoch") or reading.imports_from(*OTHERS):
+        return
+    for number in reading.methods("DistributedSampler"):
+        call = reading.calls[number]
+        shuffle = evaluate.argument(reading, call, "shuffle", 3)
+        if shuffle is not None and evaluate.truth(reading, shuffle, call) is not True:
+            continue
+        loader = _loader_of(reading, call, number)
+        if loader is not None and _in_epochs(reading, loader):
+            yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
+
+
+def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
+    """The DataLoader that gets the sampler."""
+    for n in reading.methods("DataLoader"):
+        call = reading.calls[n]
+        value = call.keywords.get("sampler")
+        if value is not None and (value.call == number or value.name in sampler.targets):
+            return call
+    return None
+
+
+def _in_epochs(reading: Training, loader: Call) -> bool:
+    """A loop over the loader, with a backward in it, runs in a loop around it."""
+    for number, loop in enumerate(reading.script.loops):
+        names = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
+        if not set(names) & set(loader.targets):
+            continue
+        inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
+        around = [call.loops[: call.loops.index(number)] for call in inside if number in call.loops]
+        if any(c.method == "backward" for c in inside) and any(around):
+            return True
+    return False
+
+
+def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        sampler, shuffle = call.keywords.get("sampler"), call.keywords.get("shuffle")
+        if sampler is None or shuffle is None or sampler.kind == "choice" or call.unpacked:
+            continue
+        made = list(evaluate.options(reading, sampler, call))
+        certain = all(each.kind == "call" for each in made)
+        if evaluate.truth(reading, shuffle, call) is True and certain and not _is_none(made):
+            yield Match(call.span, "DataLoader(sampler=..., shuffle=True) raises a ValueError")
+
+
+def _is_none(values: list[Value]) -> bool:
+    return not values or any(each.kind == "literal" and each.literal is None for each in values)
+
+
+def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
+        return
+    if reading.mentions("shard", "split_dataset_by_node", "iterabledataset", "num_replicas"):
+        return
+    if any("sampler" in name.casefold() for name in reading.by_method):
+        return
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        shuffle = call.keywords.get("shuffle")
+        if shuffle is None or evaluate.truth(reading, shuffle, call) is not True or call.unpacked:
+            continue
+        if call.keywords.get("batch_sampler") is not None or not _in_training(reading, call):
+            continue
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        if data is not None and not _depends_on_rank(reading, data, call):
+            yield Match(call.span, "every process reads the whole data: no DistributedSampler")
+
+
+def _in_training(reading: Training, loader: Call) -> bool:
+    """A loop over it calls backward()."""
+    for number, loop in enumerate(reading.script.loops):
+        names = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
+        if set(names) & set(loader.targets):
+            inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
+            if any(c.method == "backward" for c in inside):
+                return True
+    return False
+
+
+RANK = re.compile(r"rank|world|process_index|num_process", re.IGNORECASE)
+
+
+def _depends_on_rank(reading: Training, data: Value, call: Call) -> bool:
+    """The dataset, or what it is made from, takes the rank or the number of processes."""
+    pending, visited = [data], set[str]()
+    while pending:
+        value = pending.pop()
+        names = [name for name in (value.name, *value.names) if name]
+        if any(RANK.search(name) for name in names):
+            return True
+        for name in set(names) - visited:
+            visited.add(name)
+            pending += [a.value for a in reading.assigned.get(reading.key(name, call.scope), ())]
+    return False
+
+
+def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in ddp_calls(reading):
+        wrap = reading.calls[number]
+        if len(wrap.targets) != 1:
+            continue
+        wrapped = reading.key(wrap.targets[0], wrap.scope)
+        inner = wrap.args[0].name
+        original = reading.key(inner, wrap.scope) if inner else None
+        uses: list[Call] = []
+        through = False
+        for n, call in enumerate(reading.calls):
+            if not _in_step(reading, call) or reading.is_evaluation(call):
+                continue
+            key = reading.key(call.name, call.scope)
+            through = through or key == wrapped
+            past = call.method == "module" and reading.key(call.receiver, call.scope) == wrapped
+            inside = original not in (None, wrapped) and key == original and n > number
+            if past or inside:
+                uses.append(call)
+        if uses and not through and not wrap.arms:
+            message = f"{uses[0].name}(...) goes past DDP: gradients are not averaged over the GPUs"
+            yield Match(uses[0].span, message)
+
+
+def _in_step(reading: Training, call: Call) -> bool:
+    """In a loop whose iterations call backward() after it, and what it returns is used there."""
+    if not call.loops or call.statement:
+        return False
+    number = reading.numbers[id(call)]
+    return any(
+        n > number and reading.calls[n].scope == call.scope and reading.calls[n].loops == call.loops
+        for n in reading.backwards
+    )
+
+
+COLLECTIVES = {
+    "barrier", "all_reduce", "all_gather", "all_gather_object", "broadcast",
+    "broadcast_object_list", "reduce_scatter", "all_to_all", "gather_object", "monitored_barrier",
+    "all_gather_into_tensor", "reduce_scatter_tensor",
+}  # fmt: skip
+OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather"}
+ONE_RANK = re.compile(
+    r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*==\s*0\b"
+    r"|is_(?:local_)?main_process(?!\w)|is_master(?!\w)|is_rank_zero|is_primary(?!\w)"
+    r"|is_main_process\(\)|^master_process$",
+)
+
+
+def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save"):
+        call = reading.calls[number]
+        if not _is_collective(reading, call) or "group" in call.keywords:
+            continue
+        arms = _rank_arms(reading, call.arms)
+        if not arms and call.scope:
+            arms = _rank_arms_of_callers(reading, call.scope)
+        if arms and not _has_partner(reading, call, arms):
+            message = f"{call.name} under a test for one rank: the others never join, and it hangs"
+            yield Match(call.span, message)
+
+
+def _is_collective(reading: Training, call: Call) -> bool:
+    if call.method in COLLECTIVES:
+        return call.name.startswith("torch.distributed.")
+    if call.method == "save":
+        return call.name.startswith("torch.distributed.checkpoint.")
+    if not call.receiver:
+        return False
+    made = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    return any(
+        each.value.kind == "call"
+        and reading.calls[each.value.call].name == "accelerate.Accelerator"
+        for each in made
+    )
+
+
+def _rank_arms(reading: Training, arms: Arms) -> Arms:
+    """The conditions that hold on one rank only."""
+    return tuple((branch, arm) for branch, arm in arms if arm == 0 and _asks_rank(reading, branch))
+
+
+def _asks_rank(reading: Training, branch: int) -> bool:
+    test = reading.script.branches[branch].test
+    if reading.script.branches[branch].kind != "if" or test is None:
+        return False
+    text = test.text
+    return bool(ONE_RANK.search(text)) and " or " not in text and "not " not in text
+
+
+def _rank_arms_of_callers(reading: Training, scope: int) -> Arms:
+    sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
+    found = [_rank_arms(reading, site.arms) for site in sites]
+    return found[0] if found and all(found) else ()
+
+
+def _has_partner(reading: Training, call: Call, arms: Arms) -> bool:
+    """The other ranks call the same elsewhere: if not first: barrier() ... if first: barrier()."""
+    for n in reading.methods(call.method):
+        other = reading.calls[n]
+        if other is call or other.scope != call.scope:
+            continue
+        if other.arms and not within(other.arms, arms) and other.arms != call.arms:
+            return True
+    return False
+
+
+GUARDED = re.compile(
+    r"rank|main|master|primary|local|world|distributed|dist\b|leader|chief|gpu|save|zero", re.I
+)
+BY_THEMSELVES = (
+    "fullyshardeddataparallel",
+    "fully_shard",
+    "save_on_master",
+    "setup_for_distributed",
+)
+"""Names of what saves on one process, or must be called by all."""
+SAVERS = ("torch.save", "safetensors.torch.save_file")
+
+
+def saved_by_all(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS) or reading.mentions(*BY_THEMSELVES):
+        return
+    message = "every process writes the same file"
+    for number in reading.methods("save", "save_file"):
+        call = reading.calls[number]
+        if call.name not in SAVERS or len(call.args) < 2 or _is_guarded(reading, call.arms):
+            continue
+        if any(_depends_on_rank(reading, value, call) for value in call.args):
+            continue
+        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+        if call.scope and not sites:
+            yield Match(call.span, message, undecided="the callers are in another file")
+        elif not any(_is_guarded(reading, site.arms) or _outer(reading, site) for site in sites):
+            yield Match(call.span, message)
+
+
+def _is_guarded(reading: Training, arms: Arms) -> bool:
+    """Some condition is, or may be, about the process."""
+    tests = [reading.script.branches[branch].test for branch, _ in arms]
+    return any(test is not None and (GUARDED.search(test.text) or test.kind == "name" or
+               test.kind == "call") and "__name__" not in test.text for test in tests)  # fmt: skip
+
+
+def _outer(reading: Training, site: Call) -> bool:
+    """The caller is itself called under such a condition."""
+    sites = [reading.calls[n] for n in reading.call_sites.get(site.scope, ())] if site.scope else []
+    return any(_is_guarded(reading, each.arms) for each in sites)
+
+
+def loaded_to_one_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS):
+        return
+    if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers:
+        return
+    for number in reading.methods("load"):
+        call = reading.calls[number]
+        if call.name != "torch.load" or call.unpacked or len(call.args) > 1:
+            continue
+        if "map_location" in call.keywords or not _is_loaded(reading, number, call):
+            continue
+        if any(
+            "map_location" in reading.calls[n].keywords
+            and exclusive(reading.calls[n].arms, call.arms)
+            for n in reading.methods("load")
+        ):
+            continue
+        yield Match(
+            call.span, "torch.load without map_location: every process loads to the saved GPU"
+        )
+
+
+def _is_loaded(reading: Training, number: int, call: Call) -> bool:
+    """Its result reaches load_state_dict."""
+    for n in reading.methods("load_state_dict"):
+        use = reading.calls[n]
+        for value in use.args:
+            if number in value.calls or any(
+                name.partition("[")[0] in call.targets
+                for name in (value.name, *value.names)
+                if name
+            ):
+                return True
+    return False
+
+
+def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
+    names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
+    prepared = {
+        reading.key(target, call.scope)
+        for call in (reading.calls[n] for n in reading.methods("prepare"))
+        if reading.key(call.receiver, call.scope) in names
+        for target in call.targets
+    }
+    for number in reading.backwards if prepared else ():
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        if call.args or not call.receiver or not call.loops or key in names:
+            continue
+        inside = objects.around(reading, call, call.loops[-1])
+        if not any(_key_of(reading, n) in prepared for n in inside):
+            continue
+        fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
+        message = f"{call.receiver}.backward() goes past accelerator.backward()"
+        yield Match(call.span, message, "fail" if fp16 else "warn")
+
+
+def _mixed(reading: Training, call: Call) -> set[object]:
+    value = call.keywords.get("mixed_precision")
+    return evaluate.literals(reading, value, call) if value is not None else set()
+
+
+def _key_of(reading: Training, number: int) -> tuple[object, str]:
+    return reading.key(reading.calls[number].name, reading.calls[number].scope)
+
+
+def sync_norm_after_ddp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("convert_sync_batchnorm"):
+        call = reading.calls[number]
+        if not call.name.startswith("torch.nn.") or len(call.args) != 1:
+            continue
+        value = call.args[0]
+        for option in evaluate.options(reading, value, call):
+            if option.kind == "call" and option.call in ddp_calls(reading) and option.call < number:
+                yield Match(call.span, "SyncBatchNorm is set after DDP wrapped the model")
+
+
+RULES = (
+    Rule(
+        code="SCR251",
+        slug="set-epoch-missing",
+        title="A DistributedSampler shuffles anew in every epoch",
+        severity="warn",
+        find=set_epoch_missing,
+        why="The order of a DistributedSampler depends on seed + epoch. Without set_epoch() every "
+        "epoch has the same order, and every process the same part of the data.",
+        fires=("a shuffling DistributedSampler, a loop over epochs, and no set_epoch in the file",),
+        fix="Call sampler.set_epoch(epoch) at the start of every epoch.",
+        sources=("torch-distributed-sampler",),
+    ),
+    Rule(
+        code="SCR252",
+        slug="ddp-without-sampler",
+        title="Each process of DDP reads its own part of the data",
+        severity="warn",
+        find=ddp_without_sampler,
+        why="Without a sampler every process reads all of the data: an epoch costs as much as on "
+        "one "
+        "GPU, and processes with equal seeds see equal batches.",
+        fires=("DDP, and a shuffling DataLoader whose data know nothing of the rank",),
+        fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
+        sources=("torch-distributed-sampler",),
+    ),
+    Rule(
+        code="SCR253",
+        slug="ddp-bypassed",
+        title="The forward pass of a step goes through DDP",
+        severity="fail",
+        find=ddp_bypassed,
+        why="DDP prepares its gradient hooks in forward(). model.module(x), or the model that was "
+        "wrapped, leaves them unprepared: each GPU trains a model of its own.",
+        fires=("the loss of a training loop is computed by ddp.module(x), or by the inner model",),
+        fix="Call the wrapped model itself.",
+        sources=("torch-ddp-notes",),
+    ),
+    Rule(
+        code="SCR254",
+        slug="collective-on-one-rank",
+        title="Collectives are called by every rank",
+        severity="fail",
+        find=collective_on_one_rank,
+        why="A collective waits for all ranks of its group. Under `if rank == 0` the others never "
+        "arrive, and the job hangs until the timeout.",
+        fires=("barrier, all_reduce, broadcast, dcp.save and the like under a test for rank 0",),
+        fix="Move the call out of the condition.",
+        sources=("torch-distributed",),
+        training=False,
+        words=(
+            r"\b(?:barrier|all_reduce|all_gather\w*|broadcast\w*|wait_for_everyone)\(",
+            r"checkpoint",
+        ),
+    ),
+    Rule(
+        code="SCR255",
+        slug="save-on-all-ranks",
+        title="One process saves the model",
+        severity="warn",
+        find=saved_by_all,
+        why="All processes write the same path at the same time: the file may be torn, and the "
+        "time "
+        "is spent once per process.",
+        fires=("torch.save in a file with DDP, under no test of the rank",),
+        fix="Save under if dist.get_rank() == 0, then call dist.barrier() on all ranks.",
+        sources=("torch-ddp-notes",),
+    ),
+    Rule(
+        code="SCR256",
+        slug="load-without-map-location",
+        title="Each process loads to its own GPU",
+        severity="warn",
+        find=loaded_to_one_gpu,
+        why="torch.load restores tensors to the GPU that they were saved from, mostly GPU 0: all "
+        "processes allocate there, and its memory may be exhausted.",
+        fires=("torch.load without map_location in a file with DDP, given to load_state_dict",),
+        fix='Pass map_location="cpu", or f"cuda:{local_rank}".',
+        sources=("torch-load",),
+    ),
+    Rule(
+        code="SCR257",
+        slug="sampler-and-shuffle",
+        title="A sampler decides the order alone",
+        severity="fail",
+        find=sampler_and_shuffle,
+        why="DataLoader raises 'sampler option is mutually exclusive with shuffle'.",
+        fires=("DataLoader(sampler=a sampler, shuffle=True)",),
+        fix="Omit shuffle; DistributedSampler shuffles by default.",
+        sources=("torch-dataloader",),
+        training=False,
+        words=(r"sampler\s*=",),
+    ),
+    Rule(
+        code="SCR258",
+        slug="accelerate-plain-backward",
+        title="Accelerator calls backward",
+        severity="warn",
+        find=accelerate_plain_backward,
+        why="accelerator.backward(loss) divides by the accumulation steps, scales the loss under "
+        "fp16 and calls the engine of DeepSpeed. loss.backward() does none of these.",
+        fires=("loss.backward() in a loop of a file that prepares with Accelerator",),
+        errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
+        fix="Call accelerator.backward(loss).",
+        sources=("accelerate-backward",),
+    ),
+    Rule(
+        code="SCR259",
+        slug="sync-batchnorm-after-ddp",
+        title="SyncBatchNorm is set before DDP wraps the model",
+        severity="fail",
+        find=sync_norm_after_ddp,
+        why="DDP has already taken the parameters of the layers that convert_sync_batchnorm "
+        "replaces.",
+        fires=("convert_sync_batchnorm of a model that DistributedDataParallel returned",),
+        fix="Convert first, then wrap.",
+        sources=("torch-sync-batchnorm",),
+    ),
+)

@@ -1,0 +1,202 @@
+"""Rules on where the graph of a loss begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.losses import LOSSES
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+NO_GRAPH = ("no_grad", "inference_mode")
+
+
+def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.mentions(*NO_GRAPH):
+        return
+    for number in reading.methods("backward"):
+        call = reading.calls[number]
+        if call.name == "backward" or reading.is_autograd(call) or not call.receiver:
+            continue
+        found = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
+        if not found or any(each.scope != call.scope for each in found):
+            continue
+        if reading.methods("requires_grad_", "enable_grad", "set_grad_enabled"):
+            continue
+        if all(_has_no_graph(reading, each) for each in found):
+            yield Match(call.span, f"{call.receiver} was computed under no_grad: it has no graph")
+
+
+def _has_no_graph(reading: Training, each: Assignment) -> bool:
+    if under_no_grad(reading, each.contexts):
+        return True
+    if each.value.kind != "call":
+        return False
+    call = reading.calls[each.value.call]
+    if call.method not in LOSSES and not any(
+        made is not None and made.method in LOSSES for made in objects.callee(reading, call)
+    ):
+        return False
+    states = [_is_without(reading, value, call) for value in call.args]
+    return True in states and False not in states
+
+
+def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
+    """Whether an argument was computed under no_grad; None for data of the loop, False unknown."""
+    if value.kind != "name":
+        return False
+    number = reading.numbers[id(call)]
+    found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+    if not found:
+        bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
+        return (
+            None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
+        )
+    return all(each.scope == call.scope and under_no_grad(reading, each.contexts) for each in found)
+
+
+def under_no_grad(reading: Training, contexts: tuple[int, ...]) -> bool:
+    """The innermost context that decides it is no_grad or inference_mode, called."""
+    for number in reversed(contexts):
+        value = reading.script.contexts[number].value
+        if value.kind != "call":
+            continue
+        name = reading.calls[value.call].method
+        if name in NO_GRAPH:
+            return True
+        if name in ("enable_grad", "set_grad_enabled"):
+            return False
+    return False
+
+
+def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.backwards:
+        backward = reading.calls[number]
+        if not backward.loops or backward.args or backward.keywords:
+            continue
+        for n in objects.around(reading, backward, backward.loops[-1]):
+            call = reading.calls[n]
+            if n >= number or call.loops != backward.loops or len(call.targets) < 2:
+                continue
+            for name in call.targets:
+                if _carried(reading, call, name) and _leads_to(reading, call, backward, number):
+                    yield Match(call.span, f"{name} carries the graph of the iteration before")
+
+
+def _carried(reading: Training, call: Call, name: str) -> bool:
+    """The call takes and returns it, it starts outside of the loop, and nothing cuts it."""
+    if not any(value.kind == "name" and value.name == name for value in call.args):
+        return False
+    if under_no_grad(reading, call.contexts):
+        return False
+    loop = call.loops[-1]
+    results = reading.assigned.get(reading.key(name, call.scope), ())
+    inside = [each for each in results if loop in each.loops]
+    starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
+    number = reading.numbers[id(call)]
+    makes_state = [
+        each for each in starts if each.value.literal is None and each.value.kind == "call"
+    ]
+    cut = any(
+        reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]
+        for n in reading.by_loop[loop]
+        if n != number and reading.calls[n].method in ("detach_", "repackage_hidden", "detach")
+    )
+    return (
+        bool(makes_state)
+        and all(each.value.call == number for each in inside)
+        and not cut
+        and name not in reading.script.loops[loop].targets
+    )
+
+
+def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> bool:
+    """The loss is computed from another result of the same call, with no other state between."""
+    names = set(call.targets)
+    for each in reading.script.assignments:
+        if each.scope != call.scope or each.position > number:
+            continue
+        if names & {each.value.name, *each.value.names}:
+            names.add(each.target)
+    return backward.receiver in names and not exclusive(call.arms, backward.arms)
+
+
+def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.trains:
+        return
+    for each in reading.script.assignments:
+        if not each.loops or each.value.kind != "call" or each.augmented:
+            continue
+        call = reading.calls[each.value.call]
+        if call.method != "state_dict" or not call.receiver or call.args:
+            continue
+        if not _is_trained_here(reading, call) or not _on_condition(reading, each):
+            continue
+        for number in reading.methods("load_state_dict", "save"):
+            use = reading.calls[number]
+            later = use.loops[: len(each.loops)] != each.loops and number > each.value.call
+            if later and use.scope == each.scope and _uses(use, each.target):
+                message = (
+                    f"{each.target} is the model's own tensors: training goes on changing them"
+                )
+                yield Match(each.span, message)
+                break
+
+
+def _on_condition(reading: Training, each: Assignment) -> bool:
+    """It is kept where something was better, not in every iteration."""
+    return any(reading.script.branches[branch].kind == "if" for branch, _ in each.arms)
+
+
+def _is_trained_here(reading: Training, call: Call) -> bool:
+    return reading.key(call.receiver, call.scope) in reading.trained_names
+
+
+def _uses(call: Call, name: str) -> bool:
+    return any(value.kind == "name" and value.name == name for value in call.args)
+
+
+RULES = (
+    Rule(
+        code="SCR219",
+        slug="forward-without-grad",
+        title="The forward pass of a step records its graph",
+        severity="fail",
+        find=forward_without_grad,
+        why="Under no_grad nothing records how the loss was computed: backward() raises 'element 0 "
+        "of tensors does not require grad and does not have a grad_fn'.",
+        fires=("backward() on a loss that was computed under no_grad or inference_mode",),
+        fix="End the no_grad block before the forward pass.",
+        sources=("torch-no-grad",),
+    ),
+    Rule(
+        code="SCR220",
+        slug="hidden-not-detached",
+        title="A hidden state is detached between batches",
+        severity="fail",
+        find=hidden_not_detached,
+        why="The second iteration's backward() runs into the first one's graph, which is freed: "
+        "'Trying to backward through the graph a second time'.",
+        fires=("output, hidden = model(x, hidden) in the loop of backward(), and no detach()",),
+        fix="Call hidden = hidden.detach() at the start of each iteration, for each part of a "
+        "tuple.",
+        sources=("torch-detach",),
+    ),
+    Rule(
+        code="SCR223",
+        slug="best-state-not-copied",
+        title="The best weights are kept as a copy",
+        severity="fail",
+        find=best_not_copied,
+        why="state_dict() returns the parameters themselves. The 'best' state that is loaded or "
+        "saved "
+        "after the loop holds the weights of the last step.",
+        fires=("best = model.state_dict() under a condition in the loop, used after the loop",),
+        fix="Keep copy.deepcopy(model.state_dict()), or save it at once.",
+        sources=("torch-saving",),
+    ),
+)

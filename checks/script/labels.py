@@ -1,0 +1,132 @@
+"""Rules on the labels of a language model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+MASKS = ("forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index", "seq2seq")
+"""Names of what leaves padding out of the labels."""
+PADDING = re.compile("pad_token_id|mask")
+CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
+
+
+def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, call in enumerate(reading.calls):
+        labels = call.keywords.get("labels")
+        if labels is None:
+            continue
+        inputs = call.keywords.get("input_ids") or (call.args[0] if call.args else None)
+        if not _is_slice(reading, labels, call, 1, None) or inputs is None:
+            continue
+        if not _is_slice(reading, inputs, call, None, -1):
+            continue
+        message = "labels are shifted here, and the model shifts them once more"
+        causal = _is_causal(reading, call, number)
+        if causal:
+            yield Match(call.span, message)
+        elif causal is None:
+            yield Match(call.span, message, undecided="the model's class is in another file")
+
+
+def _is_slice(
+    reading: Training, value: Value, call: Call, start: int | None, stop: int | None
+) -> bool:
+    """x[:, start:stop], also through a variable or a copy."""
+    for option in evaluate.options(reading, value, call):
+        while option.kind == "call":
+            made = reading.calls[option.call]
+            if made.method not in ("contiguous", "clone", "to", "cuda", "long"):
+                return False
+            option = (
+                Value("call", call=made.receiver_call)
+                if made.receiver_call >= 0
+                else Value("other")
+            )
+        if option.kind != "item" or len(option.items) != 2:
+            return False
+        index = option.items[1]
+        last = index.items[-1] if index.kind == "list" and index.items else index
+        if last.kind != "slice" or len(last.items) != 3:
+            return False
+        if (last.items[0].literal, last.items[1].literal) != (start, stop):
+            return False
+    return True
+
+
+def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
+    """The model is a causal one of transformers; None where this file does not make it."""
+    lineage = lineage_of(reading, call.name, call.scope, number)
+    names = [reading.calls[n].name for n in lineage.calls]
+    if any(word in name for word in CAUSAL for name in names):
+        return True
+    if any(name in reading.modules for name in names):
+        return False
+    return None if not lineage.complete else False
+
+
+def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions(*MASKS) or not any(_pads(call) for call in reading.calls):
+        return
+    if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
+        return
+    for each in reading.script.assignments:
+        if not each.target.endswith("[labels]") or each.value.kind not in ("item", "call"):
+            continue
+        base = each.target.removesuffix("[labels]")
+        if _copies(reading, each.value, f"{base}[input_ids]"):
+            yield Match(each.span, f"{each.target} is a copy of input_ids: padding is learned")
+
+
+def _pads(call: Call) -> bool:
+    padding = call.keywords.get("padding")
+    return padding is not None and padding.kind == "literal" and padding.literal in (
+        True, "max_length", "longest",
+    )  # fmt: skip
+
+
+def _copies(reading: Training, value: Value, name: str) -> bool:
+    if value.kind == "item":
+        return value.name == name
+    call = reading.calls[value.call]
+    return call.method in ("copy", "clone", "deepcopy") and (
+        name in (call.receiver, *(v.name for v in call.args))
+        or (call.name.startswith("[].") and name in value.names)
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR221",
+        slug="labels-shifted-twice",
+        title="Labels of a causal model are shifted once",
+        severity="fail",
+        find=shifted_twice,
+        why="Causal models of transformers shift labels inside: logits at t are compared with "
+        "labels "
+        "at t + 1. Labels that are shifted before train it to predict the token after the next.",
+        fires=("model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",),
+        fix="Pass labels=input_ids of the same length.",
+        sources=("transformers-causal-loss",),
+    ),
+    Rule(
+        code="SCR222",
+        slug="padding-in-labels",
+        title="Padding is masked out of the labels",
+        severity="warn",
+        find=padding_in_labels,
+        why="Only labels of -100 are left out of the loss. Where labels are a copy of padded "
+        "input_ids, most of the loss may be the prediction of padding.",
+        fires=("batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",),
+        fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
+        sources=("transformers-causal-loss",),
+        limits="that a collator of another file does not mask them.",
+    ),
+)

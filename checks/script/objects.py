@@ -1,0 +1,97 @@
+"""What an object of a script is: the calls that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import OF_THE_MODEL, WRAPPERS
+from doctor.checks.script.reading import LEARNED, Reading, exclusive
+from doctor.facts.script import Arms, Call, Value
+
+LAYERS = {
+    "Linear", "LazyLinear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d",
+    "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+}  # fmt: skip
+"""Layers of torch.nn whose output is any number."""
+
+
+def is_layer(reading: Reading, call: Call) -> bool:
+    """Whether a call makes a module that has parameters for certain."""
+    module, _, name = call.name.rpartition(".")
+    if module in ("torch.nn", "torch.nn.modules"):
+        return name in LEARNED - {"Parameter"} or (
+            name == "Sequential" and _holds_layer(reading, call)
+        )
+    return call.name in reading.learned
+
+
+def _holds_layer(reading: Reading, call: Call) -> bool:
+    return any(is_layer(reading, reading.calls[n]) for value in call.args for n in value.calls)
+
+
+def makers(
+    reading: Reading, value: Value, scope: int, position: int, arms: Arms = (), depth: int = 6
+) -> Iterator[Call | None]:
+    """The calls that may have made a value, under wrappers and casts; None for what is unknown."""
+    if not depth:
+        yield None
+        return
+    for option in evaluate.options_at(reading, value, scope, position, arms):
+        call = reading.calls[option.call] if option.call >= 0 else None
+        inner = _wrapped(call, option) if call is not None else None
+        if call is not None and inner is not None:
+            yield from makers(reading, inner, call.scope, option.call - 1, call.arms, depth - 1)
+        else:
+            yield call if option.kind == "call" else None
+
+
+def _wrapped(call: Call, value: Value) -> Value | None:
+    """The object inside of model.to(device), DDP(model) or accelerator.prepare(model, other)."""
+    if call.method not in WRAPPERS:
+        return None
+    if call.method in OF_THE_MODEL:
+        if call.receiver_call >= 0:
+            return Value("call", call=call.receiver_call)
+        return Value("name", name=call.receiver) if call.receiver else None
+    index = value.items[1].literal if value.kind == "item" and len(value.items) > 1 else 0
+    if isinstance(index, int) and index < len(call.args):
+        return call.args[index]
+    return call.keywords.get("model") or call.keywords.get("module")
+
+
+def callee(reading: Reading, call: Call) -> list[Call | None]:
+    """What made the object that is called: `model(x)`, `nn.Softmax(1)(x)`; [] for a function."""
+    if call.name.endswith("()") and call.receiver_call >= 0:
+        value = Value("call", call=call.receiver_call)
+    elif call.name and "()" not in call.name and "[]" not in call.name:
+        if call.name.startswith("torch."):
+            return []
+        value = Value("name", name=call.name)
+    else:
+        return []
+    return list(makers(reading, value, call.scope, reading.numbers[id(call)], call.arms))
+
+
+def method_of(reading: Reading, owner: str, name: str) -> int | None:
+    """The function of a class of this file, None where it has none or several."""
+    found = [
+        n for n in reading.functions_by_name.get(name, ()) if reading.function(n).owner == owner
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def last_definition(reading: Reading, name: str, call: Call) -> list[Value]:
+    """What the name may hold at a call, one assignment back."""
+    number = reading.numbers[id(call)]
+    results = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    return [each.value for each in results]
+
+
+def around(reading: Reading, call: Call, loop: int) -> list[int]:
+    """The calls of one scope within a loop that may run together with a call."""
+    return [
+        n
+        for n in reading.by_loop.get(loop, ())
+        if reading.calls[n].scope == call.scope and not exclusive(reading.calls[n].arms, call.arms)
+    ]

@@ -1,0 +1,198 @@
+"""Rules on which parameters an optimizer holds, and which of them train."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ADDS = {
+    "get_peft_model": "adapters are added", "fully_shard": "fully_shard replaces the parameters",
+    "FullyShardedDataParallel": "FSDP replaces the parameters",
+    "FSDP": "FSDP replaces the parameters",
+    "resize_token_embeddings": "the embeddings are replaced", "add_adapter": "adapters are added",
+    "inject_adapter_in_model": "adapters are added",
+}  # fmt: skip
+
+
+def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.backwards and not reading.trainers:
+        return
+    for number in reading.optimizers:
+        made = reading.calls[number]
+        if len(made.targets) != 1 or _is_renewed(reading, made, number):
+            continue
+        for owner in dict.fromkeys(parameter_owners(reading, made, number)):
+            if "." in owner.removeprefix("self."):
+                continue
+            changes = [*_added(reading, owner, made, number), *_bound(reading, owner, made, number)]
+            if changes:
+                span, what = min(changes, key=lambda pair: pair[0].order)
+                yield Match(span, f"{what} after {made.targets[0]} took the parameters of {owner}")
+
+
+def _is_renewed(reading: Training, made: Call, number: int) -> bool:
+    """The optimizer is made again, or gets groups of parameters, later in the same function."""
+    if any(
+        n > number and set(reading.calls[n].targets) & set(made.targets) for n in reading.optimizers
+    ):
+        return True
+    return bool(reading.methods("add_param_group"))
+
+
+def _last_backward(reading: Training, made: Call) -> int | None:
+    return max((n for n in reading.backwards if _is_later(reading, n, made)), default=None)
+
+
+def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
+    """Calls that give the owner new parameters between the optimizer and its use."""
+    key, last = reading.key(owner, made.scope), _last_backward(reading, made)
+    for n in reading.methods(*ADDS):
+        call = reading.calls[n]
+        if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
+            continue
+        sharded = call.method.startswith(("FSDP", "Fully"))
+        kept = sharded and "use_orig_params" in call.keywords
+        if _names_owner(reading, call, key) and (last is None or n < last) and not kept:
+            yield call.span, ADDS[call.method]
+
+
+def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
+    """Assignments that do: model.fc = nn.Linear(...)."""
+    key, last = reading.key(owner, made.scope), _last_backward(reading, made)
+    if last is None:
+        return
+    for each in reading.script.assignments:
+        if not number + 1 < each.position <= last or each.scope != made.scope or each.augmented:
+            continue
+        if not exclusive(each.arms, made.arms) and (part := _replaced(reading, each, owner, key)):
+            yield each.span, part
+
+
+def _is_later(reading: Training, backward: int, made: Call) -> bool:
+    """The backward runs after the optimizer is made: here below, or in a function called below."""
+    call = reading.calls[backward]
+    number = reading.numbers[id(made)]
+    if call.scope == made.scope:
+        return backward > number
+    return (
+        any(
+            site > number and reading.calls[site].scope == made.scope
+            for site in reading.call_sites.get(call.scope, ())
+        )
+        or call.scope != made.scope
+    )
+
+
+def _names_owner(reading: Training, call: Call, key: tuple[object, str]) -> bool:
+    names = [call.receiver, *(v.name for v in call.args[:1])]
+    if "model" in call.keywords:
+        names.append(call.keywords["model"].name)
+    return any(name and reading.key(name, call.scope) == key for name in names)
+
+
+def _replaced(reading: Training, each: Assignment, owner: str, key: tuple[object, str]) -> str:
+    """model.fc = nn.Linear(...), or model = Model() once more."""
+    if each.value.kind != "call":
+        return ""
+    call = reading.calls[each.value.call]
+    if each.target.startswith(f"{owner}.") and objects.is_layer(reading, call):
+        return f"{each.target} is replaced"
+    if reading.key(each.target, each.scope) != key or each.arms:
+        return ""
+    if call.name in reading.modules or call.method == "from_pretrained":
+        return f"{each.target} is made again"
+    return ""
+
+
+TYPOS = {
+    "require_grad", "requires_grads", "require_grads", "required_grad", "requires_gradient",
+    "require_gradient", "requires_gard", "requries_grad", "requires_garad", "reqires_grad",
+    "requres_grad", "requires_grad_", "require_grad_", "requiers_grad", "requires_grade",
+}  # fmt: skip
+
+
+def requires_grad_typo(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.assignments:
+        owner, _, name = each.target.rpartition(".")
+        if name not in TYPOS or not owner or owner in ("self", "cls", "args", "config", "opt"):
+            continue
+        if each.value.kind == "literal" and isinstance(each.value.literal, bool):
+            yield Match(each.span, f"{each.target} is no attribute of tensors: nothing is frozen")
+
+
+def requires_grad_on_module(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.assignments:
+        owner, _, name = each.target.rpartition(".")
+        if name != "requires_grad" or not owner or not isinstance(each.value.literal, bool):
+            continue
+        if _is_module(reading, owner, each):
+            done = "frozen" if each.value.literal is False else "unfrozen"
+            yield Match(each.span, f"{owner} is a module: no parameter is {done} by {each.target}")
+
+
+def _is_module(reading: Training, name: str, at: Assignment) -> bool:
+    """Every object that the name may hold is a module of torch, of this file or of a library."""
+    value = Value("name", name=name)
+    made = list(objects.makers(reading, value, at.scope, at.position, at.arms))
+    return bool(made) and all(each is not None and _makes_module(reading, each) for each in made)
+
+
+def _makes_module(reading: Training, call: Call) -> bool:
+    return (
+        objects.is_layer(reading, call)
+        or (call.method == "from_pretrained" and call in [reading.calls[n] for n in reading.loads])
+        or call.name.startswith(("torchvision.models.", "timm.create_model"))
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR231",
+        slug="optimizer-before-parameters",
+        title="The optimizer is made after the parameters that it should hold",
+        severity="fail",
+        find=optimizer_too_early,
+        why="An optimizer holds the tensors that parameters() gave it. Layers, adapters and shards "
+        "that come later are not among them: they never change, and no error says so.",
+        fires=(
+            "get_peft_model, add_adapter, a new layer, resize_token_embeddings, FSDP or a new "
+            "model "
+            "after the optimizer was made from the same object",
+        ),
+        fix="Make the optimizer last.",
+        sources=("torch-optimizer",),
+    ),
+    Rule(
+        code="SCR232",
+        slug="requires-grad-typo",
+        title="requires_grad is spelled so",
+        severity="fail",
+        find=requires_grad_typo,
+        why="Python sets any attribute. p.require_grad = False creates a new one, and the "
+        "parameter "
+        "trains.",
+        fires=("True or False is assigned to require_grad, requires_grads and the like",),
+        fix="Write requires_grad.",
+        sources=("torchfix-rules",),
+    ),
+    Rule(
+        code="SCR233",
+        slug="requires-grad-on-module",
+        title="Parameters are frozen, not modules",
+        severity="fail",
+        find=requires_grad_on_module,
+        why="A module has no requires_grad: the assignment creates an attribute that nothing "
+        "reads, "
+        "and its parameters stay as they were.",
+        fires=("module.requires_grad = False, or True",),
+        fix="Call module.requires_grad_(False).",
+        sources=("torch-module",),
+    ),
+)

@@ -1,0 +1,250 @@
+"""Rules on functions and arguments that newer versions no longer have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.installed import limited, pinned, release
+from doctor.checks.script.rule import Match, Rule, Severity
+from doctor.checks.script.training import Training
+from doctor.facts.script import Arms, Span
+from doctor.facts.script_machine import ScriptMachine
+
+REMOVED = {
+    "torch.solve": ("2.0", "torch.linalg.solve"),
+    "torch.symeig": ("2.0", "torch.linalg.eigh"),
+    "torch.eig": ("2.0", "torch.linalg.eig"),
+    "torch.lstsq": ("2.0", "torch.linalg.lstsq"),
+    "torch.matrix_rank": ("2.0", "torch.linalg.matrix_rank"),
+    "torch.rfft": ("1.8", "torch.fft.rfft"),
+    "torch.irfft": ("1.8", "torch.fft.irfft"),
+    "torch.ifft": ("1.8", "torch.fft.ifft"),
+    "torch.fft": ("1.8", "torch.fft.fft"),
+    "torch.gels": ("1.3", "torch.linalg.lstsq"),
+    "torch.btrifact": ("1.3", "torch.linalg.lu_factor"),
+    "torch.potrf": ("1.3", "torch.linalg.cholesky"),
+    "torch.trtrs": ("1.3", "torch.linalg.solve_triangular"),
+    "torch.set_deterministic": ("1.11", "torch.use_deterministic_algorithms"),
+    "torch.is_deterministic": ("1.11", "torch.are_deterministic_algorithms_enabled"),
+    "torch.distributed.all_reduce_multigpu": ("2.2", "torch.distributed.all_reduce"),
+    "torch.distributed.broadcast_multigpu": ("2.2", "torch.distributed.broadcast"),
+}
+"""Functions that raise when they are called: the version that surely has no more of them, and what
+to use. Each was called with torch 2.13."""
+MODULES = {
+    "torch._six": ("2.0", "the standard library"),
+    "torch.utils.ffi": ("1.0", "torch.utils.cpp_extension"),
+    "torch.legacy": ("1.0", "torch.nn"),
+}
+DEPRECATED = {
+    "torch.cholesky": "torch.linalg.cholesky", "torch.qr": "torch.linalg.qr",
+    "torch.svd": "torch.linalg.svd", "torch.lu": "torch.linalg.lu_factor",
+    "torch.chain_matmul": "torch.linalg.multi_dot", "torch.ger": "torch.outer",
+    "torch.range": "torch.arange", "torch.triangular_solve": "torch.linalg.solve_triangular",
+    "torch.lu_solve": "torch.linalg.lu_solve",
+    "torch.set_default_tensor_type": "torch.set_default_dtype and set_default_device",
+    "torch.cuda.memory_cached": "torch.cuda.memory_reserved",
+    "torch.cuda.max_memory_cached": "torch.cuda.max_memory_reserved",
+    "torch.nn.functional.upsample": "torch.nn.functional.interpolate",
+    "torch.nn.functional.upsample_bilinear": "torch.nn.functional.interpolate",
+    "torch.nn.functional.upsample_nearest": "torch.nn.functional.interpolate",
+    "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.weight_norm": "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.init.uniform": "torch.nn.init.uniform_",
+    "torch.nn.init.normal": "torch.nn.init.normal_",
+    "torch.nn.init.constant": "torch.nn.init.constant_",
+    "torch.nn.init.xavier_uniform": "torch.nn.init.xavier_uniform_",
+    "torch.nn.init.xavier_normal": "torch.nn.init.xavier_normal_",
+    "torch.nn.init.kaiming_uniform": "torch.nn.init.kaiming_uniform_",
+    "torch.nn.init.kaiming_normal": "torch.nn.init.kaiming_normal_",
+    "torch.nn.init.orthogonal": "torch.nn.init.orthogonal_",
+    "torch.backends.cuda.sdp_kernel": "torch.nn.attention.sdpa_kernel",
+    "torch.testing.assert_allclose": "torch.testing.assert_close",
+    "functorch.vmap": "torch.func.vmap", "functorch.grad": "torch.func.grad",
+    "functorch.jacrev": "torch.func.jacrev", "functorch.jacfwd": "torch.func.jacfwd",
+    "functorch.vjp": "torch.func.vjp", "functorch.jvp": "torch.func.jvp",
+}  # fmt: skip
+"""Functions whose documentation says that they are deprecated, and what it says to use."""
+ARGUMENTS = {
+    "evaluation_strategy": "eval_strategy", "no_cuda": "use_cpu", "overwrite_output_dir": "",
+    "per_gpu_train_batch_size": "per_device_train_batch_size", "logging_dir": "",
+    "fp16_backend": "", "half_precision_backend": "", "save_safetensors": "",
+    "push_to_hub_token": "hub_token", "push_to_hub_model_id": "hub_model_id", "sharded_ddp": "fsdp",
+    "group_by_length": "train_sampling_strategy", "fsdp_min_num_params": "fsdp_config",
+    "use_mps_device": "", "warmup_ratio": "warmup_steps", "jit_mode_eval": "", "use_ipex": "",
+    "fp16_opt_level": "", "adafactor": 'optim="adafactor"', 
+    "dispatch_batches": "accelerator_config",
+    "split_batches": "accelerator_config", "past_index": "", "ray_scope": "",
+    "include_tokens_per_second": "include_num_input_tokens_seen",
+}  # fmt: skip
+"""Arguments of TrainingArguments that transformers 5.23 has no more, and what it has instead."""
+TRANSFORMERS = {"AdamW": "torch.optim.AdamW", "AutoModelWithLMHead": "AutoModelForCausalLM",
+                "TextDataset": "the datasets library", 
+                "LineByLineTextDataset": "the datasets library",
+                "is_torch_tpu_available": "is_torch_xla_available"}  # fmt: skip
+
+
+def _is_fallback(reading: Training, arms: Arms) -> bool:
+    """In a try statement, or under a test that chooses among versions."""
+    return any(
+        reading.script.branches[branch].kind == "try"
+        or "version" in (test.text if (test := reading.script.branches[branch].test) else "")
+        or "hasattr" in (test.text if test else "")
+        for branch, _ in arms
+    )
+
+
+def removed_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for call in reading.calls:
+        if call.name in REMOVED and not _is_fallback(reading, call.arms):
+            since, instead = REMOVED[call.name]
+            yield from _gone(reading, machine, call.name, call.name_span, since, instead)
+    for each in reading.script.imports:
+        for module, (since, instead) in MODULES.items():
+            if each.name.startswith(f"{module}.") and not _is_fallback(reading, each.arms):
+                yield from _gone(reading, machine, module, each.span, since, instead)
+
+
+def _gone(
+    reading: Training, machine: ScriptMachine, name: str, span: Span, since: str, instead: str
+) -> Iterator[Match]:
+    number = release(since)
+    if machine.torch is not None and release(machine.torch) < number:
+        return
+    if machine.torch is None and limited(reading, "torch", number):
+        return
+    yield Match(span, f"{name} is gone since torch {since}; use {instead}")
+
+
+def deprecated_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for call in reading.calls:
+        if (instead := DEPRECATED.get(call.name)) and not _is_fallback(reading, call.arms):
+            yield Match(call.name_span, f"{call.name} is deprecated; use {instead}")
+
+
+def _severity(reading: Training, machine: ScriptMachine) -> Severity | None:
+    """A failure where transformers 5 is installed or required, else a note; None below 5."""
+    version = machine.transformers or pinned(reading, "transformers")
+    if version is not None and release(version) >= (5,):
+        return "fail"
+    if machine.transformers is not None or limited(reading, "transformers", (5,)):
+        return None
+    return "note"
+
+
+def arguments_removed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    severity = _severity(reading, machine)
+    if severity is None:
+        return
+    for span, message in (*_arguments(reading), *_classes(reading)):
+        yield Match(span, message, severity)
+
+
+def _arguments(reading: Training) -> Iterator[tuple[Span, str]]:
+    for number in reading.methods("TrainingArguments", "Seq2SeqTrainingArguments"):
+        call = reading.calls[number]
+        names = [name for name in call.keywords if name in ARGUMENTS]
+        if names and call.name.startswith("transformers.") and not _is_fallback(reading, call.arms):
+            text = ", ".join(f"{n} ({ARGUMENTS[n]})" if ARGUMENTS[n] else n for n in names)
+            yield call.name_span, f"transformers 5 has no argument {text}"
+    for number in reading.methods("Trainer", "Seq2SeqTrainer"):
+        call = reading.calls[number]
+        if "tokenizer" in call.keywords and call.name.startswith("transformers."):
+            message = "transformers 5 has no argument tokenizer (processing_class) of Trainer"
+            yield call.name_span, message
+
+
+def _classes(reading: Training) -> Iterator[tuple[Span, str]]:
+    for each in reading.script.imports:
+        module, _, name = each.name.rpartition(".")
+        known = module in ("transformers", "transformers.optimization") and name in TRANSFORMERS
+        if known and not _is_fallback(reading, each.arms):
+            yield each.span, f"transformers 5 has no {name}; use {TRANSFORMERS[name]}"
+
+
+def loss_signature(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    version = machine.transformers or pinned(reading, "transformers")
+    if limited(reading, "transformers", (4, 46)) or (
+        machine.transformers is not None and release(machine.transformers) < (4, 46)
+    ):
+        return
+    certain = version is not None and release(version) >= (4, 46)
+    owners = {
+        each.name
+        for each in reading.script.classes
+        if any(b in ("transformers.Trainer", "transformers.Seq2SeqTrainer") for b in each.bases)
+    }
+    for number in reading.functions_by_name.get("compute_loss", ()):
+        function = reading.function(number)
+        names = [parameter.name for parameter in function.parameters]
+        if function.owner not in owners or function.accepts_any or "num_items_in_batch" in names:
+            continue
+        message = f"{function.owner}.compute_loss takes no num_items_in_batch"
+        span = function.span
+        yield Match(span, message, "fail" if certain else "warn")
+
+
+RULES = (
+    Rule(
+        code="SCR163",
+        slug="removed-function",
+        title="Functions exist in the installed torch",
+        severity="fail",
+        find=removed_function,
+        why="These functions raise when they are called, and their modules when they are imported.",
+        fires=("a call of a function that torch removed, outside of a try statement",),
+        fix="Use the function that the message names; arguments and results may differ.",
+        sources=("torchfix-rules", "torch-linalg"),
+        limits="that functions which the table does not hold exist.",
+        training=False,
+        words=(
+            r"torch\.(?:solve|symeig|eig|lstsq|matrix_rank|i?r?fft|gels|btrifact|potrf|trtrs)\b",
+            r"_deterministic\(",
+            r"_multigpu\(",
+            r"torch\._six|torch\.utils\.ffi|torch\.legacy",
+        ),
+    ),
+    Rule(
+        code="SCR164",
+        slug="deprecated-function",
+        title="Functions are not deprecated",
+        severity="note",
+        find=deprecated_function,
+        why="Deprecated functions work and warn; a later version removes them.",
+        fires=("a call of a function whose documentation calls it deprecated",),
+        fix="Use the function that the message names.",
+        sources=("torchfix-rules", "torch-linalg"),
+        limits="that functions which the table does not hold are current.",
+    ),
+    Rule(
+        code="SCR165",
+        slug="trainer-argument-removed",
+        title="Arguments exist in transformers 5",
+        severity="note",
+        find=arguments_removed,
+        why="transformers 5 has removed arguments and classes that scripts for 4 use: the run ends "
+        "with a TypeError or an ImportError.",
+        fires=(
+            "an argument of TrainingArguments or Trainer, or a class, that transformers 5 lacks",
+        ),
+        errors=("the same with transformers 5 installed or required",),
+        fix="Use what the message names in brackets; omit an argument without one.",
+        sources=("transformers-training-args",),
+        limits="that the installed transformers has the other arguments.",
+    ),
+    Rule(
+        code="SCR166",
+        slug="compute-loss-signature",
+        title="compute_loss of a Trainer accepts num_items_in_batch",
+        severity="warn",
+        find=loss_signature,
+        why="Since transformers 4.46 the Trainer passes num_items_in_batch to compute_loss: an "
+        "override without it raises a TypeError in the first step.",
+        fires=("a subclass of Trainer overrides compute_loss without it and without **kwargs",),
+        errors=("the same with transformers 4.46 or later installed or required",),
+        fix="Add num_items_in_batch=None to the parameters.",
+        sources=("transformers-trainer",),
+        training=False,
+        words=(r"def\s+compute_loss",),
+    ),
+)

@@ -1,0 +1,230 @@
+"""Rules on learning-rate schedulers: what is stepped, how often, and for how many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop import stepped
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.steps import handed_on
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Loop, Value
+from doctor.facts.script_machine import ScriptMachine
+
+LENGTHS = {
+    "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3),
+    "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2),
+    "get_linear_schedule_with_warmup": ("num_training_steps", 2),
+    "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
+    "get_polynomial_decay_schedule_with_warmup": ("num_training_steps", 2),
+    "get_scheduler": ("num_training_steps", 3),
+}  # fmt: skip
+"""The argument that says after how many steps a schedule ends, and its position."""
+ENDS = {"CosineAnnealingLR": "turns back"}
+
+
+def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
+    """Schedulers that are held by one name."""
+    for number, call in enumerate(reading.calls):
+        if len(call.targets) == 1 and is_scheduler_call(call):
+            yield number, call.targets[0]
+
+
+def is_scheduler_call(call: Call) -> bool:
+    name = call.name
+    return name.startswith("torch.optim.lr_scheduler.") or (
+        name.startswith(("transformers.get_", "transformers.optimization.get_"))
+        and "schedule" in call.method
+    )
+
+
+def _steps(reading: Training, name: str, made: Call) -> list[Call]:
+    key = reading.key(name, made.scope)
+    return [
+        reading.calls[n]
+        for n in reading.methods("step")
+        if reading.key(reading.calls[n].receiver, reading.calls[n].scope) == key
+    ]
+
+
+def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.backwards or reading.trainers or reading.fits:
+        return
+    for number, name in schedulers(reading):
+        call = reading.calls[number]
+        owner, _ = reading.key(name, call.scope)
+        if "." in name or not isinstance(owner, int):
+            continue
+        if any(reading.key(c.receiver, c.scope) == (owner, name) for c in reading.calls):
+            continue
+        if not handed_on(reading, name, number):
+            yield Match(call.span, f"{name}.step() is never called: the rate stays as it starts")
+
+
+def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        if made.method != "ReduceLROnPlateau" or made.arms:
+            continue
+        for call in _steps(reading, name, made):
+            if not call.args and not call.keywords and not call.unpacked:
+                yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
+
+
+def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        length = _length(reading, made)
+        if length is None:
+            continue
+        for step in _steps(reading, name, made):
+            applied = _applied(reading, step)
+            if step.args or step.keywords or not step.loops or applied is None:
+                continue
+            if message := _mismatch(reading, made, step, applied, length):
+                yield Match(step.span, f"{name} {message}")
+                break
+
+
+def _length(reading: Training, made: Call) -> list[Value] | None:
+    """What the schedule's length may be, written out."""
+    if made.method == "OneCycleLR" and "steps_per_epoch" in made.keywords:
+        return [Value("other", name="Mult", calls=made.keywords["steps_per_epoch"].calls)]
+    name, position = LENGTHS.get(made.method, ("", 0))
+    value = evaluate.argument(reading, made, name, position) if name else None
+    if value is None:
+        return None
+    return [value, *evaluate.options(reading, value, made)]
+
+
+def _applied(reading: Training, step: Call) -> Call | None:
+    """The step of an optimizer nearest to the scheduler's, in the loops around or inside."""
+    steps = [
+        call
+        for n in reading.methods("step")
+        if stepped(reading, call := reading.calls[n])
+        and call.scope == step.scope
+        and call.loops
+        and _nested(call.loops, step.loops)
+    ]
+    return max(steps, key=lambda call: len(call.loops), default=None)
+
+
+def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: list[Value]) -> str:
+    loops = [reading.script.loops[n] for n in applied.loops]
+    per_step = step.loops == applied.loops
+    epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
+    product = any(_is_product(reading, each) for each in length)
+    if per_step and len(loops) > 1 and not product:
+        counts = [_count(reading, loop) for loop in epochs]
+        if any(_same(count, each) for count in counts for each in length if count is not None):
+            return "is as long as the epochs, and steps in every batch"
+        if len(made.loops) < len(applied.loops) - 1 or not made.loops:
+            source = _source(loops[-1])
+            whole = source and any(_is_len(reading, each, source) for each in length)
+            if epochs and whole and not any(_count_is_one(count) for count in counts):
+                return "is as long as one epoch, and steps through several"
+    if len(step.loops) < len(applied.loops) and product and not made.loops:
+        source = _source(reading.script.loops[applied.loops[len(step.loops)]])
+        if source and any(_holds_len(reading, each, source) for each in length):
+            return "is made for every batch, and steps once per epoch"
+    return ""
+
+
+def _count(reading: Training, loop: Loop) -> Value | None:
+    """N of `for epoch in range(N)`, also from a first epoch on, and under tqdm."""
+    value = loop.iterable
+    while value is not None and value.kind == "call":
+        call = reading.calls[value.call]
+        if call.method == "range" and 1 <= len(call.args) <= 2:
+            return call.args[-1]
+        value = call.args[0] if call.method in ("tqdm", "trange", "track") and call.args else None
+        if call.method == "trange":
+            return value
+    return None
+
+
+def _count_is_one(count: Value | None) -> bool:
+    return count is not None and count.kind == "literal" and count.literal == 1
+
+
+def _same(one: Value, other: Value) -> bool:
+    if one.kind == "name" == other.kind:
+        return one.name == other.name
+    return one.kind == "literal" == other.kind and one.literal == other.literal and one.literal != 1
+
+
+def _source(loop: Loop) -> str:
+    """The name of what a loop over batches iterates, under enumerate and tqdm."""
+    value = loop.iterable
+    names = [name for name in ((value.name, *value.names) if value else ()) if name]
+    return names[0] if len(names) == 1 else ""
+
+
+def _is_len(reading: Training, value: Value, source: str) -> bool:
+    if value.kind != "call":
+        return False
+    call = reading.calls[value.call]
+    return call.name == "len" and bool(call.args) and call.args[0].name == source
+
+
+def _holds_len(reading: Training, value: Value, source: str) -> bool:
+    return any(
+        reading.calls[n].name == "len" and source in [v.name for v in reading.calls[n].args]
+        for n in value.calls
+    )
+
+
+def _is_product(reading: Training, value: Value) -> bool:
+    return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
+
+
+RULES = (
+    Rule(
+        code="SCR206",
+        slug="scheduler-never-steps",
+        title="The scheduler steps",
+        severity="warn",
+        find=never_steps,
+        why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
+        "only "
+        "step() goes on from there.",
+        fires=("a scheduler that is neither stepped nor given to anything",),
+        fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
+        sources=("ps-P12",),
+    ),
+    Rule(
+        code="SCR207",
+        slug="plateau-without-metric",
+        title="ReduceLROnPlateau receives the metric",
+        severity="fail",
+        find=plateau_without_metric,
+        why="ReduceLROnPlateau.step(metrics) has no default: the first epoch ends with a "
+        "TypeError.",
+        fires=("step() without an argument on a ReduceLROnPlateau",),
+        fix="Call scheduler.step(val_loss).",
+        sources=("torch-lr-scheduler",),
+    ),
+    Rule(
+        code="SCR208",
+        slug="schedule-in-wrong-unit",
+        title="A schedule is as long as the steps that it gets",
+        severity="fail",
+        find=wrong_unit,
+        why="A schedule of as many steps as epochs ends after the first few batches; one for all "
+        "batches that steps per epoch stays in its warm-up. The rate is wrong for most of the run.",
+        fires=(
+            "a length that is the number of epochs, and step() in the loop over batches",
+            "a length of len(loader), and step() per batch in a loop over epochs",
+            "a length of len(loader) * epochs, and step() once per epoch",
+        ),
+        fix="Count the schedule in optimizer steps, epochs * len(loader), and step it after each; "
+        "or count in epochs and step it once per epoch.",
+        sources=("torch-lr-scheduler",),
+    ),
+)

@@ -1,0 +1,366 @@
+"""Rules on what one iteration does with gradients, and on optimizers that are made or not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import amp, evaluate, objects
+from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.loop import stepped
+from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
+    """Steps of an optimizer within a loop, its name, and the backward calls before it there."""
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        name = stepped(reading, call)
+        if not name or not call.loops:
+            continue
+        before = [
+            n
+            for n in reading.backwards
+            if n < number
+            and reading.calls[n].scope == call.scope
+            and reading.calls[n].loops[: len(call.loops)] == call.loops
+            and not exclusive(reading.calls[n].arms, call.arms)
+        ]
+        yield number, name, before
+
+
+def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    zeros = reading.methods("zero_grad")
+    for number, name, before in steps_in_loops(reading) if zeros else ():
+        call = reading.calls[number]
+        for zero in zeros:
+            each = reading.calls[zero]
+            if not before or not before[-1] < zero < number or each.loops != call.loops:
+                continue
+            if not within(call.arms, each.arms) or not _zeroes(reading, each, name, call):
+                continue
+            if not _refilled(reading, zero, number):
+                yield Match(each.span, f"{each.receiver}.zero_grad() between backward() and step()")
+
+
+def _zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
+    """The gradients are those that the optimizer applies."""
+    key = reading.key(zero.receiver, zero.scope)
+    if key == reading.key(name, step.scope):
+        return True
+    made = {n for n in reading.optimizers if name in reading.calls[n].targets}
+    return any(each.sink in made and key in each.lineage.names for each in reading.trained)
+
+
+def _refilled(reading: Training, zero: int, step: int) -> bool:
+    """Something between may set the gradients again."""
+    if any(
+        ".grad" in each.target
+        for each in reading.script.assignments
+        if zero < each.position <= step
+    ):
+        return True
+    for number in range(zero + 1, step):
+        call = reading.calls[number]
+        names = [
+            call.receiver,
+            *(name for value in call.args for name in (value.name, *value.names)),
+        ]
+        if any(name.endswith(".grad") for name in names):
+            return True
+        if amp.is_clip(call) or call.method in ("unscale_", "item", "print"):
+            continue
+        if reading.target_function(call) is not None or call.method in ("backward", "grad"):
+            return True
+        if any("loss" in name or name == call.receiver for name in names[1:] if name):
+            return True
+    return False
+
+
+def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods(*amp.CLIPS):
+        call = reading.calls[number]
+        if not call.loops or not amp.is_clip(call) or reading.is_evaluation(call):
+            continue
+        here = objects.around(reading, call, call.loops[-1])
+        backward = [n for n in here if n in reading.backward_numbers]
+        steps = [n for n in here if n > number and stepped(reading, reading.calls[n])]
+        first = min(backward, default=number)
+        if first <= number or not steps or any(n < first for n in steps):
+            continue
+        between = [n for n in here if first > n > number and reading.calls[n].method == "step"]
+        calls_out = any(
+            reading.target_function(reading.calls[n]) is not None for n in here if n < number
+        )
+        if not between and not calls_out:
+            yield Match(call.span, "gradients are clipped before backward() computes them")
+
+
+STATEFUL = ("Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adamax", "Adadelta", "Lion")
+
+
+def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.optimizers:
+        call = reading.calls[number]
+        if not call.loops or not call.targets or not _keeps_state(call):
+            continue
+        steps = [
+            reading.calls[n]
+            for n in reading.methods("step")
+            if reading.calls[n].receiver in call.targets and reading.calls[n].scope == call.scope
+        ]
+        if not any(step.loops == call.loops and within(step.arms, call.arms) for step in steps):
+            continue
+        owners = list(parameter_owners(reading, call, number))
+        loop = call.loops[-1]
+        if _is_made_otherwise(reading, call, number, loop):
+            continue
+        backward = [
+            n
+            for n in reading.backwards
+            if reading.calls[n].loops == call.loops and reading.calls[n].scope == call.scope
+        ]
+        outside = owners and not any(_made_in(reading, owner, call, loop) for owner in owners)
+        if backward and outside:
+            message = f"{call.method} is made in every step: it starts without its averages"
+            yield Match(call.span, message)
+
+
+def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) -> bool:
+    """The name gets another object in the loop: booster.boost(model, optimizer)."""
+    return any(
+        n != number and set(reading.calls[n].targets) & set(made.targets)
+        for n in reading.by_loop[loop]
+    )
+
+
+def _keeps_state(call: Call) -> bool:
+    momentum = call.keywords.get("momentum")
+    return call.method in STATEFUL or (
+        call.method == "SGD" and momentum is not None and momentum.literal not in (0, 0.0)
+    )
+
+
+def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
+    """The object is made anew, copied or bound in the loop."""
+    root = name.partition(".")[0]
+    if root in reading.script.loops[loop].targets:
+        return True
+    return any(
+        loop in each.loops
+        for part in (name, root)
+        for each in reading.assigned.get(reading.key(part, call.scope), ())
+    )
+
+
+def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("step") or reading.trainers or reading.imports_from(*amp.FRAMEWORKS):
+        return
+    looped = any(reading.calls[n].loops for n in reading.backwards)
+    for number in reading.optimizers if looped else ():
+        call = reading.calls[number]
+        if len(call.targets) != 1 or call.arms or handed_on(reading, call.targets[0], number):
+            continue
+        yield Match(call.span, f"{call.targets[0]}.step() is never called")
+
+
+def handed_on(reading: Training, name: str, number: int) -> bool:
+    """The object that a call made is an argument, returned, or part of another value."""
+    values = [
+        value
+        for each in reading.calls
+        for value in (*each.args, *each.keywords.values(), *each.unpacked)
+    ]
+    values += [value for function in reading.script.functions for value in function.returns]
+    values += [a.value for a in reading.script.assignments if a.value.call != number]
+    return any(name in (value.name, *value.names) for value in values)
+
+
+METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}
+
+
+def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.bare:
+        if each.name.rpartition(".")[2] in METHODS:
+            yield Match(each.span, f"{each.name} is named and not called: () is missing")
+
+
+FEW = 100
+"""Iterations of which the graphs may be kept. Our own number."""
+
+
+def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.backwards:
+        call = reading.calls[number]
+        name = call.receiver
+        if not name or not call.loops or call.keywords.get("retain_graph") is not None:
+            continue
+        if _is_short(reading, call):
+            continue
+        for target, span in _kept(reading, call):
+            if not _reaches_backward(reading, target, call.scope):
+                yield Match(span, f"{target} holds the graph of every {name}")
+
+
+def _is_short(reading: Training, call: Call) -> bool:
+    """All loops around it are over a range of few literal numbers."""
+    for number in call.loops:
+        iterable = reading.script.loops[number].iterable
+        made = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        if made is None or made.name != "range" or len(made.args) != 1:
+            return False
+        counts = evaluate.literals(reading, made.args[0], made)
+        if not counts or not all(isinstance(n, int) and n <= FEW for n in counts):
+            return False
+    return True
+
+
+def _kept(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
+    """Sums and lists that outlive the iteration and receive the loss itself."""
+    name = call.receiver
+    sums = [
+        (each.target, each.span, each.position)
+        for each in reading.script.assignments
+        if each.augmented
+        and (each.scope, each.loops) == (call.scope, call.loops)
+        and _holds(each.value, name)
+        and not _is_inference(reading, each.contexts)
+    ]
+    lists = [
+        (other.receiver, other.span, n)
+        for n in reading.methods("append")
+        if (other := reading.calls[n]).scope == call.scope
+        and other.loops == call.loops
+        and len(other.args) == 1
+        and _holds(other.args[0], name)
+        and not _is_inference(reading, other.contexts)
+    ]
+    for target, span, position in (*sums, *lists):
+        if _outlives(reading, target, call) and _same_loss(reading, call, position):
+            yield target, span
+
+
+def _is_inference(reading: Training, contexts: tuple[int, ...]) -> bool:
+    return any(reading.is_inference(reading.script.contexts[n].value) for n in contexts)
+
+
+def _holds(value: Value, name: str) -> bool:
+    """The tensor itself, or a sum or product of it, not what a call makes of it."""
+    if value.kind == "name":
+        return bool(value.name == name)
+    return value.kind in ("other", "list") and any(_holds(item, name) for item in value.items)
+
+
+def _outlives(reading: Training, target: str, call: Call) -> bool:
+    """It is started outside of the loop, as a number or a list, and not in it."""
+    results = reading.assigned.get(reading.key(target, call.scope), ())
+    started = [each for each in results if not each.augmented]
+    return bool(started) and not any(call.loops[-1] in each.loops for each in started)
+
+
+def _same_loss(reading: Training, call: Call, position: int) -> bool:
+    """The name holds the same tensor at both places: loss = loss.item() is not between."""
+    first = reading.numbers[id(call)]
+    low, high = sorted((first, position))
+    return not any(
+        low < each.position <= high
+        for each in reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    )
+
+
+def _reaches_backward(reading: Training, target: str, scope: int) -> bool:
+    """backward() is called on it or on something that is computed from it."""
+    names = {target}
+    for each in reading.script.assignments:
+        if names & {each.value.name, *each.value.names} and not _holds(each.value, "item"):
+            names.add(each.target)
+    for number in reading.methods("backward"):
+        call = reading.calls[number]
+        inner = call.receiver_call
+        used = {call.receiver}
+        while inner >= 0:
+            made = reading.calls[inner]
+            used |= {made.receiver, *(n for v in made.args for n in (v.name, *v.names))}
+            inner = made.receiver_call
+        if names & used:
+            return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR201",
+        slug="zeroed-before-step",
+        title="Gradients are kept between backward() and step()",
+        severity="fail",
+        find=zeroed_before_step,
+        why="step() applies the gradients that zero_grad() just removed: with plain SGD no weight "
+        "changes, and Adam applies its weight decay only.",
+        fires=("backward(), zero_grad() and step() of one optimizer in this order",),
+        fix="Call zero_grad() before backward(), or after step().",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR202",
+        slug="clip-before-backward",
+        title="Gradients are clipped after backward()",
+        severity="warn",
+        find=clip_before_backward,
+        why="Before backward() the gradients are empty or those of the step before: the step "
+        "applies gradients that nothing clipped.",
+        fires=("a clip and then the iteration's only backward(), before the step",),
+        fix="Move the clip between backward() and step().",
+        sources=("ps-P13",),
+    ),
+    Rule(
+        code="SCR203",
+        slug="optimizer-made-each-step",
+        title="The optimizer is made once",
+        severity="fail",
+        find=optimizer_made_each_step,
+        why="A new optimizer has no momentum and no averages. Adam's first step has the size of "
+        "the "
+        "learning rate in every parameter, whatever the gradient is.",
+        fires=("an optimizer with state is made in the loop that steps it",),
+        fix="Make the optimizer before the loop.",
+        sources=("torch-optimizer",),
+    ),
+    Rule(
+        code="SCR204",
+        slug="optimizer-never-steps",
+        title="The optimizer steps",
+        severity="fail",
+        find=optimizer_never_steps,
+        why="backward() computes gradients; only step() changes weights.",
+        fires=("backward() in a loop, and no step in the file",),
+        fix="Call optimizer.step() after backward().",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR205",
+        slug="method-not-called",
+        title="Methods of the training loop are called",
+        severity="fail",
+        find=method_not_called,
+        why="Python evaluates `optimizer.zero_grad` and discards it: without parentheses nothing "
+        "happens, and nothing complains.",
+        fires=("a line that is only the name of step, zero_grad, backward, train or eval",),
+        fix="Add the parentheses.",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR210",
+        slug="graph-kept",
+        title="Sums of losses hold no graphs",
+        severity="warn",
+        find=graph_kept,
+        why="total += loss links every iteration's graph to the sum: memory grows with each step "
+        "until it is exhausted.",
+        fires=("a sum or list outside of the loop receives the loss itself",),
+        fix="Add loss.item(), or loss.detach() to avoid a synchronization.",
+        sources=("torch-faq-memory",),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Hits of files that were linted before, by content: for hooks, which lint the same files often."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from doctor._util.errors import UserError
+from doctor.checks.script import table
+from doctor.checks.script.lint import Hit
+from doctor.script import read
+
+LIMIT = 20_000
+"""Entries after which the older half is removed. Our own number."""
+
+
+class LintCache:
+    """A directory that the user named. An entry that cannot be read is as none."""
+
+    def __init__(self, directory: str, *circumstances: object) -> None:
+        self.directory = Path(directory)
+        self.circumstances = repr((_code(), circumstances)).encode()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--cache {directory}: {error.strerror}") from None
+
+    def key(self, path: str, data: bytes, *more: object) -> str:
+        """Of everything that decides the hits of a file."""
+        parts = (self.circumstances, path.encode("utf-8", "surrogateescape"), repr(more).encode())
+        digest = hashlib.sha256(data)
+        for part in parts:
+            digest.update(b"\0" + part)
+        return digest.hexdigest()
+
+    def get(self, key: str) -> list[Hit] | None:
+        try:
+            return msgspec.json.decode((self.directory / key).read_bytes(), type=list[Hit])
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def put(self, key: str, hits: list[Hit]) -> None:
+        """Write whole or not at all; a full or read-only disk is no reason to fail."""
+        target = self.directory / key
+        part = self.directory / f".{key}.{os.getpid()}"
+        try:
+            part.write_bytes(msgspec.json.encode(hits))
+            part.replace(target)
+        except OSError:
+            part.unlink(missing_ok=True)
+
+    def trim(self) -> None:
+        """Remove the older half of a cache that is too large."""
+        entries = list(self.directory.iterdir())
+        if len(entries) > LIMIT:
+            for entry in sorted(entries, key=_age)[: len(entries) // 2]:
+                entry.unlink(missing_ok=True)
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _code() -> list[tuple[str, int]]:
+    """The files of the rules and the reader, with their times: another version is another key."""
+    folders = [Path(str(each.__file__)).parent for each in (table, read)]
+    return [(path.name, path.stat().st_mtime_ns) for path in _sources(folders)]
+
+
+def _sources(folders: Iterable[Path]) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
