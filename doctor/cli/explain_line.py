@@ -15,6 +15,8 @@ METRIC = re.compile(r"(?:loss|grad_norm)\W.*?\d|\b(?:nan|inf)\b", re.IGNORECASE)
 """What a line with metrics contains: those are judged as the curves of a log."""
 SHORT = 60
 """Characters of a text that may be a part of a message only. Our own number."""
+WHOLE = ("harmless", "symptom")
+"""Roles of rows whose expressions are no parts of messages."""
 COMPLETE = re.compile(r"[\w.]{3,80}: \S")
 """The class of an exception, and a message."""
 
@@ -25,8 +27,8 @@ def explain_line(text: str) -> str:
     line = text.strip()
     if "\n" in line or METRIC.search(line):
         return ""
-    rows = with_message(line)
-    if not any(row.code or row.role == "harmless" for row in rows) and _is_part(line):
+    rows = with_message(line, symptoms=True)
+    if not any(row.code or row.role in WHOLE for row in rows) and _is_part(line):
         return ""
     causes = tuple(fitted(row, line) for row in rows if row.fix)
     harmless = [f"harmless ({row.id}): {row.why}" for row in rows if row.role == "harmless"]

@@ -75,7 +75,7 @@ def explain_text(text: str) -> Explained | None:
     names = {event.name for event in log.harmless}
     harmless = tuple(row for row in HARMLESS if row.id in names)
     message = message_of(text)
-    rows = tuple(row for row in with_message(message) if row.fix)
+    rows = tuple(row for row in with_message(message, symptoms=True) if row.fix)
     of_lines = {finding.check.slug for finding in findings}
     causes = tuple(row for row in rows if row.id not in of_lines)
     if not (findings or harmless or log.curves or causes):

@@ -7,14 +7,16 @@ from typing import Literal
 
 from doctor._util.owner import Owner
 
-Role = Literal["cause", "crash", "exception", "consequence", "summary", "warning", "harmless"]
+Role = Literal[
+    "cause", "crash", "exception", "consequence", "summary", "warning", "harmless", "symptom"
+]
 """What a line of the row is in the story of a failure.
 
 cause: it begins one. crash: it begins one unless the process failed before. exception: it begins
 one unless something else came before it. consequence: usually the effect of something earlier,
 elsewhere, and the first cause only where nothing else is found. summary: a launcher's account of
 what happened, never a cause. warning: the training goes on. harmless: it looks like trouble and is
-none where nothing else is wrong.
+none where nothing else is wrong. symptom: what people say of a training, never a line of a log.
 """
 
 
@@ -63,8 +65,8 @@ class Cause:
     """Of the check that reports it in a log, LOG010; "" for the others."""
     title: str = ""
     """Of that check: true when no line of the row is in the log."""
-    refines: str = ""
-    """The class whose reason, remedy, owner and outlook this row replaces where it matches."""
+    refines: tuple[str, ...] = ()
+    """Classes whose reason, remedy, owner and outlook this row replaces where it matches."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()

@@ -41,6 +41,9 @@ from doctor.errors.tables import (
     shapes,
     sharding,
     sizes,
+    symptoms_loss,
+    symptoms_model,
+    symptoms_speed,
     transformers,
     transforms,
     types,
@@ -86,6 +89,9 @@ TABLES = (
     factory,
     precision,
     scaler,
+    symptoms_loss,
+    symptoms_speed,
+    symptoms_model,
     harmless,
 )
 CAUSES: tuple[Cause, ...] = tuple(cause for table in TABLES for cause in table.ROWS)

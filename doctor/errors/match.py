@@ -44,13 +44,19 @@ def _is_message(cause: Cause, text: str, folded: str) -> bool:
     return any(_compiled(each).search(text) for each in _admitted(cause, folded))
 
 
-def with_message(text: str, causes: Iterable[Cause] | None = None) -> tuple[Cause, ...]:
+def with_message(
+    text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
+) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message, the most frequent
-    first."""
+    first; symptoms, which people describe and no program prints, only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
-    found = [each for each in possible if _is_message(each, text, folded)]
+    found = [
+        each
+        for each in possible
+        if (symptoms or each.role != "symptom") and _is_message(each, text, folded)
+    ]
     # A stable sort: rows of equal frequency keep the order of the table.
     return tuple(sorted(found, key=_frequency, reverse=True)[:MOST])
 

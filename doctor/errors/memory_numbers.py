@@ -27,6 +27,8 @@ CUDA's own context and libraries take up to about 1 GiB."""
 NEARLY, BEYOND = 0.8, 1.02
 """Shares of the GPU: from which on one request leaves no room for anything else, and what rounding
 explains. Our own numbers."""
+PIECES = 0.03
+"""Share of the GPU from which on reserved and unused memory is worth joining. Our own number."""
 LARGEST = (
     "No GPU serves this request beside the model: look for the one sample that is far longer than "
     "the others, a shape that is wrong, an attention mask or logits of the whole sequence, or a "
@@ -108,7 +110,8 @@ def describe_oom(text: str) -> Described | None:
         )
     if request >= NEARLY * capacity:
         return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
-    if numbers.reserved is not None and numbers.reserved >= request:
+    pieces = max(request, PIECES * capacity)
+    if numbers.reserved is not None and numbers.reserved >= pieces:
         return Described(
             "fragmentation",
             f"{head}: {gib(numbers.reserved)} are reserved by torch and unused, but in pieces",

@@ -44,6 +44,16 @@ RETIRED: dict[str, str] = {
     "prefetch-without-workers": "loader-options",
     "stream-shuffled": "loader-options",
     "sampler-and-shuffle": "loader-options",
+    "lengths-on-a-gpu": "packed-lengths",
+    "empty-sequences": "packed-lengths",
+    "unsorted-lengths": "packed-lengths",
+    "empty-selection": "empty-tensors",
+    "empty-list": "empty-tensors",
+    "interpolation-dimensions": "interpolation-size",
+    "sparse-adam-dense": "sparse-gradients",
+    "factory-batch-is-array": "factory-without-batch",
+    "requires-grad-of-module": "everything-is-frozen",
+    "outputs-without-a-loss": "labels-missing",
 }
 """Id that is no longer used -> the id of the row that took its place."""
 

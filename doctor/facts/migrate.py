@@ -78,9 +78,8 @@ def from_texts(raised: dict[str, Any]) -> dict[str, Any]:
             there = {"members": _names(observed, members), "similar": _names(observed, "similar")}
             records.append({**record, "name": observed.get(name, ""), **there})
     if "accepts" in observed:
-        keyword = observed.get("keyword", "")
         fields = {key: _names(observed, key) for key in ("accepts", "needs", "passed")}
-        records.append({"type": "Signature", "keyword": keyword, **fields})
+        records.append({"type": "Signature", **fields})
     others = [key for key in observed if key not in TRANSLATED]
     reason = "a text of an earlier version"
     records += [{"type": "Unread", "kind": key, "reason": reason} for key in others]

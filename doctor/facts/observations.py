@@ -140,8 +140,6 @@ class Signature(Section, frozen=True, kw_only=True):
 
     accepts: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    keyword: str = ""
-    similar: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     of_model: bool = False
     """It is the forward of the model itself."""
@@ -207,8 +205,6 @@ class OwnFunction(Section, frozen=True, kw_only=True):
     applied: Line = Line()
     outputs: int | None = None
     """Tensors that forward returned; None if it raised."""
-    with_context: bool = False
-    """It defines setup_context."""
 
 
 # Sizes

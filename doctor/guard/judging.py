@@ -189,13 +189,17 @@ class Judging:
         self.judge(armed.watch.rules, step, armed.watch, now)
 
     def _judge_healthy(self, entry: logged.Entry) -> None:
-        armed, number, _, norm, _, _, now = entry
+        armed, number, losses, norm, rates, _, now = entry
         watch, tally = armed.watch, self.tally
         tally.steps += 1
         tally.rates += 1
         tally.norms += norm is not None
         self._history.append(entry)
         watch.rules.logged(norm is not None)
+        if losses:
+            rate = max((rate for rate in rates if rate is not None), default=None)
+            for alarm in watch.rules.loss_read(sum(losses), number, rate):
+                self.add(alarm, watch)
         if self.writer.takes(watch.index, number):
             self.writer.step(logged.as_step(entry), self.scale, now - tally.began)
 

@@ -15,7 +15,10 @@ LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
 
 
 class StepRules:
-    """The rules for the steps of one optimizer; `beside` are the same of the other optimizers."""
+    """The rules for the steps of one optimizer; `beside` are the same of the other optimizers.
+
+    `losses` is the series of the parameters' losses, which an optimizer before it began.
+    """
 
     def __init__(
         self,
@@ -23,10 +26,12 @@ class StepRules:
         beside: Optional[Dict[int, StepRules]] = None,
         *,
         all_codes: bool = False,
+        losses: Optional[Spikes] = None,
     ) -> None:
         self.index = index
         self.all_codes = all_codes
-        self.series = {"loss": Spikes(), "gradient norm": Spikes()}
+        self.losses = losses or Spikes()
+        self.norms = Spikes()
         self.beside = beside if beside is not None else {}
         self.had_gradients = False
         self.had_rate = False
@@ -46,7 +51,7 @@ class StepRules:
         if not step.read:
             self.logged(read=False)
             return []
-        spikes = self._spikes(step) if self.all_codes else []
+        spikes = self._spikes(step)
         if self._healthy(step):
             self.logged(read=True)
             self.cut_looks = 0 if step.applied else self.cut_looks
@@ -96,19 +101,26 @@ class StepRules:
         )
 
     def _spikes(self, step: Step) -> list[Alarm]:
-        alarms: list[Alarm] = []
-        for name, value in (
-            ("loss", step.loss),
-            ("gradient norm", None if step.apart else step.norm),
-        ):
-            median = None if value is None else self.series[name].add(value)
-            if median is not None:
-                text = (
-                    f"the {name} is {value:.4g}, and was as high in the two steps before; its "
-                    f"median over {limit.SPIKE_WINDOW} steps is {median:.4g}"
-                )
-                alarms += self._alarm(codes.LOSS_STABLE, WARN, step, text, name.split()[0])
+        alarms = [] if step.loss is None else self.loss_read(step.loss, step.step, step.rate)
+        if self.all_codes and step.norm is not None and not step.apart:
+            alarms += self._spike("gradient norm", self.norms, step.norm, step.step, step.rate)
         return alarms
+
+    def loss_read(self, loss: float, step: int, rate: Optional[float]) -> List[Alarm]:
+        """The alarm where the loss jumped and stays there."""
+        return self._spike("loss", self.losses, loss, step, rate)
+
+    def _spike(
+        self, name: str, series: Spikes, value: float, step: int, rate: Optional[float]
+    ) -> List[Alarm]:
+        median = series.add(value, rate)
+        if median is None:
+            return []
+        text = (
+            f"the {name} is {value:.4g}, and was as high in the two steps before; its median over "
+            f"{limit.SPIKE_WINDOW} steps is {median:.4g}"
+        )
+        return [Alarm(codes.LOSS_STABLE, WARN, step, text, name.split()[0], self.index)]
 
     def _in_a_row(self, name: str, holds: bool) -> int:
         """How many steps in a row it holds, with this one."""

@@ -1,11 +1,16 @@
-"""Jumps of a series: three values in a row far above the median of those before."""
+"""Jumps of a series: three values in a row very far above the median of those before, or a block
+of twenty whose median is far above the medians of the blocks before."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from typing import List
 
 from . import thresholds as limit
+
+LARGEST = 700.0
+"""Of an exponent: beyond it exp() overflows."""
 
 
 class Spikes:
@@ -13,28 +18,74 @@ class Spikes:
 
     def __init__(self) -> None:
         self._window: deque[float] = deque(maxlen=limit.SPIKE_WINDOW)
-        self._above = 0
+        self._block: List[float] = []
+        self._blocks: deque[float] = deque(maxlen=limit.LEVEL_BLOCKS)
+        """Medians: their spread is that of the noise, also of correlated noise."""
+        self._rates: deque[float] = deque(maxlen=limit.SPIKE_RATES)
+        self._above = self._age = 0
+        self._median = self._bound = math.inf
 
-    def add(self, value: float) -> float | None:
-        """The median, where this value is the third in a row that is far above it."""
+    def add(self, value: float, rate: float | None = None) -> float | None:
+        """The median before it, where the series has jumped with this value.
+
+        A learning rate that has just risen explains a jump, as a warm restart does.
+        """
         if not math.isfinite(value):
             return None
-        spike = None
-        if len(self._window) == limit.SPIKE_WINDOW:
-            median, bound = self._bound()
-            self._above = self._above + 1 if value > bound else 0
-            spike = median if self._above == limit.SPIKE_STEPS else None
-        self._window.append(value)
-        return spike
+        if rate is not None:
+            self._rates.append(rate)
+        risen = rate is not None and rate > limit.SPIKE_RISE * min(self._rates)
+        self._age = (self._age + 1) % limit.SPIKE_EVERY
+        if not self._age and len(self._window) == limit.SPIKE_WINDOW:
+            self._median = _median(list(self._window))
+            self._bound = _far(list(self._window), limit.SPIKE_DEVIATIONS)
+        if risen:
+            self._begin_anew()
+        self._above = self._above + 1 if value > self._bound else 0
+        if not self._above:
+            self._window.append(value)
+        median = self._median
+        jumped = self._add_to_block(value) or self._above == limit.SPIKE_STEPS
+        if jumped:
+            self._begin_anew()
+        return median if jumped else None
 
-    def _bound(self) -> tuple[float, float]:
-        median = _median(list(self._window))
-        deviation = 1.4826 * _median([abs(value - median) for value in self._window])
-        distance = max(limit.SPIKE_DEVIATIONS * deviation, limit.SPIKE_SHARE * abs(median))
-        return median, median + distance
+    def _begin_anew(self) -> None:
+        """From here on the series has another level."""
+        self._window.clear()
+        self._blocks.clear()
+        self._above, self._bound = 0, math.inf
+
+    def _add_to_block(self, value: float) -> bool:
+        """Whether a block ends with this value, and has another level than those before."""
+        self._block.append(value)
+        if len(self._block) < limit.LEVEL_STEPS:
+            return False
+        level, self._block = _median(self._block), []
+        before = list(self._blocks)
+        self._blocks.append(level)
+        return len(before) >= limit.LEVEL_BLOCKS_FROM and level > _far(
+            before, limit.SPIKE_DEVIATIONS
+        )
 
 
-def _median(values: list[float]) -> float:
+def _far(values: List[float], deviations: float) -> float:
+    """What is far above the values: noise is often a factor, so their logarithms count as well."""
+    median = _median(list(values))
+    far = max(_bound(values, deviations), median + limit.SPIKE_SHARE * abs(median))
+    if min(values) > 0.0:
+        logarithm = _bound([math.log(value) for value in values], deviations)
+        far = max(far, math.exp(logarithm) if logarithm < LARGEST else math.inf)
+    return far
+
+
+def _bound(values: List[float], deviations: float) -> float:
+    """So many scaled median deviations above the median."""
+    median = _median(list(values))
+    return median + deviations * 1.4826 * _median([abs(value - median) for value in values])
+
+
+def _median(values: List[float]) -> float:
     values.sort()
     middle = len(values) // 2
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2

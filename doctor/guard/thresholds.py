@@ -92,7 +92,16 @@ SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0
 SPIKE_SHARE = 0.3
 SPIKE_STEPS = 3
-"""No false alarm in 100,000 steps of healthy series: median + 8 x 1.4826 MAD, and 30 %, 3 times."""
+"""Median + 8 x 1.4826 MAD, of the values and of their logarithms, and 30 %, 3 times in a row. How
+often healthy noise does that: tests/support/noisy_losses.py."""
+LEVEL_STEPS, LEVEL_BLOCKS, LEVEL_BLOCKS_FROM = 20, 30, 15
+"""Values of a block, blocks whose medians are compared, and how many there must be: a jump within
+noise."""
+SPIKE_EVERY = 10
+"""Values for which median and bound are used."""
+SPIKE_RISE, SPIKE_RATES = 2.0, 20
+"""A learning rate so far above the smallest one of the last values explains a jump. Our own
+numbers."""
 LOST_SHARE = 0.5
 """Share of sampled 16-bit weights with a gradient that a step leaves unchanged."""
 ENOUGH_UPDATES = 64

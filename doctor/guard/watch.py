@@ -12,12 +12,14 @@ from .batches import Batches
 from .counts import rank_and_world
 from .foreign import Foreign
 from .judging import Judging
+from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .readings import Readings
 from .records import Step
 from .scaling import Scaling
 from .settings import Settings
+from .spikes import Spikes
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class Watch:
         self.judging = Judging(settings, self.readings, self.writer, self.batches)
         self.alarms, self.watches = self.judging.alarms, self.judging.watches
         self.rules: dict[int, rules.StepRules] = {}
+        self.losses: dict[frozenset[int], Spikes] = {}
+        """The series of losses by the ids of the parameters that they train."""
         self.scaling = Scaling()
         self.started = False
         self.follows_gradients = False
@@ -195,7 +199,7 @@ class Watch:
         self.values.finish()
         self._judge_last_losses()
         self.judging.write_state()
-        self.writer.write("end", how=how)
+        self.writer.write("end", how=how, **last_error())
         self.writer.close()
 
     def _judge_last_losses(self) -> None:
@@ -233,7 +237,15 @@ class Watch:
 
     def _new_watch(self, optimizer: Optimizer) -> OptimizerWatch:
         settings = self.settings
-        step_rules = rules.StepRules(len(self.rules), self.rules, all_codes=settings.all)
+        parameters = frozenset(id(p) for group in optimizer.param_groups for p in group["params"])
+        if len(self.losses) >= MOST_OPTIMIZERS:
+            self.losses.clear()
+        step_rules = rules.StepRules(
+            len(self.rules),
+            self.rules,
+            all_codes=settings.all,
+            losses=self.losses.setdefault(parameters, Spikes()),
+        )
         with self.torch.no_grad():
             return OptimizerWatch(optimizer, step_rules, settings, self.readings, self.judging)
 

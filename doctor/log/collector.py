@@ -26,6 +26,9 @@ END = 40
 """Lines from the end of a file in which an exception without a traceback ends it: a launcher's
 summary follows."""
 MOST_RANKS = 65_536
+MOST_LINES = 8
+"""Lines that an event keeps: the first one and its frames, and later ones of the same class, which
+may say more."""
 
 
 @dataclass(slots=True)
@@ -129,6 +132,8 @@ class Collector:
             self._current[name, rank] = event
         for key, text in _groups(match).items():
             event.groups.setdefault(key, text)
+        if event.count and len(event.excerpt) < MOST_LINES:
+            event.excerpt += (excerpt(line.text, match.start()),)
         event.count += 1
         event.progress, event.last_line = self.progress, line.number
         event.last_time = time_of(line.text) or event.last_time

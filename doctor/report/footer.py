@@ -8,6 +8,9 @@ from doctor.judge.check import Status
 from doctor.report.line import Line
 from doctor.report.report import Outcome, Report
 
+HANG = 5
+"""Columns before further lines of the verdict: those of "FIX: "."""
+
 
 def footer_lines(report: Report) -> Iterator[Line]:
     """Counts, the verdict and the next action."""
@@ -19,7 +22,7 @@ def footer_lines(report: Report) -> Iterator[Line]:
 
 def verdict_line(report: Report) -> Line:
     """The verdict and the next action."""
-    return Line(f"{report.headline}: ", report.next_action, _verdict_style(report))
+    return Line(f"{report.headline}: ", report.next_action, _verdict_style(report), hang=HANG)
 
 
 def _verdict_style(report: Report) -> str:

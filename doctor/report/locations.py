@@ -20,6 +20,18 @@ def locate(finding: Finding, report: Report) -> tuple[Place, ...]:
     return finding.places or tuple(_subject(finding, report))
 
 
+def results(finding: Finding, report: Report) -> tuple[tuple[Place, tuple[Place, ...]], ...]:
+    """The places that count as one result each, with the places that belong to it.
+
+    Every place of a script is a mistake of its own; those of a log after the first one are what
+    followed from it.
+    """
+    places = locate(finding, report)
+    if finding.family == "LOG" and places:
+        return ((places[0], places[1:]),)
+    return tuple((place, ()) for place in places)
+
+
 def _subject(finding: Finding, report: Report) -> Iterator[Place]:
     """CKP findings: the checkpoint's file; own-model findings: its code; JOB: the job file."""
     facts = report.facts

@@ -24,6 +24,7 @@ from doctor.errors.retired import RETIRED
 from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
 
+COMMANDS = ("run", "guard", "lint", "scan", "triage", "prescribe", "read")
 ROWS = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
 
 
@@ -34,7 +35,7 @@ def test_each_expression_has_an_example_and_each_example_proposes_the_cause(caus
         assert any(re.search(expression, each, flags) for each in cause.examples), expression
     for example in cause.examples:
         assert is_message_of(cause, example), example
-        proposed = with_message(example)
+        proposed = with_message(example, symptoms=True)
         assert cause in proposed or cause.code or len(proposed) == MOST, example
 
 
@@ -166,7 +167,25 @@ def test_the_rows_need_no_libraries() -> None:
     "cause", [each for each in CAUSES if each.refines], ids=lambda cause: cause.id
 )
 def test_a_row_refines_lines_of_its_class(cause: Cause) -> None:
-    of_class = BY_ID[cause.refines]
-    assert of_class.code
     assert not cause.code
-    assert any(is_message_of(of_class, example) for example in cause.examples)
+    for id in cause.refines:
+        assert BY_ID[id].code
+        assert any(is_message_of(BY_ID[id], example) for example in cause.examples)
+
+
+def test_a_symptom_names_a_command_that_decides_and_no_message_of_a_program() -> None:
+    symptoms = [row for row in CAUSES if row.role == "symptom"]
+    assert len(symptoms) >= 50
+    for row in symptoms:
+        assert any(command.startswith("doctor ") for command in row.commands), row.id
+        assert not row.code
+        assert not row.errors
+        for command in row.commands:
+            words = command.split()
+            assert words[0] != "doctor" or words[1] in COMMANDS, command
+
+
+def test_no_remedy_deletes_a_checkpoint() -> None:
+    """An asynchronous save may be under way."""
+    said = [f"{row.fix} {' '.join(row.commands)}" for row in CAUSES]
+    assert not [each for each in said if re.search(r"(?:delete|remove|rm) .{0,20}checkpoint", each)]

@@ -116,7 +116,7 @@ def test_texts_of_an_earlier_version_become_records_or_are_unread() -> None:
         ("dense1", "dense2"),
     )
     (signature,) = raised.all(seen.Signature)
-    assert (signature.accepts, signature.keyword) == (("x", "labels"), "inputs")
+    assert (signature.accepts, signature.needs) == (("x", "labels"), ("x",))
     assert [each.kind for each in raised.all(seen.Unread)] == ["grown at"]
 
 

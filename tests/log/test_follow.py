@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -107,3 +108,20 @@ def test_it_ends_with_the_process_that_writes(tmp_path: Path) -> None:
 
         log = follow([str(path)], line_patterns(), report)
     assert [event.name for event in log.events] == ["cuda-oom"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_it_with_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    append(path, "step 1 loss: 2.0\n" + OOM)()
+    with path.open("a"):  # this process writes to it, so the job is not over
+        command = [sys.executable, "-m", "doctor", "triage", "--follow", str(path)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, text=True, **pipes) as child:
+            assert child.stderr is not None
+            announced = child.stderr.readline()
+            child.send_signal(signal.SIGINT)
+            out, _ = child.communicate()
+    assert "LOG002" in announced
+    assert "FAIL LOG002 cuda-oom" in out
+    assert child.returncode == 130

@@ -114,39 +114,26 @@ ROWS = (
         told_by="the loader raises, and no line of the model",
     ),
     Cause(
-        id="unsorted-lengths",
+        id="packed-lengths",
         errors=("RuntimeError",),
-        messages=(r"lengths` array must be sorted in decreasing order",),
+        messages=(
+            r"lengths` array must be sorted in decreasing order",
+            r"'lengths' argument should be a 1D CPU int64 tensor",
+            r"Length of all samples has to be greater than 0",
+        ),
         examples=(
             "RuntimeError: `lengths` array must be sorted in decreasing order when "
             "`enforce_sorted` is True.",
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but "
+            "got 1D cuda:0 Long tensor",
+            "RuntimeError: Length of all samples has to be greater than 0, but "
+            "found an element in 'lengths' that is <= 0",
         ),
-        why="pack_padded_sequence takes the longest sequence first, unless it is told to sort.",
-        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
-        "longest first.",
-    ),
-    Cause(
-        id="lengths-on-a-gpu",
-        errors=("RuntimeError",),
-        messages=(r"'lengths' argument should be a 1D CPU int64 tensor",),
-        examples=(
-            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
-            "Long tensor",
-        ),
-        why="pack_padded_sequence reads the lengths on the CPU.",
-        fix="Pass lengths.cpu() to pack_padded_sequence, one whole number for each sample.",
-    ),
-    Cause(
-        id="empty-sequences",
-        errors=("RuntimeError",),
-        messages=(r"Length of all samples has to be greater than 0",),
-        examples=(
-            "RuntimeError: Length of all samples has to be greater than 0, but found an element in "
-            "'lengths' that is <= 0",
-        ),
-        why="A sequence without elements cannot be packed.",
-        fix="Leave out samples without elements, or pass lengths.clamp(min=1) to "
-        "pack_padded_sequence.",
+        why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for "
+        "each sample, the longest first unless it is told to sort.",
+        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch "
+        "by length, the longest first; lengths.cpu() for lengths on a GPU. "
+        "Leave out samples without elements, or pass lengths.clamp(min=1).",
     ),
     Cause(
         id="dataset-without-a-length",
@@ -165,19 +152,6 @@ ROWS = (
         examples=("TypeError: list indices must be integers or slices, not str",),
         why="The batch is a list or a tuple, whose parts have positions and no names.",
         fix="Use positions, batch[0], or let the loader return a dict.",
-    ),
-    Cause(
-        id="outputs-without-a-loss",
-        errors=("TypeError",),
-        messages=(r"returned no loss but \w{0,60}Output",),
-        examples=(
-            "TypeError: the forward pass returned no loss but CausalLMOutputWithPast with logits, "
-            "past_key_values",
-        ),
-        why="A model of transformers computes its loss only if it gets labels=.",
-        fix="Add labels to the batch, under that name: for a causal language model they are a copy "
-        "of input_ids, with -100 where nothing is to be learned. Or return (module, batch, loss) "
-        "from the factory, with a loss(module, batch).",
     ),
     Cause(
         id="no-loss-returned",

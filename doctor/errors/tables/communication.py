@@ -10,7 +10,7 @@ ROWS = (
     Cause(
         id="ranks-share-gpu",
         errors=("RuntimeError",),
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(r"Duplicate GPU detected",),
         examples=(
             "NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4000",
@@ -25,7 +25,7 @@ ROWS = (
     Cause(
         id="nccl-versions-differ",
         errors=("RuntimeError",),
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(r"Mismatched NCCL version", r"NCCL version mismatch"),
         examples=(
             "NCCL WARN Mismatched NCCL version detected : rank 0 version 22603",
@@ -115,6 +115,7 @@ ROWS = (
             r"NCCL WARN (?:Cuda failure|Bootstrap Root)|ncclInvalidArgument|NCCL Error \d",
             r"Got completion from peer .{0,80}with (?:error|status)",
             r"NCCL WARN .{0,40}Connect to .{0,80}failed",
+            r"NCCL WARN Call to \w{4,40} failed|Cuda failure (?:\d{1,3} )?'",
         ),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
@@ -129,6 +130,8 @@ ROWS = (
             "ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with "
             "error 4, opcode 5327, len 5327, vendor err 81 (Send)",
             "NCCL WARN socketStartConnect: Connect to 10.0.0.2<37891> failed : Software caused",
+            "misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid "
+            "argument",
             "RuntimeError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:825",
         ),
         why="NCCL could not start or continue. The last NCCL WARN line names the call. Frequent "

@@ -8,7 +8,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="kernel-needs-more-shared-memory",
-        refines="compile-failed",
+        refines=("compile-failed",),
         messages=(r"out of resource: shared memory",),
         examples=(
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: "
@@ -23,7 +23,7 @@ ROWS = (
     ),
     Cause(
         id="compiler-misses-a-header",
-        refines="compile-failed",
+        refines=("compile-failed",),
         messages=(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",),
         examples=("csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",),
         why="An extension is compiled, and a header is not installed: of the CUDA toolkit "
@@ -36,7 +36,7 @@ ROWS = (
     ),
     Cause(
         id="compiled-too-often",
-        refines="compile-failed",
+        refines=("compile-failed",),
         messages=(r"recompile_limit|FailOnRecompileLimitHit",),
         examples=(
             "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
@@ -50,17 +50,20 @@ ROWS = (
     ),
     Cause(
         id="compiler-defect",
-        refines="compile-failed",
+        refines=("compile-failed",),
         messages=(
             r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)",
-            r"LoweringException|InternalTorchDynamoError",
+            r"LoweringException|InternalTorchDynamoError|PassManager::run failed",
         ),
         examples=(
             "torch._inductor.exc.InductorError: AssertionError: ",
             "torch._inductor.exc.LoweringException: AssertionError: conv",
+            "RuntimeError: PassManager::run failed",
         ),
         why="The compiler met a state that it does not expect: a defect of this torch version for "
-        "this model, not a missing tool.",
+        "this model, or a GPU that the kernel does not support (bf16 below compute capability "
+        "8.0), "
+        "not a missing tool.",
         fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model works. "
         "Then upgrade torch, or leave the function that the traceback names out with "
         "torch.compiler.disable.",
@@ -75,7 +78,7 @@ ROWS = (
             r"|TorchRuntimeError|FailOnRecompileLimitHit)",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
-            r"OutOfResources: out of resource: shared memory",
+            r"OutOfResources: out of resource: shared memory|PassManager::run failed",
             r"CUDA_HOME environment variable is not set|MissingCUDAException",
             r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
         ),
@@ -83,6 +86,7 @@ ROWS = (
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
             "RuntimeError: Error building extension 'fused_adam'",
+            "RuntimeError: PassManager::run failed",
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 1",
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
             "install root.",

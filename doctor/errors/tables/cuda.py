@@ -171,6 +171,25 @@ ROWS = (
         next_check="MEM001",
     ),
     Cause(
+        id="graph-capture-failed",
+        errors=("RuntimeError", "AcceleratorError"),
+        messages=(
+            r"(?:previous error during|permitted when stream is) captur",
+            r"in a capturing stream|outside graph capture",
+        ),
+        examples=(
+            "torch.AcceleratorError: CUDA error: operation failed due to a previous error during "
+            "capture",
+            "HIP error: operation not permitted on an event last recorded in a capturing stream",
+        ),
+        why="While a CUDA graph is captured, no operation may wait for the GPU, allocate in "
+        "another "
+        "way or use the default random generator.",
+        fix="Switch graphs off to see the first error: enforce_eager=True of the engine, no "
+        'mode="reduce-overhead" of torch.compile. Then warm up before the capture, and keep '
+        ".item(), prints and random numbers out of it.",
+    ),
+    Cause(
         id="gpu-at-fault",
         errors=("RuntimeError",),
         messages=(

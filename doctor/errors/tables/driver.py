@@ -48,13 +48,14 @@ ROWS = (
     Cause(
         id="fabric-not-ready",
         errors=("RuntimeError",),
-        refines="cuda-unavailable",
+        refines=("cuda-unavailable", "nccl-error"),
         retry="node",
         messages=(r"system not yet initialized", r"CUDA_ERROR_SYSTEM_NOT_READY"),
         examples=(
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet "
             "initialized",
             "cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802), system not yet initialized",
+            "NCCL WARN Cuda failure 802 'system not yet initialized'",
         ),
         why="GPUs on NVSwitches need the host's fabric manager.",
         fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not "

@@ -59,14 +59,6 @@ ROWS = (
         "return module, data.train_dataloader()",
     ),
     Cause(
-        id="factory-batch-is-array",
-        errors=("RuntimeError",),
-        messages=(r"the factory's batch is ndarray",),
-        examples=("the factory's batch is ndarray; return tensors",),
-        why="The factory returned arrays.",
-        fix="Convert the array, torch.from_numpy(batch), and return tensors as the batch.",
-    ),
-    Cause(
         id="factory-optimizer",
         errors=("RuntimeError",),
         messages=(r"the factory's optimizer is",),
@@ -85,13 +77,15 @@ ROWS = (
             r"the factory's batch is",
         ),
         examples=(
-            "the factory returned str; return (module, batch), where module(**batch) or "
-            "module(*batch) gives the loss",
+            "the factory returned str; return (module, batch), where "
+            "module(**batch) or module(*batch) gives the loss",
             "the factory's batch is a Dataset; return a DataLoader of it, or next(iter(loader))",
         ),
         why="The factory returned something else than a module with a batch.",
-        fix="Return the module with a batch, or with a batch and a loss.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
+        fix="Return the module with a batch of tensors (torch.from_numpy of an "
+        "array), or with a batch and a loss.\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), "
+        "batch['y'])\n"
         "doctor explain model",
     ),
     Cause(
@@ -114,27 +108,17 @@ ROWS = (
         "or omit drop_last=True, which leaves out a batch that is not full.",
     ),
     Cause(
-        id="requires-grad-of-module",
-        errors=("RuntimeError",),
-        messages=(r"nothing would train; without effect: ",),
-        examples=(
-            "no parameter of the model requires a gradient: nothing would train; without effect: "
-            "classifier.requires_grad = True",
-        ),
-        why="requires_grad = True of a module sets an attribute that nothing reads.",
-        fix="Call the method instead: module.requires_grad_(False) freezes its parameters, and "
-        "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; "
-        "an assignment to a module, or to a name that is spelled otherwise, is kept and changes "
-        "nothing.",
-    ),
-    Cause(
         id="everything-is-frozen",
         errors=("RuntimeError",),
         messages=(r"no parameter of the model requires a gradient",),
         examples=("no parameter of the model requires a gradient: nothing would train",),
-        why="Everything is frozen.",
-        fix="Call requires_grad_(True) on what is to train, after everything else was frozen: a "
-        "loop over model.parameters() that runs after the head was replaced freezes the head too.",
+        why="Everything is frozen; requires_grad = True of a module sets an "
+        "attribute that nothing reads.",
+        fix="Call requires_grad_(True) on what is to train, after everything else "
+        "was frozen: a loop over model.parameters() that runs after the head "
+        "was replaced freezes the head too. The method of a module sets its "
+        "parameters; an assignment to the module, or to a name that is spelled "
+        "otherwise, is kept and changes nothing.",
     ),
     Cause(
         id="sequence-too-long",

@@ -43,7 +43,7 @@ ROWS = (
     ),
     Cause(
         id="hip-architecture",
-        refines="no-kernel-image",
+        refines=("no-kernel-image",),
         messages=(r"HIP error: (?:invalid device function|no kernel image)",),
         examples=("RuntimeError: HIP error: invalid device function",),
         why="The ROCm build has no code for this GPU's gfx number, or an extension of the program "
@@ -171,7 +171,7 @@ ROWS = (
     ),
     Cause(
         id="xid-of-program",
-        refines="xid-hardware",
+        refines=("xid-hardware",),
         messages=(r"NVRM: Xid \([^)]{1,80}\): (?:13|31|43|45|68|69)\b",),
         examples=("NVRM: Xid (PCI:0000:3b:00): 31, pid=77, MMU Fault",),
         why="The driver reports a fault of the program's own kernel, such as an index out of range "
@@ -183,7 +183,7 @@ ROWS = (
     ),
     Cause(
         id="xid-firmware",
-        refines="xid-hardware",
+        refines=("xid-hardware",),
         messages=(r"NVRM: Xid \([^)]{1,80}\): (?:119|120|154)\b",),
         examples=(
             "NVRM: Xid (PCI:0000:3b:00): 119, pid=1, Timeout after 6s of waiting for RPC response "
@@ -261,6 +261,8 @@ ROWS = (
             r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
             r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer"
             r" GPU memory)",
+            r"Memory access fault by GPU node|Memory critical error by agent|HW Exception by GPU",
+            r"amdgpu: .{0,60}page fault",
         ),
         examples=(
             "RuntimeError: CUDA error: an illegal memory access was encountered",
@@ -269,6 +271,9 @@ ROWS = (
             "CUDA error: invalid program counter",
             "CUDA error: hardware stack error",
             "CUDA error: Invalid access of peer GPU memory over nvlink or a hardware error",
+            "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x7f. Reason: "
+            "Unknown.",
+            "amdgpu 0000:c1:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8)",
         ),
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",

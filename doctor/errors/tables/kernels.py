@@ -61,12 +61,24 @@ ROWS = (
         id="flash-attn-unsupported-gpu",
         code="LOG019",
         title="FlashAttention supports the GPU",
-        messages=(r"FlashAttention only supports (?:Ampere|Hopper)",),
-        examples=("RuntimeError: FlashAttention only supports Ampere GPUs or newer.",),
-        why="FlashAttention 2 needs compute capability 8.0. The same message appears on newer "
-        "GPUs when parts of the model were offloaded to the CPU.",
-        fix='Load the model with attn_implementation="sdpa". On a GPU that is new enough, look '
-        "for parameters on the CPU or the meta device (device_map, offloading).",
+        messages=(
+            r"FlashAttention only supports (?:Ampere|Hopper)",
+            r"CUDA error \(\S{4,160}flash\S{0,160}\): invalid argument",
+        ),
+        examples=(
+            "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+            "CUDA error "
+            "(/xformers/third_party/flash-attention/hopper/flash_fwd_launch_template.h:188): "
+            "invalid argument",
+        ),
+        why="FlashAttention 2 needs compute capability 8.0, and a build that knows the GPU: "
+        "kernels "
+        "for Hopper fail on RTX 50. The same message appears on newer GPUs when parts of the model "
+        "were offloaded to the CPU.",
+        fix='Load the model with attn_implementation="sdpa", or install a build of xformers or '
+        "flash-attn for this GPU. On a GPU that is supported, look for parameters on the CPU or "
+        "the "
+        "meta device (device_map, offloading).",
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         next_check="NUM003",
     ),

@@ -110,24 +110,23 @@ ROWS = (
     ),
     Cause(
         id="interpolation-size",
-        errors=("ValueError",),
-        messages=(r"only one of size or scale_factor should be defined",),
-        examples=("ValueError: only one of size or scale_factor should be defined",),
-        why="interpolate takes either the new size or a factor.",
-        fix="Pass either size= or scale_factor= to interpolate, not both.",
-    ),
-    Cause(
-        id="interpolation-dimensions",
-        errors=("NotImplementedError", "ValueError"),
-        messages=(r"Input Error: Only 3D, 4D and 5D input Tensors supported",),
-        examples=(
-            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            "2D) for the modes: nearest | linear | bilinear",
+        errors=("ValueError", "NotImplementedError"),
+        messages=(
+            r"only one of size or scale_factor should be defined",
+            r"Input Error: Only 3D, 4D and 5D input Tensors supported",
         ),
-        why="The mode of interpolate is for another number of dimensions.",
-        fix="Give interpolate the dimensions of its mode, samples and channels first: [batch, "
-        "channels, time] for linear, [batch, channels, height, width] for bilinear and bicubic, "
-        "one more for trilinear. unsqueeze(1) adds the channel.",
+        examples=(
+            "ValueError: only one of size or scale_factor should be defined",
+            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors "
+            "supported (got 2D) for the modes: nearest | linear | bilinear",
+        ),
+        why="interpolate takes either the new size or a factor, and its mode is for "
+        "a certain number of dimensions.",
+        fix="Pass either size= or scale_factor= to interpolate, not both. Give it "
+        "the dimensions of its mode, samples and channels first: [batch, "
+        "channels, time] for linear, [batch, channels, height, width] for "
+        "bilinear and bicubic, one more for trilinear. unsqueeze(1) adds the "
+        "channel.",
     ),
     Cause(
         id="image-size",

@@ -8,7 +8,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="link-retry-exceeded",
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(
             r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}12\b",
             r"IBV_WC_RETRY_EXC_ERR",
@@ -31,15 +31,18 @@ ROWS = (
     ),
     Cause(
         id="link-memory-protection",
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(
             r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}(?:4|9|10|11)\b",
             r"IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP|REM_INV_REQ)_ERR",
+            r"Call to ibv_reg_mr\w{0,20} failed",
         ),
         examples=(
             "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, len "
             "5327, vendor err 81 (Send)",
             "NCCL WARN NET/IB: IBV_WC_LOC_PROT_ERR",
+            "misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid "
+            "argument",
         ),
         why="The HCA could not access the memory: GPUDirect RDMA without nvidia-peermem or "
         "DMA-BUF, a registration that ended, or memory that the process freed.",
@@ -51,7 +54,7 @@ ROWS = (
     ),
     Cause(
         id="link-flushed",
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(
             r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}5\b",
             r"IBV_WC_WR_FLUSH_ERR",
@@ -70,7 +73,7 @@ ROWS = (
     ),
     Cause(
         id="network-interface-wrong",
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(
             r"Bootstrap : no socket interface found",
             r"ocketStartConnect: Connect to .{0,80}failed",
@@ -92,7 +95,7 @@ ROWS = (
     ),
     Cause(
         id="nccl-out-of-memory",
-        refines="nccl-error",
+        refines=("nccl-error",),
         messages=(r"Cuda failure (?:\d{1,3} )?'out of memory'",),
         examples=("NCCL WARN Cuda failure 2 'out of memory'",),
         why="NCCL allocates its buffers on the GPU, and the GPU is full.",

@@ -74,31 +74,26 @@ ROWS = (
         "p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
     ),
     Cause(
-        id="empty-list",
-        errors=("RuntimeError", "ValueError", "TypeError"),
-        messages=(r"non-empty list of Tensors", r"non-empty TensorList"),
+        id="empty-tensors",
+        errors=("RuntimeError", "ValueError", "TypeError", "IndexError"),
+        messages=(
+            r"non-empty list of Tensors",
+            r"non-empty TensorList",
+            r"with no elements",
+            r"input\.numel\(\) == 0",
+        ),
         examples=(
             "RuntimeError: torch.cat(): expected a non-empty list of Tensors",
             "RuntimeError: stack expects a non-empty TensorList",
+            "IndexError: argmax(): Expected reduction dim 0 to have non-zero size "
+            "for a tensor with no elements",
+            "RuntimeError: min(): Expected reduction dim to be specified for "
+            "input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
         ),
-        why="torch.stack or torch.cat got an empty list, as after a loop or a filter that took "
-        "nothing.",
-        fix="Check the list before torch.stack or torch.cat: it is empty, as after a loop or a "
-        "filter that took nothing.",
-    ),
-    Cause(
-        id="empty-selection",
-        errors=("RuntimeError", "IndexError"),
-        messages=(r"with no elements", r"input\.numel\(\) == 0"),
-        examples=(
-            "RuntimeError: min(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument.",
-            "IndexError: argmax(): Expected reduction dim 0 to have non-zero size for a tensor "
-            "with no elements",
-        ),
-        why="A reduction got a tensor without elements, as after a mask that is False throughout.",
-        fix="Check the tensor before the reduction: it has no elements, as after a mask that is "
-        "False throughout.",
+        why="torch.stack, torch.cat or a reduction got nothing: an empty list, or a "
+        "tensor without elements.",
+        fix="Check what it gets: it is empty, as after a loop or a filter that took "
+        "nothing, or a mask that is False throughout.",
     ),
     Cause(
         id="matrix-not-positive",

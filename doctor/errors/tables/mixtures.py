@@ -41,19 +41,55 @@ ROWS = (
     ),
     Cause(
         id="architecture-unknown",
-        errors=("ValueError", "KeyError"),
+        errors=("ValueError", "KeyError", "NotImplementedError"),
         messages=(
             r"but Transformers does not recognize this architecture",
             r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
+            r"is not supported in your current \w{3,30} version",
         ),
         examples=(
             "ValueError: The checkpoint you are trying to load has model type `qwen3` but "
             "Transformers does not recognize this architecture.",
             "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now.",
+            "NotImplementedError: Unsloth: gemma-4 is not supported in your current Unsloth "
+            "version!",
         ),
         why="The model is newer than the installed library.",
         fix="Upgrade the library (pip install -U transformers, or vllm), or load the model's own "
         "code with trust_remote_code=True after reading it.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="trainer-argument-renamed",
+        refines=("api-changed",),
+        errors=("TypeError",),
+        messages=(
+            r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|dataset_text_field"
+            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir)'",
+        ),
+        examples=(
+            "TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
+            "'evaluation_strategy'",
+        ),
+        told_by="the call is of a trainer or its arguments",
+        why="The trainers renamed or removed arguments between versions.",
+        fix="Use the new names: eval_strategy for evaluation_strategy, processing_class for the "
+        "Trainer's tokenizer, use_cpu for no_cuda; in TRL max_length for max_seq_length, and "
+        "dataset_text_field belongs to SFTConfig. Or install the version that the code was written "
+        "for.",
+        commands=("python -m pip show transformers trl",),
+    ),
+    Cause(
+        id="column-is-no-list",
+        errors=("TypeError",),
+        messages=(r"must be tuple of Tensors, not Column|'Column' object",),
+        examples=(
+            "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+            "Column",
+        ),
+        why="Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
+        fix='Make a list of it, list(dataset["name"]) or dataset["name"][:], or install datasets<4 '
+        "for code that expects one.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

@@ -207,7 +207,7 @@ ROWS = (
     ),
     Cause(
         id="name-not-in-package",
-        refines="import-failed",
+        refines=("import-failed",),
         messages=(r"cannot import name '\w{1,200}' from (?!partially)",),
         examples=(
             "ImportError: cannot import name 'GRPOConfig' from 'trl' (/opt/trl/__init__.py)",

@@ -157,7 +157,7 @@ ROWS = (
     ),
     Cause(
         id="checkpoint-of-other-sizes",
-        refines="shape-mismatch",
+        refines=("shape-mismatch",),
         messages=(r"size mismatch for \S{1,300}: copying a param with shape",),
         examples=(
             "size mismatch for embed_tokens.weight: copying a param with shape torch.Size([32001, "
@@ -231,8 +231,9 @@ ROWS = (
         "embedding (call model.resize_token_embeddings(len(tokenizer)) after "
         "adding tokens), a position beyond the model's context length "
         "(truncate), a label outside the classes (they run from 0 to classes - "
-        "1, also for bincount and one_hot), or an index into a tensor, such as "
-        "one of another table or of a node that a filter removed.",
+        "1, also for bincount and one_hot: subtract 1 from labels that begin "
+        "with 1), or an index into a tensor, such as one of another table or of "
+        "a node that a filter removed.",
         sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),

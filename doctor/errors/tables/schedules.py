@@ -54,26 +54,20 @@ ROWS = (
     Cause(
         id="sparse-gradients",
         errors=("RuntimeError",),
-        messages=(r"does not support sparse gradients",),
-        examples=(
-            "RuntimeError: Adam does not support sparse gradients, please consider SparseAdam "
-            "instead",
+        messages=(
+            r"does not support sparse gradients",
+            r"SparseAdam does not support dense gradients",
         ),
-        why="An embedding with sparse=True gives sparse gradients, which most optimizers do not "
-        "take.",
-        fix="Use torch.optim.SparseAdam for embeddings with sparse=True, or omit sparse=True.",
-    ),
-    Cause(
-        id="sparse-adam-dense",
-        errors=("RuntimeError",),
-        messages=(r"SparseAdam does not support dense gradients",),
         examples=(
-            "RuntimeError: SparseAdam does not support dense gradients, please consider Adam "
-            "instead",
+            "RuntimeError: Adam does not support sparse gradients, please consider "
+            "SparseAdam instead",
+            "RuntimeError: SparseAdam does not support dense gradients, please "
+            "consider Adam instead",
         ),
-        why="SparseAdam takes the embeddings with sparse=True alone.",
-        fix="Use torch.optim.AdamW: SparseAdam is for embeddings with sparse=True only, which "
-        "it gets alone.",
+        why="An embedding with sparse=True gives sparse gradients, which SparseAdam "
+        "takes alone, and most optimizers not at all.",
+        fix="Use torch.optim.SparseAdam for embeddings with sparse=True only, and "
+        "torch.optim.AdamW for all other parameters, or omit sparse=True.",
     ),
     Cause(
         id="schedule-end",

@@ -49,7 +49,7 @@ ROWS = (
     ),
     Cause(
         id="engine-wakes-without-memory",
-        refines="cuda-oom",
+        refines=("cuda-oom",),
         messages=(r"out of memory at .{0,80}cumem_allocator",),
         examples=("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",),
         why="vLLM wakes up and takes its share back, which the training has filled meanwhile.",

@@ -51,7 +51,7 @@ ROWS = (
             "RuntimeError: still have inflight params [{'id': 723, 'status': 'AVAILABLE'}]",
         ),
         told_by="DeepSpeed ZeRO-3 is on",
-        refines="shape-mismatch",
+        refines=("shape-mismatch",),
         why="Under ZeRO-3 a parameter is empty outside the forward pass of its module; code that "
         "reads it, loads it or runs other modules on other ranks finds nothing.",
         fix="Read and load weights within deepspeed.zero.GatheredParameters, load checkpoints "
@@ -91,23 +91,31 @@ ROWS = (
     ),
     Cause(
         id="actor-died",
+        code="LOG075",
+        title="No worker of Ray died",
         errors=("RayActorError", "ActorDiedError"),
         messages=(
             r"(?:The|an) actor died unexpectedly before finishing",
             r"actor is dead because its worker process has died",
+            r"A worker died or was killed while executing a task",
         ),
         examples=(
             "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
             "task.",
             "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
+            "(raylet) A worker died or was killed while executing a task by an unexpected system "
+            "error. Worker exit type: SYSTEM_ERROR",
         ),
         why="A process of Ray ended without an exception that Ray could pass on: killed for host "
         "memory, crashed in native code, or its node went away.",
         fix="Read that actor's own log (worker-*.err under /tmp/ray/session_latest/logs, by the "
         "pid of the message) and the kernel log of its node. For a kill lower what is held in host "
         "memory: offloading, the object store, loader workers.",
+        role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("sudo dmesg -T | grep -iE 'killed process|oom'",),
+        sources=("python-exceptions",),
+        yields_to=("nccl-timeout",),
     ),
     Cause(
         id="shared-tensors-saved",

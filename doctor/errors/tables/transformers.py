@@ -39,13 +39,23 @@ ROWS = (
     ),
     Cause(
         id="labels-missing",
-        errors=("ValueError",),
-        messages=(r"did not return a loss from the inputs",),
-        examples=("ValueError: The model did not return a loss from the inputs",),
+        errors=("ValueError", "TypeError"),
+        messages=(
+            r"did not return a loss from the inputs",
+            r"returned no loss but \w{0,60}Output",
+        ),
+        examples=(
+            "ValueError: The model did not return a loss from the inputs",
+            "TypeError: the forward pass returned no loss but "
+            "CausalLMOutputWithPast with logits, past_key_values",
+        ),
         why="A model of transformers computes a loss only if it gets labels.",
-        fix="Pass labels in the batch: the model computes a loss only if it gets labels=. For a "
-        "causal language model DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. "
-        "Columns that forward does not name are removed unless remove_unused_columns=False.",
+        fix="Add labels to the batch, under that name: for a causal language model "
+        "they are a copy of input_ids, with -100 where nothing is to be "
+        "learned, as DataCollatorForLanguageModeling(tokenizer, mlm=False) "
+        "makes them. Columns that forward does not name are removed unless "
+        "remove_unused_columns=False. Or return (module, batch, loss) from the "
+        "factory, with a loss(module, batch).",
     ),
     Cause(
         id="decoder-start-token",

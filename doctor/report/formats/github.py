@@ -15,7 +15,7 @@ from doctor._util.units import visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
 from doctor.report.formats import markdown, plain
-from doctor.report.locations import locate
+from doctor.report.locations import results
 from doctor.report.phrases import remedy
 from doctor.report.report import Outcome, Report
 
@@ -51,7 +51,7 @@ def _annotations(report: Report) -> Iterator[str]:
         entries = [
             (finding, place)
             for finding in report.with_status(status)
-            for place in locate(finding, report) or (None,)
+            for place in [place for place, _ in results(finding, report)] or (None,)
         ]
         room = MOST - (command == "notice" and report.outcome is Outcome.UNKNOWN)
         annotated = entries if len(entries) <= room else entries[: room - 1]

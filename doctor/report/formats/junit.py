@@ -12,6 +12,8 @@ from xml.etree import ElementTree as ET
 from doctor import __version__
 from doctor._util.units import visible
 from doctor.judge.check import Finding, Status
+from doctor.judge.place import Place
+from doctor.report.locations import results
 from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy, summary
 from doctor.report.report import Report
@@ -72,14 +74,21 @@ def _case(suite: ET.Element, finding: Finding, report: Report, number: int) -> N
     if not finding.places:
         name += f" ({number})" if number > 1 else ""
         _outcome(suite, finding, report, f"doctor.{finding.family}", name, summary(finding))
-    for place in finding.places:
+    for place, followed in results(finding, report) if finding.places else ():
         at = str(place).removeprefix(place.path).lstrip(":")
         message = place.message or summary(finding)
-        _outcome(suite, finding, report, place.path, f"{name} {at}".rstrip(), message)
+        case = f"{name} {at}".rstrip()
+        _outcome(suite, finding, report, place.path, case, message, followed)
 
 
 def _outcome(
-    suite: ET.Element, finding: Finding, report: Report, owner: str, name: str, observed: str
+    suite: ET.Element,
+    finding: Finding,
+    report: Report,
+    owner: str,
+    name: str,
+    observed: str,
+    followed: tuple[Place, ...] = (),
 ) -> None:
     case = ET.SubElement(
         suite,
@@ -89,7 +98,8 @@ def _outcome(
         time=f"{finding.verdict.seconds:.3f}",
     )
     message = visible(observed)
-    text = "\n".join(map(visible, [observed, *remedy(finding)]))
+    lines = [f"{place.message} at {place}" for place in followed]
+    text = "\n".join(map(visible, [observed, *lines, *remedy(finding)]))
     match finding.status:
         case _ if finding.ignored:
             ET.SubElement(case, "skipped", message=message)

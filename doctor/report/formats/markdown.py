@@ -97,7 +97,10 @@ def _table(findings: Iterable[Finding], *, annotate: bool = False) -> Iterator[s
 
 def _places(finding: Finding) -> str:
     """The first places, each on a line of its own within the cell."""
-    shown = [f"<br>{escape(str(place))}" for place in finding.places[:PLACES]]
+    shown = [
+        f"<br>{escape(str(place))}" + (f" {escape(place.message)}" if place.message else "")
+        for place in finding.places[:PLACES]
+    ]
     more = len(finding.places) - len(shown)
     return "".join([*shown, f"<br>and {more} more" if more else ""])
 

@@ -18,7 +18,7 @@ from doctor.judge.check import Check, Finding, Status
 from doctor.judge.families import FAMILIES
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
-from doctor.report.locations import locate
+from doctor.report.locations import results
 from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy
 from doctor.report.report import Report
@@ -99,10 +99,20 @@ def _rule(check: Check) -> dict[str, object]:
 
 
 def _results(report: Report, rules: dict[str, int]) -> Iterator[dict[str, object]]:
+    working_dir = report.facts.job.working_dir
     for finding in report.findings:
-        places = locate(finding, report) if finding.status in LEVELS else ()
-        for place in places:
-            yield _result(finding, place, report.facts.job.working_dir, rules)
+        if finding.status in LEVELS:
+            for place, followed in results(finding, report):
+                related = [_related(each, working_dir) for each in followed]
+                result = _result(finding, place, working_dir, rules)
+                yield result | ({"relatedLocations": related} if related else {})
+
+
+def _related(place: Place, working_dir: str) -> dict[str, object]:
+    location: dict[str, object] = {
+        "physicalLocation": _physical(place, address(place.path, working_dir))
+    }
+    return location | ({"message": {"text": place.message}} if place.message else {})
 
 
 def _result(

@@ -8,7 +8,7 @@ from reports import finding, report
 
 from doctor.judge.check import Status
 from doctor.judge.place import Place
-from doctor.report.formats import github, sarif
+from doctor.report.formats import github, junit, markdown, sarif
 from doctor.report.formats import json as as_json
 from doctor.report.formats.plain import render as plain
 from doctor.report.report import Report
@@ -71,3 +71,16 @@ def test_the_report_shows_the_first_places() -> None:
     assert text.count("train.py:12:5") == 5
     assert "and 2 more" in text
     assert plain(judged(*[LINE] * 7), "verbose").count("train.py:12:5") == 7
+
+
+def test_what_followed_in_a_log_belongs_to_the_first_cause() -> None:
+    later = Place(path="rank0.log", line=7, message="consequence: peer-lost")
+    first_cause = report(finding("LOG040", Status.FAIL, "first cause", places=(LOG, later)))
+    (result,) = json.loads(sarif.render(first_cause))["runs"][0]["results"]
+    (related,) = result["relatedLocations"]
+    assert related["message"] == {"text": "consequence: peer-lost"}
+    assert related["physicalLocation"]["region"] == {"startLine": 7}
+    assert github.render(first_cause).count("::error ") == 1
+    assert 'failures="1"' in junit.render(first_cause)
+    for format in (junit, markdown):
+        assert "peer-lost" in format.render(first_cause)

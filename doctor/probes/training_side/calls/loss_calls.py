@@ -60,7 +60,7 @@ class LossCalls(TorchFunctionMode):
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
         options = kwargs or {}
-        name = getattr(func, "__name__", "")
+        name = observing.function_name(func)
         observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
         observing.attempt(lambda: self._note_result(name, args, options, result), None)

@@ -10,8 +10,7 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from ..foreign import Arguments, Foreign, Options, places
-from ..gradients import gradient_zeros
+from ..foreign import Arguments, Foreign, Options, graphs, places
 
 LISTED = 4
 """Names in a text."""
@@ -32,7 +31,7 @@ def values_of_statistics(name: str, args: Arguments, options: Options) -> int:
 def described(name: str, args: Arguments, model: torch.nn.Module) -> str:
     """ "layer_norm in train.py, line 12, of what 0.weight, 0.bias compute"."""
     (place, _), _ = places.innermost()
-    before = {id(each) for each in gradient_zeros.leaves(args[0].grad_fn)}
+    before = {id(each) for each in graphs.leaves(args[0].grad_fn)}
     names = [name for name, each in model.named_parameters() if id(each) in before]
     more = " and %d more" % (len(names) - LISTED) if names[LISTED:] else ""
     of = "of what %s%s compute" % (", ".join(names[:LISTED]), more) if names else ""

@@ -6,13 +6,14 @@ doctor.facts.raised.Raised.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import torch
 
 from ..foreign import descriptions, stack_frames
-from . import raised_observations
+from . import raised_getters, raised_names, raised_objects
 
+Records = List[Dict[str, Any]]
 MESSAGE = 4000
 
 
@@ -38,7 +39,7 @@ def scene(error: BaseException, model: Optional[torch.nn.Module] = None) -> Dict
     except Exception:
         fields.pop("function", None)
     user = frames[used[-1]] if used else None
-    fields["observations"] = raised_observations.observe(error, frames, user, model)
+    fields["observations"] = observe(error, frames, user, model)
     return fields
 
 
@@ -51,3 +52,24 @@ def module_fields(frames: List[Any], model: Optional[torch.nn.Module]) -> Dict[s
     root = model if model is not None else running[0]
     path = next((name for name, each in root.named_modules() if each is inner), None)
     return {"module": path, "module_type": descriptions.shown(inner)}
+
+
+def observe(error: BaseException, frames: List[Any], user: Optional[Any], model: Any) -> Records:
+    """Everything that the observers see; one that fails itself is said."""
+    records: Records = []
+    for observer in OBSERVERS:
+        try:
+            records += observer(error, frames, user, model)
+        except Exception as failure:  # the user's objects may do anything
+            reason = type(failure).__name__
+            records.append({"type": "Unread", "kind": observer.__name__, "reason": reason})
+    return records
+
+
+OBSERVERS: List[Callable[..., Records]] = [
+    raised_getters.getter,
+    *raised_names.OBSERVERS,
+    *raised_objects.OBSERVERS,
+]
+"""What explains an error besides the call that raised it, as doctor.facts.observations: each looks
+at one kind of error and returns records, [] if it has nothing to say."""

@@ -19,7 +19,7 @@ Records = List[Dict[str, Any]]
 MOST = 12
 """Names in a record."""
 SIGNATURE = re.compile(
-    r"^(?P<name>[\w.<>]+)\(\) (?:got an unexpected keyword argument '(?P<keyword>\w+)'"
+    r"^(?P<name>[\w.<>]+)\(\) (?:got an unexpected keyword argument '\w+'"
     r"|missing \d+ required|takes |got multiple values)"
 )
 UNPACKING = re.compile(r"values to unpack|cannot unpack")
@@ -221,7 +221,7 @@ def signatures(error: Any, frames: List[Any], user: Any, model: Any) -> Records:
         return []
     passed = inner.locals.get("kwargs") if name == "forward" else None
     of_model = name == "forward" and function == getattr(model, "forward", None)
-    return [{"type": "Signature", **accepted_by(function), "keyword": match["keyword"] or "",
+    return [{"type": "Signature", **accepted_by(function), 
              "passed": list(passed or {})[:MOST], "of_model": of_model}]  # fmt: skip
 
 

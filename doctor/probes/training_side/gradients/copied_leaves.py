@@ -12,7 +12,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Se
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, graphs, places
 from ..foreign.observing import storage_address
 from ..subject import unregistered
 from ..subject.training_step import Training
@@ -86,7 +86,7 @@ def find(loss: torch.Tensor, module: torch.nn.Module, wanted: Dict[str, Any]) ->
     """The leaves that hold the values of `wanted`, parameters that the loss does not depend on."""
     deadline = time.monotonic() + SECONDS
     own = {id(each) for each in module.parameters()}
-    others = {id(each): each for each in gradient_zeros.leaves(loss.grad_fn) if id(each) not in own}
+    others = {id(each): each for each in graphs.leaves(loss.grad_fn) if id(each) not in own}
     known = by_values(wanted) if others else {}
     shapes = {key[0] for key in known}
     copies = []
@@ -187,10 +187,8 @@ def described(group: Sequence[Copy], place: str, attributes: Sequence[str]) -> s
 def attributes(module: torch.nn.Module, leaves: Set[int]) -> List[str]:
     """The attributes of modules that hold these tensors, directly or in a list or dict."""
     return [
-        "%s.%s" % (prefix, name) if prefix else name
-        for prefix, part in module.named_modules()
-        for name, value in list(vars(part).items())
-        if name not in vars(torch.nn.Module())
+        name
+        for name, value in unregistered.attributes(module).items()
         if any(id(each) in leaves for each in (value, *values_of(value)))
     ][:SHOWN]
 

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..foreign import Arguments, Foreign, Function, Options, Types, observing, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, graphs, observing, places
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..values import watched_modules
@@ -24,11 +24,9 @@ from . import (
     copied_leaves,
     gradient_hooks,
     gradient_zeros,
-    second_derivatives,
     value_flow,
     zero_origins,
 )
-from .gradient_zeros import leaves
 
 DETACHING = ("detach", "detach_", "data")
 READERS = ("item", "tolist", "numpy", "__float__", "__int__", "__array__", "__index__")
@@ -150,7 +148,11 @@ class Paths(TorchFunctionMode):
         return names
 
     def _in_graph(self, value: torch.Tensor) -> Set[str]:
-        return {self._names[id(leaf)] for leaf in leaves(value.grad_fn) if id(leaf) in self._names}
+        return {
+            self._names[id(leaf)]
+            for leaf in graphs.leaves(value.grad_fn)
+            if id(leaf) in self._names
+        }
 
     def follow(self, name: str, live: Set[str], results: Sequence[torch.Tensor]) -> None:
         """Note what became of the parameters that the inputs of this function depend on."""
@@ -233,11 +235,11 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
     paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        derivatives = second_derivatives.Derivatives(origins)
+        derivatives = zero_origins.Derivatives(origins)
         functions = paths.with_functions()
         with training.autocast(), births, derivatives, modules, functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
-        in_graph = {id(each) for each in leaves(loss.grad_fn)}
+        in_graph = {id(each) for each in graphs.leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 import torch
 
-from ..foreign import Foreign, Function, observing
+from ..foreign import Foreign, Function, graphs, observing
 from ..foreign.places import line_of_function
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Hooks:
 
     def of(self, node: Node) -> Optional[Zeroing]:
         """The hook that made the gradient of this operation's result, or of this leaf, 0."""
-        leaf = getattr(node, "variable", None)
+        leaf = graphs.leaf_of(node)
         return self.of_tensors.get(self._results.get(node, 0) if leaf is None else id(leaf))
 
     def watch(self, tensor: torch.Tensor) -> None:

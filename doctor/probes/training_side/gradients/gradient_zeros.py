@@ -11,7 +11,6 @@ from typing import (
     Any,
     Callable,
     Dict,
-    Iterator,
     List,
     NamedTuple,
     Optional,
@@ -21,7 +20,7 @@ from typing import (
 
 import torch
 
-from ..foreign import Arguments, Foreign
+from ..foreign import Arguments, Foreign, graphs
 from ..foreign.places import line_of_function
 from ..subject.training_step import Training
 from ..values import follow_step
@@ -91,7 +90,7 @@ class Recorder:
         self._smallest = smallest
         """Of the largest value of an incoming gradient: less counts as 0."""
         self._names = {id(each): name for name, each in weights.items()}
-        nodes = list(follow_step.nodes(root))
+        nodes = list(graphs.nodes(root))
         self._parents = zero_reasons.parents_of(nodes)
         self._reached: Dict[Any, int] = {}
         """Operations -> how many others gave them a gradient other than 0."""
@@ -171,7 +170,9 @@ def zeros(
     made_zero: Dict[Key, Any] = {}
     missing = {id(each): name for name, each in weights.items() if small or is_gone(each.grad)}
     for edge in recorder.edges:
-        reached = {missing[id(leaf)] for leaf in leaves(edge.following) if id(leaf) in missing}
+        reached = {
+            missing[id(leaf)] for leaf in graphs.leaves(edge.following) if id(leaf) in missing
+        }
         if reached:
             key = described(edge, modules.of_node.get(edge.node, ""), hooks)
             places.setdefault(key, set()).update(reached)
@@ -224,13 +225,3 @@ def is_zero(gradient: Optional[torch.Tensor]) -> bool:
 def is_gone(gradient: Optional[torch.Tensor]) -> bool:
     """Whether there is no gradient, or only zeros."""
     return gradient is None or is_zero(gradient)
-
-
-def leaves(root: Optional[Node]) -> Iterator[torch.Tensor]:
-    """The leaf tensors of a graph."""
-    if root is None:
-        return
-    for node in follow_step.nodes(root):
-        leaf = getattr(node, "variable", None)
-        if leaf is not None:
-            yield leaf

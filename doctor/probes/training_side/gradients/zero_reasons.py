@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optiona
 
 import torch
 
-from ..foreign import Foreign
+from ..foreign import Foreign, graphs
 
 if TYPE_CHECKING:
     from torch.autograd.graph import Node
@@ -28,7 +28,7 @@ class Reason(NamedTuple):
     """The zero_origins.Origin of a factor of 0; None: it is not 0 throughout, or not known."""
 
 
-Rule = Callable[[Any, int, Dict[int, str]], Reason]
+Rule = Callable[[Any, int], Reason]
 NOTHING = Reason()
 
 
@@ -45,8 +45,8 @@ def reason(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Re
         if operation in PRODUCTS:
             return factor(node, index, names, origins)
         if operation == "Div":
-            return quotient(node, index, names, origins)
-        return rule(node, index, names) if rule else Reason("", operation in FLAT)
+            return quotient(node, index, origins)
+        return rule(node, index) if rule else Reason("", operation in FLAT)
     except Exception:
         return NOTHING
 
@@ -55,7 +55,7 @@ def share(condition: torch.Tensor, text: str) -> Reason:
     return Reason("%d of %d %s" % (int(condition.sum()), condition.numel(), text))
 
 
-def softmax(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def softmax(node: Foreign, index: int) -> Reason:
     result, dim = node._saved_result, node._saved_dim
     dim = dim - (1 << 64) if dim >= 1 << 63 else dim
     if result.dim() and result.shape[dim] == 1:
@@ -65,19 +65,19 @@ def softmax(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return share(largest == 1, "rows have a probability of exactly 1")
 
 
-def attention(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def attention(node: Foreign, index: int) -> Reason:
     return Reason("it is over 1 key", True) if node._saved_key.shape[-2] == 1 else NOTHING
 
 
-def where(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def where(node: Foreign, index: int) -> Reason:
     return share(node._saved_condition, "values of its condition are True")
 
 
-def masked(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def masked(node: Foreign, index: int) -> Reason:
     return share(node._saved_mask, "values of its mask are True, and filled")
 
 
-def larger(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def larger(node: Foreign, index: int) -> Reason:
     own, other = node._saved_self, node._saved_other
     own, other = (own, other) if index == 0 else (other, own)
     what = "below" if node.name().startswith("Max") else "above"
@@ -85,7 +85,7 @@ def larger(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
     return share(lost, "values are %s those of the other input" % what)
 
 
-def clamped(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def clamped(node: Foreign, index: int) -> Reason:
     x = node._saved_self
     low = bound(node, "_saved_min", "_saved_min_val")
     high = bound(node, "_saved_max", "_saved_max_val")
@@ -107,18 +107,18 @@ def bound(node: Foreign, *names: str) -> Optional[float]:
     return next((float(each) for each in values if each is not None), None)
 
 
-def rectified(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def rectified(node: Foreign, index: int) -> Reason:
     x = node._saved_result if hasattr(node, "_saved_result") else node._saved_self
     return share(x <= 0, "inputs are 0 or less")
 
 
-def saturated(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def saturated(node: Foreign, index: int) -> Reason:
     low = 0.0 if node.name().startswith("Sigmoid") else -1.0
     result = node._saved_result
     return share((result == low) | (result == 1), "results are exactly %g or 1" % low)
 
 
-def spanned(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def spanned(node: Foreign, index: int) -> Reason:
     x = node._saved_self
     return Reason("its inputs are from %.4g to %.4g" % (float(x.min()), float(x.max())))
 
@@ -145,10 +145,10 @@ def factor(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Re
 
 
 DERIVATIVE = "the second derivative"
-"""The origin of zeros that second_derivatives.py observes."""
+"""The origin of zeros that zero_origins.py observes."""
 
 
-def quotient(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Reason:
+def quotient(node: Foreign, index: int, origins: Any) -> Reason:
     """For the divisor of a quotient: whether what it divides is 0."""
     dividend = node._saved_self if index == 1 else None
     zero = isinstance(dividend, torch.Tensor) and not bool(dividend.any())
@@ -171,7 +171,7 @@ def computed_by(node: Foreign, edge: int, names: Dict[int, str]) -> str:
         following = following.next_functions[0][0]
     if following is None:
         return ""
-    leaf = getattr(following, "variable", None)
+    leaf = graphs.leaf_of(following)
     if leaf is not None:
         name = names.get(id(leaf))
         return ", the parameter %s," % name if name else ""
@@ -181,13 +181,13 @@ def computed_by(node: Foreign, edge: int, names: Dict[int, str]) -> str:
 def normalized(size: Callable[[Any], float]) -> Rule:
     """For a norm: whether each statistic is that of one value."""
 
-    def rule(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+    def rule(node: Foreign, index: int) -> Reason:
         return Reason("it normalizes over 1 value", True) if size(node) == 1 else NOTHING
 
     return rule
 
 
-def constant_channels(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def constant_channels(node: Foreign, index: int) -> Reason:
     """For the weight of a batch norm: whether each channel has one value in the whole batch."""
     x = node._saved_input
     rows = x.transpose(0, 1).flatten(1)
@@ -198,22 +198,22 @@ def constant_channels(node: Foreign, index: int, names: Dict[int, str]) -> Reaso
 CONSTANT_CHANNELS = "each channel of its input has the same value in the whole batch"
 
 
-def sampled(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def sampled(node: Foreign, index: int) -> Reason:
     """For grid_sample: whether it rounds the positions of its grid."""
     nearest = index == 1 and node._saved_interpolation_mode == 1
     return Reason("its mode is nearest", True) if nearest else NOTHING
 
 
-def bent(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def bent(node: Foreign, index: int) -> Reason:
     """For the derivative of an operation that is linear piece by piece."""
     return Reason("%s of it is 0" % DERIVATIVE, True) if index == 1 else NOTHING
 
 
-def zero_input(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def zero_input(node: Foreign, index: int) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
 
-def overwritten(node: Foreign, index: int, names: Dict[int, str]) -> Reason:
+def overwritten(node: Foreign, index: int) -> Reason:
     return Reason("an assignment overwrites its values")
 
 

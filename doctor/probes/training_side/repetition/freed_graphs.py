@@ -13,10 +13,10 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import containers, observing, places
+from ..foreign import containers, graphs, observing, places
 from ..gradients import gradient_hooks
 from ..subject import training_step, unregistered
-from ..values import follow_step, value_origins
+from ..values import value_origins
 
 MOST, DEPTH = 3, 3
 """Names in a text; containers and objects inside of one another that are looked into."""
@@ -34,7 +34,7 @@ class Backwards(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
-        if getattr(func, "__name__", "") == "backward":
+        if observing.function_name(func) == "backward":
             place, code = places.innermost()[0]
             self.lines.append({"place": place, "code": code})
         return func(*args, **(kwargs or {}))
@@ -44,7 +44,7 @@ def twice(training: Any) -> List[Dict[str, Any]]:
     """The user's own call of backward(), and what is kept of a step with its graph."""
     subject = training.subject
     records: List[Dict[str, Any]] = []
-    graphs = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
+    of_training = {**unregistered.graphs_in(subject.module), **dict(around(subject))}
     parts = containers.tensors(subject.batch).items()
     of_batch = unregistered.with_nodes({value_origins.in_batch(n): each for n, each in parts})
     calls = Backwards()
@@ -53,9 +53,9 @@ def twice(training: Any) -> List[Dict[str, Any]]:
             loss = training_step.loss_of(training)
     except RuntimeError:  # a second backward pass of the user's own
         loss = None
-    within = set(follow_step.nodes(loss.grad_fn)) if loss is not None and loss.grad_fn else None
-    for where, kept in (("batch", of_batch), ("training", graphs)):
-        names = [name for name, each in kept.items() if within is None or each in within]
+    within = set(graphs.nodes(loss.grad_fn)) if loss is not None else set()
+    for where, kept in (("batch", of_batch), ("training", of_training)):
+        names = [name for name, each in kept.items() if not within or each in within]
         if names:
             records.append({"type": "KeptGraph", "names": names[:MOST], "where": where})
     if calls.lines:

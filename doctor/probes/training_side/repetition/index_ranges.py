@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
 
+from ..foreign import observing
 from ..values import value_origins
 
 OUT_OF_RANGE = re.compile(r"out of bounds|Class values must be|non-negative int", re.IGNORECASE)
@@ -35,7 +36,7 @@ def observations(
 
     `origins` is a value_origins.Called that has seen them being made.
     """
-    rule = RULES.get(getattr(function, "__name__", "").strip("_"))
+    rule = RULES.get(observing.function_name(function).strip("_"))
     if rule is None or not OUT_OF_RANGE.search(str(error)):
         return []
     for index in rule(*call):

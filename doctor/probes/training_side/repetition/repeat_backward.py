@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import observing, places, stack_frames
+from ..foreign import graphs, observing, places, stack_frames
 from ..gradients import gradient_cuts
 from ..subject.training_step import loss_of
 from ..values import follow_step, value_origins, watched_modules
@@ -59,7 +59,7 @@ def line_of(training: Any, name: str) -> Records:
     """The forward line of the first operation of that name."""
     with torch.autograd.detect_anomaly(check_nan=False):
         loss = loss_of(training)
-    for node in follow_step.nodes(loss.grad_fn):
+    for node in graphs.nodes(loss.grad_fn):
         if name in node.name():
             code, place = follow_step.line_of(node)
             line = {"place": place, "code": code}

@@ -14,7 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ... import wire
-from ..foreign import descriptions
+from ..foreign import descriptions, observing
 from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
@@ -148,7 +148,7 @@ def _note_result(name: str, returned: Dict[str, Dict[str, Any]]) -> Any:
 def bound(function: Any, args: Any, kwargs: Dict[str, Any]) -> Dict[str, Any]:
     """The arguments by their names; those of a function without names by "", " ", ..."""
     arguments: Dict[str, Any] = {}
-    names = NAMES.get(getattr(function, "__name__", ""), ())
+    names = NAMES.get(observing.function_name(function), ())
     try:
         if not names:
             signature = inspect.signature(function)

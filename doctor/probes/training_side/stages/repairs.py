@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Optional
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
 from ..subject.training_step import Subject
 from ..values import inspect_step
 
@@ -87,7 +87,7 @@ class ValidIndices(TorchFunctionMode):
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
         options = kwargs or {}
-        name = getattr(func, "__name__", "")
+        name = observing.function_name(func)
         if name in inspect_step.CHECKED and func is not torch.embedding and len(args) > 1:
             if name == "embedding":
                 args = (args[0].clamp(0, args[1].shape[0] - 1), *args[1:])

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
-from ..foreign import Foreign
+from ..foreign import Foreign, graphs
 from .training_step import Subject
 
 
@@ -19,14 +19,18 @@ def with_graph(module: torch.nn.Module) -> List[str]:
 def graphs_in(module: torch.nn.Module) -> Dict[str, Any]:
     """Attributes of the modules that are, or hold, tensors with a graph -> the operation that made
     them; the first backward() frees these graphs."""
-    torchs_own = vars(torch.nn.Module())
-    named = {
-        "%s.%s" % (prefix, attribute) if prefix else attribute: value
+    return with_nodes({**attributes(module), **dict(module.named_buffers())})
+
+
+def attributes(module: torch.nn.Module) -> Dict[str, Any]:
+    """Name -> value of what the modules hold beside parameters, buffers and modules."""
+    own = vars(torch.nn.Module())
+    return {
+        "%s.%s" % (prefix, name) if prefix else name: value
         for prefix, part in module.named_modules()
-        for attribute, value in list(vars(part).items())
-        if attribute not in torchs_own
+        for name, value in list(vars(part).items())
+        if name not in own
     }
-    return with_nodes({**named, **dict(module.named_buffers())})
 
 
 def with_nodes(values: Dict[str, Any]) -> Dict[str, Any]:
@@ -63,29 +67,14 @@ class Created:
     def _loss(self, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
         loss = self._original(module, batch)
         if len(self._passes) < 2:
-            self._passes.append(parameters_in(loss))
+            leaves = graphs.leaves(loss.grad_fn)
+            self._passes.append([each for each in leaves if isinstance(each, torch.nn.Parameter)])
             if len(self._passes) == 2:
                 before = {id(each) for each in (*self._passes[0], *module.parameters())}
                 after = self._passes[1]
                 self.shapes = [list(each.shape) for each in after if id(each) not in before]
                 self._passes = [[], []]
         return loss
-
-
-def parameters_in(loss: torch.Tensor) -> List[torch.Tensor]:
-    """The instances of nn.Parameter that this value was computed from."""
-    pending, visited = [loss.grad_fn], {loss.grad_fn}
-    result: List[torch.Tensor] = []
-    while pending:
-        node: Any = pending.pop()
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, torch.nn.Parameter):
-            result.append(leaf)
-        for following, _ in getattr(node, "next_functions", ()):
-            if following is not None and following not in visited:
-                visited.add(following)
-                pending.append(following)
-    return result
 
 
 MOST = 1000
@@ -101,14 +90,8 @@ def unregistered(subject: Subject) -> List[str]:
     if subject.update is not None:
         groups = subject.update.optimizer.param_groups
         ids |= {id(each) for group in groups for each in group["params"]}
-    names = []
-    torchs_own = vars(torch.nn.Module())
-    for prefix, part in module.named_modules():
-        for attribute, value in list(vars(part).items()):
-            if attribute not in torchs_own:
-                name = "%s.%s" % (prefix, attribute) if prefix else attribute
-                names += [path for path, leaf in leaves(name, value) if id(leaf) not in ids]
-    return names
+    held = (pair for name, value in attributes(module).items() for pair in leaves(name, value))
+    return [name for name, leaf in held if id(leaf) not in ids]
 
 
 def leaves(name: str, value: Foreign) -> Iterator[Tuple[str, torch.Tensor]]:

@@ -9,13 +9,15 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from ... import wire
+from ..foreign import Arguments, Foreign, Function, Options, Types
 from ..subject import batch_samples
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Training, backpropagate
-from . import follow_values, lengths, module_states, value_origins, watched_modules
+from . import follow_values, module_states, value_origins, watched_modules
 
 SAMPLE_SECONDS = 4.0
 
@@ -104,7 +106,7 @@ def followed(training: Training, stage: Timed) -> Tuple[follow_values.Follow, to
         for weight in training.weights.values():
             weight.grad = None
         with modules, follow:
-            with training.autocast(), called, lengths.ListedLengths():
+            with training.autocast(), called, ListedLengths():
                 loss = subject.loss(subject.module, subject.batch)
             if _finite(loss):
                 follow.backward = True
@@ -128,3 +130,32 @@ def _of_gradients(
 
 def _finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(tensor.detach()).all())
+
+
+FUNCTIONS = (torch.ctc_loss, torch.nn.functional.ctc_loss)
+LENGTHS = {"input_lengths": 2, "target_lengths": 3}
+"""Argument -> its position."""
+
+
+class ListedLengths(TorchFunctionMode):
+    """Passes lengths on the CPU to the CTC loss as lists of integers.
+
+    While a dispatch mode is active, torch keeps tensors of lengths as they are, and then divides
+    the losses of a GPU by lengths of the CPU, which raises. Without a mode it makes lists of them.
+    """
+
+    def __torch_function__(
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
+        options = kwargs or {}
+        if func in FUNCTIONS:
+            positions = LENGTHS.values()
+            args = [listed(x) if number in positions else x for number, x in enumerate(args)]
+            options = {name: listed(x) if name in LENGTHS else x for name, x in options.items()}
+        return func(*args, **options)
+
+
+def listed(lengths: Foreign) -> Foreign:
+    """A tensor of the CPU as a list; a GPU's would have to be waited for, and needs no list."""
+    on_cpu = isinstance(lengths, torch.Tensor) and lengths.device.type == "cpu"
+    return lengths.tolist() if on_cpu else lengths

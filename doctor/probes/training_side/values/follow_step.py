@@ -13,7 +13,7 @@ import torch
 
 from ... import wire
 from ...wire import PROBES
-from ..foreign import Arguments, Foreign, Options, containers
+from ..foreign import Arguments, Foreign, Options, containers, graphs
 from ..subject import training_step
 from ..subject.plan import Plan
 from ..subject.timed import Timed
@@ -156,23 +156,10 @@ def anomaly(plan: Plan, stage: Timed, number: int) -> Dict[str, Any]:
             weight.grad = None
         with training.autocast():
             loss = training.subject.loss(training.subject.module, training.subject.batch)
-        for node in nodes(loss.grad_fn):
+        for node in graphs.nodes(loss.grad_fn):
             node.register_hook(_recorder(node, failed))
         training_step.backpropagate(training.scaler.scale(loss) if training.scaler else loss)
     return {"operation": _describe(failed[0])} if failed else {}
-
-
-def nodes(root: Optional[Node]) -> Iterator[Node]:
-    """The operations of a graph, from its end on."""
-    pending = [] if root is None else [root]
-    visited = set(pending)
-    while pending:
-        node = pending.pop()
-        yield node
-        for successor, _ in node.next_functions:
-            if successor is not None and successor not in visited:
-                visited.add(successor)
-                pending.append(successor)
 
 
 def _recorder(node: Node, failed: List[Any]) -> Callable[[Arguments, Arguments], None]:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 
 from ..foreign import Options
-from .inspect_inputs import values
+from .inspect_inputs import invalid, values
 
 
 def remarks(called: Any) -> Tuple[List[str], bool]:
@@ -74,13 +74,5 @@ RULES: Dict[str, Rule] = {
 
 def _invalid(arguments: Options) -> List[str]:
     """Arguments that are not finite, by their names."""
-    lines: List[str] = []
-    for name, each in arguments.items():
-        if not isinstance(each, torch.Tensor) or not each.is_floating_point():
-            continue
-        bad = ~torch.isfinite(each)
-        if bool(bad.any()):
-            kinds = {"NaN": each.isnan(), "inf": each == math.inf, "-inf": each == -math.inf}
-            text = " or ".join(kind for kind, condition in kinds.items() if bool(condition.any()))
-            lines += values(bad, "of its %s are %s already" % (name, text))
-    return lines
+    tensors = {name: x for name, x in arguments.items() if isinstance(x, torch.Tensor)}
+    return [line for name, x in tensors.items() for line in invalid(x, "its " + name)]

@@ -269,12 +269,16 @@ def _constants(args: Arguments, options: Options) -> List[str]:
 
 def _invalid(args: Arguments) -> List[str]:
     """Inputs that are not finite themselves: values of the batch, of weights, or of a mask."""
-    for each in _flat(args):
-        if each.is_floating_point() and not bool(torch.isfinite(each).all()):
-            kinds = {"NaN": each.isnan(), "inf": each == math.inf, "-inf": each == -math.inf}
-            names = [name for name, condition in kinds.items() if bool(condition.any())]
-            return values(~torch.isfinite(each), "of an input are %s already" % " or ".join(names))
-    return []
+    return next(filter(None, (invalid(each, "an input") for each in _flat(args))), [])
+
+
+def invalid(value: torch.Tensor, name: str) -> List[str]:
+    """How many of its values are not finite, and which; [] if all are."""
+    if not value.is_floating_point():
+        return []
+    kinds = {"NaN": value.isnan(), "inf": value == math.inf, "-inf": value == -math.inf}
+    there = " or ".join(kind for kind, condition in kinds.items() if bool(condition.any()))
+    return values(~torch.isfinite(value), "of %s are %s already" % (name, there))
 
 
 def _empty(first: Optional[torch.Tensor]) -> List[str]:

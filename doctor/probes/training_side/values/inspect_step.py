@@ -278,7 +278,7 @@ class Guard(TorchFunctionMode):
         self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
     ) -> Foreign:
         options = kwargs or {}
-        name = getattr(func, "__name__", "")
+        name = observing.function_name(func)
         for each in (*args, *options.values()):
             members = each if isinstance(each, (list, tuple)) else (each,)
             self.weights |= {id(it) for it in members if isinstance(it, torch.nn.Parameter)}

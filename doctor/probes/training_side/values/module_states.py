@@ -9,7 +9,7 @@ from typing import Dict, List
 import torch
 
 from ..foreign import Foreign
-from ..subject.unregistered import members
+from ..subject.unregistered import attributes, members
 from . import inspect_step
 
 
@@ -17,17 +17,12 @@ def of_module(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
     """Buffers, and tensors that attributes of a module hold directly or in a list or dict, by
     name."""
     states: Dict[str, torch.Tensor] = dict(module.named_buffers())
-    own = vars(torch.nn.Module())
-    for prefix, part in module.named_modules():
-        for attribute, value in list(vars(part).items()):
-            if attribute in own:
-                continue
-            name = "%s.%s" % (prefix, attribute) if prefix else attribute
-            if isinstance(value, torch.Tensor):
-                states[name] = value
-            for key, each in members(value):
-                if isinstance(each, torch.Tensor):
-                    states["%s[%r]" % (name, key)] = each
+    for name, value in attributes(module).items():
+        if isinstance(value, torch.Tensor):
+            states[name] = value
+        for key, each in members(value):
+            if isinstance(each, torch.Tensor):
+                states["%s[%r]" % (name, key)] = each
     return states
 
 

@@ -24,6 +24,8 @@ from doctor.report.phrases import one_line
 from doctor.report.report import Report
 
 COLOURS = 5
+SECONDS_SHOWN = 1.0
+"""Nobody asks where less than this went."""
 DTYPES: tuple[Literal["bf16", "fp16"], ...] = ("bf16", "fp16")
 
 
@@ -123,11 +125,21 @@ def _column(name: str) -> Markup:
     return el("th", name, scope="col", class_="number")
 
 
-def table(caption: str, heads: Iterable[Markup], rows: Iterable[Markup], css: str = "") -> Markup:
-    """A table that scrolls horizontally where the page is narrow."""
+def table(
+    caption: str,
+    heads: Iterable[Markup],
+    rows: Iterable[Markup],
+    css: str = "",
+    *,
+    hidden: bool = False,
+) -> Markup:
+    """A table that scrolls horizontally where the page is narrow.
+
+    `hidden`: its caption is the heading above it, and is for screen readers only.
+    """
     element = el(
         "table",
-        el("caption", el("span", caption)),
+        el("caption", el("span", caption, class_="away" if hidden else "")),
         el("thead", heads),
         el("tbody", rows),
         class_=css,
@@ -207,8 +219,10 @@ def timings(report: Report) -> list[Markup]:
     """Duration of the observations behind the checks, and of each stage of the training step."""
     timed = [f for f in report.findings if f.verdict.seconds > 0]
     total = max([report.facts.seconds, *(f.verdict.seconds for f in timed)])
-    charts = []
-    if timed and total > 0:
+    charts: list[Markup] = []
+    if total < SECONDS_SHOWN:
+        return charts
+    if timed:
         rows = [
             _timed(f"{f.check.code} {f.check.slug}", 0.0, f.verdict.seconds, total) for f in timed
         ]

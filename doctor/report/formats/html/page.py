@@ -153,7 +153,7 @@ def _table(table: Table) -> Markup:
         el("tr", [_cell("td", cell, number, table) for number, cell in enumerate(row)])
         for row in table.rows
     ]
-    return charts.table(table.title, heads, rows)
+    return charts.table(table.title, heads, rows, hidden=True)
 
 
 def _cell(name: str, text: str, column: int, table: Table) -> Markup:
