@@ -14,7 +14,7 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
-FAILS = ("damaged", "disguised", "missing", "twice", "over-limit", "unloadable")
+FAILS = ("unfinished", "damaged", "disguised", "missing", "twice", "over-limit", "unloadable")
 WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 NEEDS = {
@@ -52,6 +52,8 @@ KEEP_IN_FP32 = re.compile(r"e_score_correction_bias|\bwo\b|time_decay|query_toke
 """Roles that models keep in fp32 on purpose (_keep_in_fp32_modules), all or in part."""
 
 FIXES = {
+    "unfinished": "Resume from the checkpoint that is named as the last whole one, by its path: a "
+    "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
     "disguised": "Download the real file: this one is something else under its name.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "stale-index": "Save the model again with save_pretrained, or restore the index of these "
@@ -67,6 +69,19 @@ FIXES = {
     "_use_new_zipfile_serialization=False, or with safetensors.",
 }
 
+
+def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
+    """The remedy; what a run of the user's own wrote cannot be downloaded again."""
+    saved = checkpoint.training.steps is not None or checkpoint.training.optimizer is not None
+    if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
+        return OWN_FIX
+    return FIXES.get(kind)
+
+
+OWN_FIX = (
+    "Resume from an earlier checkpoint of the run, or copy the file again from where it was "
+    "written. If this save is still under way, wait for its end."
+)
 
 DANGER_FIX = "Do not load these files: see CKP010 first."
 
@@ -86,7 +101,7 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
     pointer = "git-LFS" in first.text and "://" not in checkpoint.path
     commands = (_fetch(checkpoint),) if pointer else ()
     verdict = fail if failures else warn
-    fix = DANGER_FIX if checkpoint.loading.runs_code else FIXES.get(first.kind)
+    fix = DANGER_FIX if checkpoint.loading.runs_code else _fix(checkpoint, first.kind)
     return verdict(summary, *commands, fix=fix, seconds=checkpoint.seconds)
 
 
@@ -213,11 +228,12 @@ COMPLETE = Check(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",
         "a file is something else: a git-LFS pointer, a web page, a pickle, a zip, GGUF",
         "a shard or a tensor of the index is missing",
+        "the latest checkpoint of a run holds no weights or is damaged",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",
         "torch.save wrote a legacy file with dtypes that torch.load cannot read in that form",
     ),
-    fix="Download the named file again and compare its size with the source's, or save the "
+    fix="Copy or download the named file again and compare its size with the source's, or save the "
     "checkpoint again.",
     limits="that the values are correct: headers and sizes are compared, not the data.",
     owner=Owner.JOB,

@@ -57,6 +57,14 @@ OTHER_COPY_FIX = (
     "Check which weights were saved: the optimizer updates other copies than these files hold, or "
     "updates them with a learning rate of 0."
 )
+LEAST_RATE = 1e-6
+"""A rate below it is the cause to name first: no weight of a usual size moves. Our own number."""
+
+LOW_RATE_FIX = (
+    "Raise the learning rate, or let the warm-up end: with such a rate weights in any dtype hardly "
+    "move. Then look at the norms again."
+)
+
 NO_GRADIENT_SOURCES = ("unsloth-4533",)
 
 
@@ -202,6 +210,9 @@ def _lost_to_rounding(observed: str, dtype: str, optimizer: Optimizer, rate: flo
     half = HALF_STEP[dtype]
     name = DTYPE_NAMES[dtype]
     adam = optimizer.kind.startswith(("Adam", "Lion", "8-bit"))
+    if adam and rate is not None and 0 < rate < LEAST_RATE:
+        summary = f"{observed}; the largest learning rate was {rate:.2g}, which trains nothing"
+        return Cause(Status.WARN, summary, LOW_RATE_FIX)
     if rate == 0.0:
         return Cause(Status.WARN, f"{observed}; the learning rate is 0", OTHER_COPY_FIX)
     if adam and rate is not None and rate > FAR_ABOVE * half:

@@ -14,7 +14,9 @@ from doctor.checks.checkpoint.loading import ADAPTER
 from doctor.checks.checkpoint.norm_causes import (
     DTYPE_NAMES,
     HALF_STEP,
+    LEAST_RATE,
     LEFT_OUT_FIX,
+    LOW_RATE_FIX,
     MASTER_FIX,
     MATCHED_BY,
     MIN_DISTANCE,
@@ -22,6 +24,7 @@ from doctor.checks.checkpoint.norm_causes import (
     NO_GRADIENT_SOURCES,
     causes,
     distance_of_steps,
+    length_of_run,
     steps_by_rate,
 )
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
@@ -175,6 +178,9 @@ def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
     observed = _observed(norms, list(norms))
     if reason := _legitimate(checkpoint):
         return warn(f"{observed}; {reason}")
+    steps = length_of_run(checkpoint)
+    if history is None and steps:
+        return warn(f"{observed} after {steps:,} steps; no learning rates were logged")
     if history is None:
         return warn(f"{observed}; the length of the run is unknown without trainer_state.json")
     observed = f"{observed} after {history.steps:,} steps"
@@ -228,6 +234,8 @@ def _unchanged_after_long_run(observed: str, norms: tuple[Norm, ...], history: H
             f"up to {rate:.2g}: no gradient"
         )
         return fail(f"{observed}; {cause}", fix=GRADIENT_FIX, sources=NO_GRADIENT_SOURCES)
+    if rate < LEAST_RATE:
+        return warn(f"{observed}; the largest learning rate was {rate:.2g}", fix=LOW_RATE_FIX)
     cause = (
         f"at 1.0 {name} rounds back a decrease of up to {half:.3g} and an increase of up to "
         f"{2 * half:.3g}, the largest learning rate was {rate:.2g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.dtypes import HALVES
-from doctor.checkpoint.records import Checkpoint, Optimizer
+from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checks.checkpoint.norm_causes import (
     DTYPE_NAMES,
     MASTER_FIX,
@@ -25,6 +25,13 @@ NOT_FINITE_FIX = (
 RATE_FIX = (
     "Print the rate that the scheduler sets at every step: a warm-up or a total of 0 steps, a "
     "scheduler that is stepped too often, or a rate of 0 from the configuration."
+)
+NAN_STEPS = 2
+"""A GradScaler skips single steps with such a norm. Our own number."""
+
+NAN_FIX = (
+    "Return to a checkpoint from before these steps, and look for the cause with doctor triage: "
+    "what is trained from here on is NaN or does not move."
 )
 CREATED_ANEW_FIX = (
     "Check that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
@@ -100,10 +107,8 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return fail(f"{state}; all moments are zero: no gradient was ever received")
     if optimizer.nonfinite:
         return warn(f"{state}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)
-    history = checkpoint.training.history
-    if history and history.covered >= MIN_STEPS and history.lr_sum == 0:
-        rates = f"the learning rate was 0 in all {history.covered:,} logged steps"
-        return warn(f"{state}; {rates}: nothing changes", fix=RATE_FIX)
+    if verdict := _by_log(checkpoint.training.history, state):
+        return verdict
     if difference := _fewer_steps(checkpoint, optimizer):
         return warn(difference, fix=CREATED_ANEW_FIX)
     if parameters := _without_gradients(optimizer):
@@ -112,6 +117,17 @@ def _with_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
         return unknown(f"{state}; no moments could be read")
     unread = f", {optimizer.unread_moments:,} not read" if optimizer.unread_moments else ""
     return ok(f"{state}; moments are not zero{unread}")
+
+
+def _by_log(history: History | None, state: str) -> Verdict | None:
+    """What the log of the trainer says against the steps that were taken."""
+    if history and history.covered >= MIN_STEPS and history.lr_sum == 0:
+        rates = f"the learning rate was 0 in all {history.covered:,} logged steps"
+        return warn(f"{state}; {rates}: nothing changes", fix=RATE_FIX)
+    if history and history.nan_at_end >= NAN_STEPS:
+        last = f"the last {history.nan_at_end:,} logged losses or gradient norms are not finite"
+        return warn(f"{state}; {last}", fix=NAN_FIX)
+    return None
 
 
 def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
@@ -206,6 +222,7 @@ STEPPED = Check(
         "no parameter has state, and the number of steps is unknown",
         "a step count or learning rate is NaN or infinite",
         "the learning rate was 0 in all logged steps, of 10 or more",
+        "the last two or more logged losses or gradient norms are NaN or infinite",
         "the optimizer took less than half of the trainer's steps, of 100 or more",
     ),
     fails=(

@@ -31,6 +31,20 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         return _vectors_finite(checkpoint)
     if isinstance(values, Unknown):
         return unknown(f"the values could not be read: {values.reason}")
+    if verdict := _failure(values):
+        return verdict
+    if values.problems:
+        return unknown(values.problems[0].message, seconds=values.seconds)
+    if not values.tensors and not values.exempt:
+        return unknown("no tensor's values could be read", seconds=values.seconds)
+    if values.unchecked:
+        dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
+        return unknown(f"stored in {dtypes}, whose values cannot be decoded")
+    return _finite(values)
+
+
+def _failure(values: Values) -> Verdict | None:
+    """What no whole checkpoint holds; None where there is none of it."""
     if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
@@ -40,14 +54,11 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
         more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
         summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
         return fail(summary, fix=CHECKSUM_FIX, seconds=values.seconds)
-    if values.problems:
-        return unknown(values.problems[0].message, seconds=values.seconds)
-    if not values.tensors and not values.exempt:
-        return unknown("no tensor's values could be read", seconds=values.seconds)
-    if values.unchecked:
-        dtypes = ", ".join(shown(dtype, 20) for dtype in list(values.unchecked)[:3])
-        return unknown(f"stored in {dtypes}, whose values cannot be decoded")
-    return _finite(values)
+    if values.damaged_records:
+        more = f" and {len(values.damaged_records) - 1:,} more" * (len(values.damaged_records) > 1)
+        summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
+        return fail(summary, fix=CRC_FIX, seconds=values.seconds)
+    return None
 
 
 def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
@@ -70,6 +81,8 @@ def _finite(values: Values) -> Verdict:
     if values.checksums:
         files = f"{values.checksums:,} file{'s' * (values.checksums != 1)}"
         summary += f", {files} with the SHA-256 of the Hub"
+    if values.outliers:
+        return warn(f"{summary}; {_outlier(values)}", fix=OUTLIER_FIX, seconds=values.seconds)
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
     summary += _alike(values)
@@ -84,6 +97,16 @@ def _finite(values: Values) -> Verdict:
         f"{shown(large[0].name)}; fp16's largest is 65504",
         fix=LARGE_FIX,
         seconds=values.seconds,
+    )
+
+
+def _outlier(values: Values) -> str:
+    first = values.outliers[0]
+    more = f" (and {len(values.outliers) - 1:,} more matrices)" * (len(values.outliers) > 1)
+    count = "a value" if first.values == 1 else f"{first.values:,} values"
+    return (
+        f"{shown(first.name)} has {count} up to {first.largest:.2g}, the rest is below "
+        f"{first.rest:.2g}{more}"
     )
 
 
@@ -122,6 +145,15 @@ def _alike(values: Values) -> str:
     return "".join(notes)
 
 
+CRC_FIX = (
+    "Copy the file again, or return to another checkpoint: bytes of it changed after it was saved."
+)
+
+OUTLIER_FIX = (
+    "Compare the file's checksum with the source's: a flipped bit of an exponent makes such a "
+    "value, and the first step with it diverges. Return to an earlier checkpoint."
+)
+
 CHECKSUM_FIX = (
     "Download the file again: what is here is not what the Hub has. If it was changed on purpose, "
     "move it out of the cache, which is shared by all programs."
@@ -153,6 +185,7 @@ FINITE = Check(
     ),
     notes=("matrices hold one value that is not 0, or are copies of others, as tied weights are",),
     warns=(
+        "a matrix has values beyond a million times what nearly all of it is below",
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
@@ -160,6 +193,7 @@ FINITE = Check(
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
         "without --deep: a norm does, as far as it was read",
+        "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "
         "cache or beside a download",
     ),

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import signal
 
+from doctor._util.units import shown
 from doctor.checks.guard.observed import any_process
-from doctor.facts.guard import Guarded
+from doctor.checks.training.own_errors import possible
+from doctor.errors.fitted import fitted
+from doctor.facts.guard import Guarded, GuardError
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
+from doctor.judge.known_errors import further
 
 CODE = "GRD022"
 FROM_OUTSIDE = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 """Signals of a user or a scheduler; a training does not end itself with them."""
+LONGEST = 300
+"""Characters of a message in a summary."""
 KILLED = (
     "Another process ended it, most often the kernel's out-of-memory killer or the scheduler: give "
     "the job more host memory (MEM002) or time, and look at the kernel log."
@@ -39,7 +45,28 @@ def ended(guard: Guarded) -> Verdict:
     summary = f"exit code {code}{f' ({name})' if name else ''} {steps}; 0 required"
     if name == "SIGKILL":
         return fail(summary, "sudo dmesg | grep -i 'killed process'", fix=KILLED)
-    return fail(summary, "doctor triage train.log")
+    return _failed(summary, guard.error)
+
+
+def _failed(summary: str, error: GuardError | None) -> Verdict:
+    """The failure with the causes that its message may have, as `doctor explain` proposes them."""
+    if error is None:
+        return fail(summary, "doctor triage train.log")
+    message = f"{error.error}: {error.message}"
+    causes = tuple(fitted(row, message) for row in possible(message))
+    summary = f"{summary}: {shown(message, LONGEST)}"
+    if not causes:
+        return fail(summary, "doctor triage train.log")
+    first = causes[0]
+    return fail(
+        summary,
+        *first.commands,
+        fix=first.fix,
+        owner=first.owner,
+        sources=first.sources,
+        causes=tuple(row.id for row in causes),
+        also=further(causes[1:]),
+    )
 
 
 def _signal(code: int) -> str:

@@ -31,6 +31,7 @@ from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.known_errors import further
 from doctor.judge.place import Place
 
 SCALER = "scaler-collapse"
@@ -255,12 +256,8 @@ def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
 
 
 def _also(causes: tuple[Cause, ...]) -> tuple[str, ...]:
-    """A line for each cause that is no class: its id, what distinguishes it, its fix."""
-    return tuple(
-        f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}"
-        for each in causes
-        if not each.code
-    )
+    """A line for each cause that is no class: that one has a check of its own."""
+    return further(each for each in causes if not each.code)
 
 
 def _holds(version: str, since: str, until: str) -> bool:

@@ -31,12 +31,17 @@ def causes_of(own: OwnModel) -> tuple[str, ...]:
     if own.raised is None:
         return ()
     message = f"{own.raised.error}: {own.raised.message}"
-    return tuple(row.id for row in with_message(message) if row.fix and _may_be(row, message))
+    return tuple(row.id for row in possible(message))
+
+
+def possible(message: str) -> tuple[Cause, ...]:
+    """The causes that an error of the code may have, the most frequent first."""
+    return tuple(row for row in with_message(message) if row.fix and _may_be(row, message))
 
 
 def find_cause(detail: str) -> Cause | None:
     """The most frequent cause of an error of the code, None if none is known."""
-    return next((row for row in with_message(detail) if row.fix and _may_be(row, detail)), None)
+    return next(iter(possible(detail)), None)
 
 
 def _may_be(row: Cause, message: str) -> bool:

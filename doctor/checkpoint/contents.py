@@ -64,8 +64,8 @@ class TensorCollector:
 
     @property
     def further(self) -> list[Tensor]:
-        """Tensors of other state_dicts in the files of the weights."""
-        return [tensor for shard in self.shards for tensor in shard.further]
+        """Tensors of other state_dicts in the files of the weights, and of further modules."""
+        return [tensor for shard in self.every for tensor in shard.further]
 
     @property
     def moments(self) -> list[Tensor]:

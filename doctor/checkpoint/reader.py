@@ -66,6 +66,8 @@ def read_layout(layout: Layout, stage: Stage) -> LayoutContents:
         _group(layout.directory, group, stage, contents)
     for file in layout.states:
         contents.others.append(_state(layout.directory, file, stage, contents))
+    for file in layout.modules:
+        contents.others.append(_module(layout.directory, file, stage, contents))
     contents.beside += read_beside(layout, stage, {shard.file for shard in contents.all_shards})
     return contents
 
@@ -120,6 +122,22 @@ def _state(directory: Directory, file: str, stage: Stage, contents: LayoutConten
             shard = _unopened(file, error)
     contents.pickles += bool(shard.imports or shard.pickled)
     return replace(shard, tensors=(), problems=_as_notes(shard.problems))
+
+
+def _module(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
+    """Weights of a further module, under the name of its directory."""
+    with stage(f"read {shown(file)}"):
+        try:
+            with directory.open(file) as source:
+                shard = read_file(source, file)
+        except CheckpointError as error:
+            shard = _unopened(file, error)
+    contents.pickles += bool(shard.imports or shard.pickled)
+    prefix = f"{file.partition('/')[0]}."
+    further = tuple(
+        msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in shard.tensors
+    )
+    return replace(shard, tensors=(), further=further)
 
 
 def _unopened(file: str, error: CheckpointError) -> Shard:

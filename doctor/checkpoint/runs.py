@@ -16,6 +16,9 @@ from doctor.checkpoint.layouts.hints import checkpoints
 from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Sibling
 from doctor.checkpoint.scan import OnTensors, scan
 
+BROKEN = ("damaged", "disguised", "missing", "unloadable")
+"""Kinds of problems that keep a checkpoint from being loaded."""
+
 MOST = 50
 """Checkpoints that are read, the latest ones."""
 
@@ -34,19 +37,40 @@ def run_checkpoints(path: str) -> list[str]:
 def read_run(
     path: str, names: list[str], stage: Stage, on_tensors: OnTensors
 ) -> Checkpoint | Unknown:
-    """The latest checkpoint, with a row for each of the run. Unknown where it cannot be read."""
-    *earlier, last = names[-MOST:]
-    latest = scan(str(Path(path, last)), stage, on_tensors)
+    """The latest checkpoint that holds weights, with a row for each of the run.
+
+    Unknown where none does. A latest one that is not whole is a problem that names the last whole
+    one: a trainer resumes from the latest by its number, whatever is in it.
+    """
+    rows: list[Sibling] = []
+    latest: Checkpoint | Unknown = Unknown(reason=f"no checkpoint of the run {shown(path, 300)}")
+    for name in reversed(names[-MOST:]):
+        place = str(Path(path, name))
+        if isinstance(latest, Unknown):
+            checkpoint = latest = scan(place, stage, on_tensors)
+        else:
+            checkpoint = scan(place, stage)
+        rows.insert(0, _row(name, checkpoint))
     if isinstance(latest, Unknown):
         return latest
-    rows = [_row(name, scan(str(Path(path, name)), stage)) for name in earlier]
     text = f"is the latest of {len(names):,} checkpoints; name another one to examine it"
-    note = Problem(kind="note", file=shown(last), text=text)
+    note = Problem(kind="note", file=shown(names[-1]), text=text)
     return msgspec.structs.replace(
         latest,
-        siblings=(*rows, _row(last, latest)),
-        problems=(*latest.problems, note),
+        siblings=tuple(rows),
+        problems=(*_unfinished(rows), *latest.problems, note),
     )
+
+
+def _unfinished(rows: list[Sibling]) -> list[Problem]:
+    """The latest checkpoint where it is not whole, with the last one that is."""
+    last = rows[-1]
+    if last.is_whole:
+        return []
+    whole = next((row.name for row in reversed(rows) if row.is_whole), "")
+    text = f"{whole} is the last whole one" if whole else "no other of the run is whole either"
+    why = "holds no weights" if last.reason else "is damaged or lacks files"
+    return [Problem(kind="unfinished", file=last.name, text=f"{why}; {text}")]
 
 
 def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
@@ -64,5 +88,6 @@ def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
         entries=state.entries if state else 0,
         nonzero_moments=state.nonzero_moments if state else 0,
         problems=sum(problem.kind != "note" for problem in checkpoint.problems),
+        damaged=any(problem.kind in BROKEN for problem in checkpoint.problems),
         reason=checkpoint.not_inspectable or "",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.sizes import compare_sizes, embedding_rows, lacks_head
-from doctor.checkpoint.analysis.tensor_names import is_packed, role
+from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, lacks_head
+from doctor.checkpoint.analysis.tensor_names import is_packed, roles
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -214,13 +215,14 @@ def _compared(
     whole = not (layout.lone_shard or layout.groups or _one_of_several(layout)) and readable
     if not whole or any(SPLIT in shard.metadata for shard in contents.shards):
         return {}
-    rows = embedding_rows(tensors)
+    embedded = embeddings(tensors)
+    rows = max((tensor.shape[0] for tensor in embedded), default=None)
     if not config or layout.kind.endswith("PEFT adapter"):
         return {"embedding_rows": rows}
     return {
         "embedding_rows": rows,
-        "sizes": compare_sizes(config, tensors),
-        "head_missing": lacks_head(config, tensors),
+        "sizes": compare_sizes(config, tensors, embedded),
+        "head_missing": lacks_head(config, tensors, embedded),
     }
 
 
@@ -264,22 +266,20 @@ def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkp
 
 def _bytes_by_dtype(tensors: list[Tensor]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for tensor in tensors:
-        sizes[tensor.dtype] = sizes.get(tensor.dtype, 0) + tensor.stored_bytes
+    for each in tensors:
+        size = each.stored_bytes if each.parts else each.end - each.begin
+        sizes[each.dtype] = sizes.get(each.dtype, 0) + size
     return sizes
 
 
 def _by_role(tensors: list[Tensor]) -> dict[str, dict[str, int]]:
     """Role -> dtype -> tensors."""
-    roles: dict[str, dict[str, int]] = {}
-    for tensor in tensors:
-        name, dtype = role(tensor.name), tensor.dtype
-        dtypes = roles.get(name)
-        if dtypes is None:
-            roles[name] = {dtype: 1}
-        else:
-            dtypes[dtype] = dtypes.get(dtype, 0) + 1
-    return roles
+    dtypes = [tensor.dtype for tensor in tensors]
+    by_role: dict[str, dict[str, int]] = {}
+    pairs = Counter(zip(roles([tensor.name for tensor in tensors]), dtypes, strict=True))
+    for (name, dtype), count in pairs.items():
+        by_role.setdefault(name, {})[dtype] = count
+    return by_role
 
 
 def _roles(roles: dict[str, dict[str, int]]) -> tuple[Role, ...]:

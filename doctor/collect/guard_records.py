@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from doctor._util.records import Unknown
-from doctor._util.secrets import hide_in_arguments
+from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.training_gpus import TrainingGpus, decode
 from doctor.facts.guard import (
     Code,
@@ -23,6 +23,7 @@ from doctor.facts.guard import (
     GuardCounts,
     Guarded,
     GuardedProcess,
+    GuardError,
     GuardPoint,
     GuardSaved,
     Text,
@@ -100,6 +101,9 @@ class _Checksums(msgspec.Struct, tag="checksums", tag_field="kind"):
 
 class _End(msgspec.Struct, tag="end", tag_field="kind"):
     how: Text
+    error: Text = ""
+    message: Text = ""
+    moment: int = 0
 
 
 class _Other(msgspec.Struct):
@@ -180,6 +184,7 @@ class _Process:
         self.checksums: list[GuardChecksums] = []
         self.saved: deque[GuardSaved] = deque(maxlen=MOST_SAVED)
         self.origin = self.ended = ""
+        self.error: GuardError | None = None
         self.unreadable = 0
 
     def read(self, line: bytes) -> None:
@@ -209,6 +214,12 @@ class _Process:
                 self.origin = record.text
             case _End():
                 self.ended = record.how
+                if record.error:
+                    self.error = GuardError(
+                        error=record.error,
+                        message=hide_secrets(record.message),
+                        moment=record.moment,
+                    )
             case _:
                 self.counts = GuardCounts(**msgspec.structs.asdict(record))
 
@@ -262,6 +273,7 @@ class _Process:
         return GuardedProcess(
             **head,
             ended=self.ended,
+            error=self.error,
             counts=self.counts,
             alarms=tuple(self.alarms.values()),
             points=tuple(self.points),

@@ -119,6 +119,17 @@ class GuardSaved(Section, frozen=True, kw_only=True):
     """When it was written, milliseconds since 1970."""
 
 
+class GuardError(Section, frozen=True, kw_only=True):
+    """The exception that ended a process."""
+
+    error: Text
+    """Its class."""
+    message: Text
+    """Without secrets."""
+    moment: int
+    """When the process ended, milliseconds since 1970."""
+
+
 class GuardChecksums(Section, frozen=True, kw_only=True):
     """Checksums of samples of replicated parameters after one step."""
 
@@ -142,6 +153,8 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     """The codes that are off by default were evaluated."""
     ended: Text = ""
     """ "exit", "error: ..." of the guard itself, "" if the process was killed."""
+    error: GuardError | None = None
+    """None where no exception ended the process."""
     counts: GuardCounts = GuardCounts()
     alarms: tuple[GuardAlarm, ...] = ()
     points: tuple[GuardPoint, ...] = ()
@@ -192,6 +205,12 @@ class Guarded(Section, frozen=True, kw_only=True):
     def steps(self) -> int:
         """Most steps of a process."""
         return max((process.counts.steps for process in self.processes), default=0)
+
+    @property
+    def error(self) -> GuardError | None:
+        """The exception of the process that ended first with one."""
+        errors = [process.error for process in self.processes if process.error]
+        return min(errors, key=lambda error: error.moment, default=None)
 
     @property
     def first_failure(self) -> int:

@@ -12,6 +12,7 @@ from .batches import Batches
 from .counts import rank_and_world
 from .foreign import Foreign
 from .judging import Judging
+from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .readings import Readings
@@ -198,7 +199,7 @@ class Watch:
         self.values.finish()
         self._judge_last_losses()
         self.judging.write_state()
-        self.writer.write("end", how=how)
+        self.writer.write("end", how=how, **last_error())
         self.writer.close()
 
     def _judge_last_losses(self) -> None:

@@ -6,6 +6,7 @@ a message in no row never does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from doctor._util.owner import Owner
@@ -90,6 +91,13 @@ def find_cause(ended: Ended) -> Cause | None:
         if name in ended.detail:
             return row
     return first(ended.detail, PATTERNS)
+
+
+def further(causes: Iterable[Cause]) -> tuple[str, ...]:
+    """A line for each further cause: its id, what distinguishes it, its fix."""
+    return tuple(
+        f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}" for each in causes
+    )
 
 
 def fail_by(row: Cause, summary: str, *, seconds: float = 0.0) -> Verdict:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from doctor._util.units import count, gb, shown
-from doctor.checkpoint.records import Checkpoint, Movement, Share, Sibling
+from doctor.checkpoint.records import (
+    Checkpoint,
+    LayerChange,
+    LayerValues,
+    Movement,
+    Share,
+    Sibling,
+    Values,
+)
 from doctor.report.report import Report, Tensor
 
 
@@ -47,6 +55,10 @@ def tables_of(report: Report) -> Iterator[Table]:
         yield _checkpoints(checkpoint.siblings)
     if isinstance(checkpoint.movement, Movement):
         yield _changes(checkpoint.movement)
+        if checkpoint.movement.layers:
+            yield _layer_changes(checkpoint.movement.layers)
+    if isinstance(checkpoint.values, Values) and checkpoint.values.layers:
+        yield _layer_values(checkpoint.values.layers)
     if report.tensors:
         yield _tensors(report.tensors)
 
@@ -93,6 +105,36 @@ def _changes(movement: Movement) -> Table:
         for kind, (changed, compared) in movement.kinds.items()
     )
     return Table("Parameters changed since the baseline", ("", ""), rows)
+
+
+def _layer_changes(layers: tuple[LayerChange, ...]) -> Table:
+    rows = tuple(
+        (
+            each.layer,
+            each.kind,
+            f"{each.tensors:,}",
+            "" if each.relative is None else f"{each.relative:.2%}",
+        )
+        for each in layers
+    )
+    heads = ("layer", "part", "tensors", "relative change")
+    return Table("Change since the baseline, by samples", heads, rows, right=(0, 2, 3))
+
+
+def _layer_values(layers: tuple[LayerValues, ...]) -> Table:
+    rows = tuple(
+        (
+            each.layer,
+            each.kind,
+            f"{each.tensors:,}",
+            *(f"{value:.3g}" for value in (each.least, each.largest, each.rms, each.norm)),
+            f"{each.zeros:.1%}",
+        )
+        for each in layers
+    )
+    heads = ("layer", "part", "tensors", "min", "max", "rms", "norm", "zeros")
+    right = (0, 2, 3, 4, 5, 6, 7)
+    return Table("Values by layer, by samples of 8 KiB of each tensor", heads, rows, right=right)
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> Table:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch  # noqa: TID253
+from judges import judge
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor._util.records import Unknown
@@ -16,6 +17,7 @@ from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.checkpoint.scan import scan
 from doctor.cli.scan import facts_of
+from doctor.judge.check import Status
 from doctor.report.formats.plain import render
 from doctor.report.report import Report
 
@@ -186,3 +188,40 @@ def test_a_run_is_a_table_of_its_checkpoints(tmp_path: Path) -> None:
     text = render(Report(facts_of(str(tmp_path), found, 0.0), ()))
     assert "checkpoint-10   10" in text
     assert "F32, 4 of 4 not zero" in text
+
+
+def test_a_run_whose_latest_is_empty_or_broken(tmp_path: Path) -> None:
+    """A trainer takes the latest by itself, so the last whole one is named."""
+    run(tmp_path)
+    complete = judge("CKP001")
+    assert complete(checkpoint=scan_run(tmp_path)).status is Status.PASS
+    (tmp_path / "checkpoint-130").mkdir()
+    found = scan_run(tmp_path)
+    verdict = complete(checkpoint=found)
+    assert verdict.status is Status.FAIL
+    assert "130 holds no weights; checkpoint-100 is the last whole one" in verdict.summary
+    assert (found.training.steps, len(found.siblings)) == (100, 5)
+    assert "ownload" not in (verdict.fix or "")
+    assert "elete" not in (verdict.fix or "")
+    (tmp_path / "checkpoint-130/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
+    (tmp_path / "checkpoint-100/model.safetensors").write_bytes(b"\x40\0\0\0\0\0\0\0{")
+    verdict = complete(checkpoint=scan_run(tmp_path))
+    assert "checkpoint-130 is damaged or lacks files; checkpoint-10 is the last" in verdict.summary
+
+
+def test_what_a_run_wrote_is_not_downloaded_again(tmp_path: Path) -> None:
+    run(tmp_path)
+    path = tmp_path / "checkpoint-100"
+    data = (path / "model.safetensors").read_bytes()
+    (path / "model.safetensors").write_bytes(data[:-8])
+    checkpoint = scan(str(path))
+    assert isinstance(checkpoint, Checkpoint)
+    verdict = judge("CKP001")(checkpoint=checkpoint)
+    assert verdict.status is Status.FAIL
+    assert (verdict.fix or "").startswith("Resume from an earlier checkpoint")
+
+
+def scan_run(path: Path) -> Checkpoint:
+    found = read(ScanRequest(path=str(path)), no_stage, lambda note: None)
+    assert isinstance(found, Checkpoint), found
+    return found

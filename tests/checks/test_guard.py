@@ -10,11 +10,20 @@ import pytest
 from doctor._util.records import Unknown
 from doctor.checks.guard import CHECKS
 from doctor.checks.guard.gpus import growth
+from doctor.errors.causes import BY_ID
+from doctor.errors.match import with_message
 from doctor.facts.facts import Facts, decode, encode
-from doctor.facts.guard import GuardAlarm, GuardChecksums, GuardCounts, Guarded, GuardedProcess
+from doctor.facts.guard import (
+    GuardAlarm,
+    GuardChecksums,
+    GuardCounts,
+    Guarded,
+    GuardedProcess,
+    GuardError,
+)
 from doctor.facts.load import OtherProcess, Use, Watched
 from doctor.job.job import Job
-from doctor.judge.check import Finding, Status
+from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.engine import examine
 
 NOTHING = Unknown(reason="not examined")
@@ -251,6 +260,37 @@ def test_how_the_training_ended(
     found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD022"]
     assert found.status is status
     assert word in found.verdict.summary
+
+
+def raised(error: str, message: str, moment: int = 0) -> GuardError:
+    return GuardError(error=error, message=message, moment=moment)
+
+
+def ending(*errors: GuardError) -> Finding:
+    """GRD022 of a training, each process of which ended with an error."""
+    ranks = tuple(process(rank, error=error) for rank, error in enumerate(errors))
+    examined = examine(CHECKS, facts(Guarded(processes=ranks, exit_code=1)))
+    return next(each for each in examined if each.check.code == "GRD022")
+
+
+def test_the_error_that_ended_the_training_has_the_causes_that_explain_proposes() -> None:
+    first = raised("ValueError", "optimizer got an empty parameter list", moment=1)
+    found = ending(raised("RuntimeError", "Connection reset by peer", moment=2), first)
+    message = f"{first.error}: {first.message}"
+    assert message in found.verdict.summary
+    assert found.verdict.causes == tuple(row.id for row in with_message(message) if row.fix)
+    assert found.headline_fix == BY_ID["empty-parameter-list"].fix
+
+
+def test_an_error_of_no_cause_is_named_and_the_log_has_more() -> None:
+    found = ending(raised("Odd", "nobody knows"))
+    assert "Odd: nobody knows" in found.verdict.summary
+    assert found.verdict.causes == ()
+    assert "doctor triage" in found.headline_fix
+
+
+def test_a_word_of_hardware_in_an_error_of_the_code_condemns_no_machine() -> None:
+    assert ending(raised("RuntimeError", "the player's GPU is lost")).owner is not Owner.MACHINE
 
 
 @pytest.mark.parametrize("code", ["GRD005", "GRD007", "GRD013"])

@@ -514,3 +514,31 @@ def test_the_steps_of_the_trainer_do_not_count_where_the_optimizer_took_them() -
     verdict = judge(evidence, optimizer={"step_max": 20.0}, history=history)
     assert verdict.status is Status.PASS
     assert "covers 0.00098)" in verdict.summary
+
+
+def test_norms_left_out_are_known_by_the_order_of_the_others(tmp_path: Path) -> None:
+    """Biases have the norms' shape; the entries fit the order of all other weights."""
+    import torch
+
+    blocks = [m for _ in range(3) for m in (torch.nn.Linear(16, 16), torch.nn.LayerNorm(16))]
+    model = torch.nn.Sequential(*blocks)
+    norms = {"1.weight", "3.weight", "5.weight"}
+    trained = [each for name, each in model.named_parameters() if name not in norms]
+    optimizer = torch.optim.AdamW(trained, lr=1e-3)
+    for _ in range(30):
+        optimizer.zero_grad()
+        model(torch.randn(4, 16)).square().mean().backward()
+        optimizer.step()
+    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 30}
+    torch.save(saved, tmp_path / "ckpt.pt")
+    found = scan(str(tmp_path / "ckpt.pt"))
+    assert isinstance(found, Checkpoint)
+    verdict = JUDGE(checkpoint=found)
+    assert "in none of the optimizer's groups" in verdict.summary
+    assert "unknown" not in verdict.summary
+
+
+def test_a_warm_up_is_named_before_rounding() -> None:
+    verdict = judge({"lr_max": 2e-7, "nonzero_moments": 49, "dtypes": {"BF16": 49}})
+    assert verdict.status is Status.WARN
+    assert "2e-07" in verdict.summary

@@ -270,6 +270,27 @@ def test_the_directory_is_reported_in_every_format(runs: dict[str, Any], format:
 
 
 @pytest.mark.slow
+def test_the_error_that_ended_the_program_is_reported_with_its_cause(tmp_path: Path) -> None:
+    token = "hf_" + "a1B2" * 9
+    code = (
+        "import torch\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "model(torch.ones(1, 2)).sum().backward()\n"
+        "optimizer.step()\n"
+        f"raise ValueError('optimizer got an empty parameter list {token}')\n"
+    )
+    ended = guard("--out", tmp_path / "out", *python(code), cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "ValueError: optimizer got an empty parameter list" in ended.stderr
+    (file,) = (tmp_path / "out").glob("rank*.jsonl")
+    assert token not in file.read_text()
+    text = doctor("report", tmp_path / "out", "--format", "json").stdout
+    (found,) = [each for each in json.loads(text)["findings"] if each["code"] == "GRD022"]
+    assert found["causes"][0] == "empty-parameter-list"
+
+
+@pytest.mark.slow
 def test_selected_checks_and_ignores_of_the_report(runs: dict[str, Any]) -> None:
     bad = runs["folder"] / "bad"
     assert doctor("report", bad, "--skip", "GRD001", "--skip", "GRD002").returncode == 0

@@ -58,6 +58,19 @@ def test_a_line_that_is_no_record_is_counted(line: str, tmp_path: Path) -> None:
     assert process.alarms == ()
 
 
+def test_the_error_that_ended_a_process_is_read_without_its_secrets(tmp_path: Path) -> None:
+    token = "hf_" + "a1B2" * 9
+    end = {"kind": "end", "how": "exit", "error": "OSError", "message": f"401 for {token}"}
+    write(tmp_path, META, STEP, {**end, "moment": 3})
+    write(tmp_path, {**META, "rank": 1}, STEP, {"kind": "end", "how": "exit"}, rank=1, pid=6)
+    first, second = read(tmp_path).processes
+    assert first.error
+    assert (first.error.error, first.error.moment) == ("OSError", 3)
+    assert token not in first.error.message
+    assert "401 for" in first.error.message
+    assert second.error is None
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     folder = tmp_path_factory.mktemp("any")

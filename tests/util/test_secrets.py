@@ -6,12 +6,13 @@ import ast
 import re
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctor import probes
+from doctor import guard, probes
 from doctor._util import secrets
 from doctor._util.secrets import (
     HIDDEN,
@@ -229,9 +230,10 @@ def test_the_values_of_own_variables_are_hidden_as_words() -> None:
     assert pattern_of_values({"PWD": "/tmp/correct"}) is None
 
 
-def test_probes_have_the_same_rules() -> None:
+@pytest.mark.parametrize("package", [probes, guard], ids=lambda package: package.__name__)
+def test_probes_and_the_guard_have_the_same_rules(package: ModuleType) -> None:
     """They run without the doctor's packages: the file is a link, which a wheel holds as a copy."""
-    own, shipped = Path(secrets.__file__), Path(probes.__file__).with_name("secrets.py")
+    own, shipped = Path(secrets.__file__), Path(str(package.__file__)).with_name("secrets.py")
     source = own.read_text("utf-8")
     assert shipped.read_text("utf-8") == source
     assert ast.parse(source, feature_version=(3, 9))

@@ -66,8 +66,12 @@ def match_norms(
             return NormMatches(None, keys.reason)
         return _by_key(state, keys, norms, "names", is_zero)
     weights = [tensor for tensor in tensors if is_trained(tensor)]
-    if ordered and (in_order := _in_order(state, weights)):
-        return _by_key(state, in_order, norms, "order", is_zero)
+    left_out = set(norms)
+    without = [tensor for tensor in weights if tensor.name not in left_out]
+    for candidates in (weights, without):
+        # without: the norms in question are in no group, and all others fit in their order
+        if ordered and (in_order := _in_order(state, candidates)):
+            return _by_key(state, in_order, norms, "order", is_zero)
     return _by_shape(state, weights, set(norms), is_zero)
 
 

@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.attribution import plain
 from doctor.checkpoint.analysis.float_decode import agree_when_rounded, floats
+from doctor.checkpoint.analysis.statistics import changes
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.errors import CheckpointError
@@ -73,6 +74,7 @@ def compare(
         removed=len(removed),
         removed_names=tuple(name[:500] for name in sorted(removed)[:FEW]),
         kinds=compared.kinds(),
+        layers=changes(directory, current.values(), before, previous, plain),
         unchanged_roles=tuple(compared.unchanged_roles()),
         reasons=tuple(
             Incomparable(reason=reason, count=len(names), names=tuple(names[:FEW]))

@@ -1,4 +1,4 @@
-"""SHA-256 of files from the Hugging Face Hub, compared with what the Hub gave for them.
+"""Checksums that are kept with the files: SHA-256 of the Hugging Face Hub, CRC-32 of zips.
 
 The cache names a large file's blob by its SHA-256 (the one of its LFS pointer); a download into a
 directory of the user's keeps it in .cache/huggingface/download/FILE.metadata.
@@ -9,12 +9,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import Directory, LocalDirectory, read_whole
+from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
+from doctor.checkpoint.io.files import Directory, LocalDirectory, Source, read_whole
 from doctor.checkpoint.layouts.hints import DOWNLOADS
+
+ZIP = b"PK\x03\x04"
 
 BLOCK = 1 << 20
 """Bytes that are read at once."""
@@ -67,3 +72,34 @@ def _sha256(directory: Directory, file: str) -> str | None:
     except CheckpointError:
         return None
     return digest.hexdigest()
+
+
+def damaged_records(directory: Directory, files: Iterable[str]) -> Iterator[str]:
+    """Records of torch's zips whose bytes do not have the CRC-32 of the zip's directory.
+
+    Zips of files that are written without checksums (torch.serialization.set_crc32_options) have
+    one value for all of their records, and are left out.
+    """
+    for file in sorted(files):
+        with contextlib.suppress(CheckpointError), directory.open(file) as source:
+            if source.read(4, 0) != ZIP:
+                continue
+            entries = [(name, record) for name, record in read_entries(source) if record.size]
+            if len({record.crc for _, record in entries}) < 2 or len(entries) < 2:
+                continue
+            for name, record in entries:
+                if not _has_checksum(source, record):
+                    yield f"{shown(name)} of {shown(file)}"
+
+
+def _has_checksum(source: Source, record: Record) -> bool:
+    """Whether the bytes of a record that is not compressed have its CRC-32."""
+    if record.method or not record.crc:
+        return True
+    local = source.read(LOCAL.size, record.header)
+    length, extra = LOCAL.unpack(local)[-2:]
+    begin = record.header + LOCAL.size + length + extra
+    crc = 0
+    for at in range(begin, begin + record.size, BLOCK):
+        crc = zlib.crc32(source.read(min(BLOCK, begin + record.size - at), at), crc)
+    return crc == record.crc

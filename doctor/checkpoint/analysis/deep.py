@@ -15,14 +15,24 @@ from typing import Any
 from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.checksums import differing_files
+from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
-from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally, suspect, tally
+from doctor.checkpoint.analysis.nonfinite import (
+    FINITE,
+    FORMATS,
+    PAIRS,
+    Tally,
+    as_float,
+    first_counted,
+    magnitude,
+    tally,
+)
+from doctor.checkpoint.analysis.statistics import limits, measure
 from doctor.checkpoint.analysis.strides import places
 from doctor.checkpoint.analysis.value_ranges import Piece, Span, merge
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, LocalFile, Source, read_into
-from doctor.checkpoint.records import Large, NonFinite, Problem, Values
+from doctor.checkpoint.records import Large, NonFinite, Outlier, Problem, Values
 from doctor.checkpoint.tensors import Tensor
 
 CHUNK = 512 * 1024
@@ -37,6 +47,13 @@ MOST = 1000
 """Tensors with non-finite values that are listed."""
 
 MOST_LARGE = 20
+
+MOST_OUTLIERS = 100
+
+FAR = 1e6
+"""Times the rest of a matrix, from which a value is an outlier. Our own number."""
+
+NEVER = 1 << 64
 
 Progress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all, from one thread at a time."""
@@ -69,13 +86,17 @@ def scan_values(
     model = list(tensors)
     every = [*model, *further, *moments]
     checked = [tensor for tensor in every if tensor.dtype in FORMATS]
-    work = _Work(directory, merge(checked), progress)
     if importlib.util.find_spec("numpy") is None:
         return Unknown(reason="looking at every value needs numpy, which is not installed")
+    spans = merge(checked)
     if not (download or isinstance(directory, LocalDirectory)):
-        text = f"looking at every value would download {work.total:,} bytes"
+        total = sum(span.end - span.begin for span in spans)
+        text = f"looking at every value would download {total:,} bytes"
         return Unknown(reason=f"{shown(directory.address, 300)} is not on this machine: {text}")
     count = threads or usable_processors()
+    magnitudes = measure(directory, model)
+    beyond = limits(magnitudes.rest, FAR)
+    work = _Work(directory, spans, progress, _LimitOf(spans, beyond))
     work.divide(count)
     matrices = examine_matrices(directory, model)
     differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
@@ -87,6 +108,9 @@ def scan_values(
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
+        outliers=tuple(_outliers(work.largest, magnitudes.rest)),
+        layers=magnitudes.table(),
+        damaged_records=tuple(damaged_records(directory, {tensor.file for tensor in every})),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
@@ -145,10 +169,45 @@ def _nonfinite(tensor: Tensor, counted: Tally) -> NonFinite:
     )
 
 
+def _outliers(
+    largest: dict[Tensor, tuple[int, float]], rest: dict[Tensor, float]
+) -> Iterator[Outlier]:
+    named = sorted(largest.items(), key=lambda item: (item[0].file, item[0].begin))
+    for tensor, (count, value) in named[:MOST_OUTLIERS]:
+        if not is_mask(tensor.name):
+            yield Outlier(
+                name=tensor.name[:500],
+                file=shown(tensor.file),
+                values=count,
+                largest=value,
+                rest=rest[tensor],
+            )
+
+
+class _LimitOf:
+    """The magnitudes from which values of a matrix are far beyond the rest of it, as bits."""
+
+    def __init__(self, spans: list[Span], of: dict[Tensor, int]) -> None:
+        self.of = of
+        self._least = {
+            id(span): min((of.get(piece.tensor, NEVER) for piece in span.pieces), default=NEVER)
+            for span in spans
+        }
+
+    def least(self, span: Span) -> int:
+        """The smallest of all tensors in a span."""
+        return self._least[id(span)]
+
+
 class _Work:
     """Pieces that threads take turn by turn, and what they found in them."""
 
-    def __init__(self, directory: Directory, spans: list[Span], progress: Progress | None) -> None:
+    def __init__(
+        self, directory: Directory, spans: list[Span], progress: Progress | None, limits: _LimitOf
+    ) -> None:
+        self.limits = limits
+        self.largest: dict[Tensor, tuple[int, float]] = {}
+        """Matrix -> its values beyond the limit, and the largest of them."""
         self.directory = directory
         self.spans = spans
         self.total = sum(span.end - span.begin for span in spans)
@@ -203,9 +262,15 @@ class _Work:
             size = min(CHUNK, end - at)
             got = read_into(source, buffer[:size].data, at)
             data = buffer[: got - got % FORMATS[span.dtype].size]
-            if data.size and suspect(span.dtype, data):
+            if not data.size:
+                continue
+            top = magnitude(span.dtype, data)
+            if top >= first_counted(span.dtype):
                 for piece in span.within(at, at + data.size):
                     self._count(piece, at, data)
+            if top >= self.limits.least(span):
+                for piece in span.within(at, at + data.size):
+                    self._compare(piece, at, data)
             if got < size:
                 raise CheckpointError(
                     "damaged", f"ended at byte {at + got:,} while its values were read"
@@ -230,6 +295,24 @@ class _Work:
         counted.first = first if counted.nonfinite else None
         with self._lock:
             self.tallies.setdefault(piece.tensor, Tally()).add(counted)
+
+    def _compare(self, piece: Piece, at: int, data: Any) -> None:
+        """Record a matrix's values in this chunk that are far beyond the rest of it."""
+        limit = self.limits.of.get(piece.tensor)
+        if limit is None:
+            return
+        import numpy
+
+        size = FORMATS[piece.tensor.dtype].size
+        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
+        values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
+        sizes = values & values.dtype.type((1 << 8 * size - 1) - 1)
+        far = (sizes > limit) & (sizes <= FORMATS[piece.tensor.dtype].top)
+        if count := int(numpy.count_nonzero(far)):
+            largest = as_float(piece.tensor.dtype, int(sizes[far].max()))
+            with self._lock:
+                before = self.largest.get(piece.tensor, (0, 0.0))
+                self.largest[piece.tensor] = before[0] + count, max(before[1], largest)
 
     def _advance(self, looked: int, passed: int) -> None:
         with self._lock:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from doctor.checkpoint.analysis.float_decode import floats
+
 LARGE = 0x77FF
 """Bits of 32752.0 in fp16: half of its largest value, 65504."""
 
@@ -77,16 +79,31 @@ class Tally:
         self.first = min(places, default=None)
 
 
-def suspect(dtype: str, data: Any) -> bool:
-    """Whether an array of bytes holds a value that `tally` counts; nothing is copied."""
+NONE = -1
+"""Less than the bits of any magnitude."""
+
+
+def first_counted(dtype: str) -> int:
+    """The bits of the smallest magnitude that `tally` counts."""
+    return LARGE + 1 if dtype == "F16" else FORMATS[dtype].top + 1
+
+
+def magnitude(dtype: str, data: Any) -> int:
+    """The bits of the largest magnitude in an array of bytes; nothing is copied.
+
+    Of formats without -0.0, the code of NaN counts as the largest.
+    """
     format_ = FORMATS[dtype]
     unsigned, signed = data.view(f"u{format_.size}"), data.view(f"i{format_.size}")
     if not format_.minus_zero:
-        return bool(signed.min() == -128)
-    above = LARGE + 1 if dtype == "F16" else format_.top + 1
-    return int(unsigned.max()) >= format_.sign + above or (
-        format_.signed and int(signed.max()) >= above
-    )
+        return format_.top + 1 if signed.min() == -128 else NONE
+    negative = int(unsigned.max()) - format_.sign
+    return max(negative, int(signed.max())) if format_.signed else int(unsigned.max())
+
+
+def as_float(dtype: str, bits: int) -> float:
+    """The magnitude of these bits, of F16, BF16, F32 and F64."""
+    return floats(dtype, bits.to_bytes(FORMATS[dtype].size, "little"))[0]
 
 
 def tally(dtype: str, values: Any) -> tuple[Tally, Any]:

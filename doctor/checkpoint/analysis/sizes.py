@@ -52,21 +52,24 @@ HEADS = re.compile(
 MOST_TENSORS = 200_000
 
 
-def compare_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> tuple[Size, ...]:
-    """Every size that both have."""
+def compare_sizes(
+    config: Mapping[str, Any], tensors: Sequence[Tensor], embedded: list[Tensor]
+) -> tuple[Size, ...]:
+    """Every size that both have; `embedded` are the tensors that are `embeddings`."""
     parts = _parts(config)
-    sizes = [*_layers(parts, tensors), *_embedding(parts, tensors)]
+    vectors = [tensor for tensor in tensors if len(tensor.shape) == 1]
+    layers = _layers(parts, vectors)  # norms: a few of each layer
+    if any(size.stored not in size.configured for size in layers) or not layers:
+        layers = _layers(parts, tensors)
+    sizes = [*layers, *_embedding(parts, embedded)]
     if config.get("model_type") in LLAMA_LIKE:
         sizes += _projections(config, tensors)
     return tuple(sizes)
 
 
-def embedding_rows(tensors: Iterable[Tensor]) -> int | None:
-    """Rows of the largest embedding of tokens; None where there is none."""
-    return max((tensor.shape[0] for tensor in _embeddings(tensors)), default=None)
-
-
-def lacks_head(config: Mapping[str, Any], tensors: Iterable[Tensor]) -> bool:
+def lacks_head(
+    config: Mapping[str, Any], tensors: Iterable[Tensor], embedded: list[Tensor]
+) -> bool:
     """Whether a causal model says that it has a head of its own, and no tensor is one."""
     names = config.get("architectures")
     causal = isinstance(names, list) and any(
@@ -74,8 +77,7 @@ def lacks_head(config: Mapping[str, Any], tensors: Iterable[Tensor]) -> bool:
     )
     if not causal or config.get("tie_word_embeddings") is not False:
         return False
-    listed = list(tensors)
-    return any(_embeddings(listed)) and not any(HEADS.fullmatch(each.name) for each in listed)
+    return bool(embedded) and not any(HEADS.fullmatch(each.name) for each in tensors)
 
 
 def _parts(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -107,21 +109,26 @@ def _layers(parts: list[Mapping[str, Any]], tensors: Sequence[Tensor]) -> list[S
     return [Size(quantity="layers", configured=tuple(allowed), stored=len(numbers), tensor=name)]
 
 
-def _embeddings(tensors: Iterable[Tensor]) -> list[Tensor]:
-    return [
+def embeddings(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """The matrices that are called as embeddings of tokens are."""
+    named = [
         tensor
         for tensor in tensors
+        if "emb" in tensor.name or "wte" in tensor.name or "shared.w" in tensor.name
+    ]  # much faster than the patterns
+    return [
+        tensor
+        for tensor in named
         if len(tensor.shape) == 2
         and EMBEDDING.fullmatch(tensor.name)
         and not OTHER_EMBEDDING.search(tensor.name)
     ]
 
 
-def _embedding(parts: list[Mapping[str, Any]], tensors: Sequence[Tensor]) -> list[Size]:
-    embeddings = _embeddings(tensors)
-    if not embeddings:
+def _embedding(parts: list[Mapping[str, Any]], found: list[Tensor]) -> list[Size]:
+    if not found:
         return []
-    largest = max(embeddings, key=lambda tensor: tensor.shape[0])
+    largest = max(found, key=lambda tensor: tensor.shape[0])
     name, (rows, columns) = largest.name[:500], largest.shape
     sizes = []
     if words := _numbers(parts, VOCABULARY):

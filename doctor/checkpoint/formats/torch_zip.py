@@ -49,6 +49,8 @@ class Record(NamedTuple):
     method: int
     packed: int
     limit: int = 0
+    crc: int = 0
+    """CRC-32 of its bytes, by the zip's directory."""
 
 
 @dataclass(slots=True)
@@ -241,7 +243,7 @@ def _entries(data: bytes, count: int) -> Iterator[tuple[str, Record]]:
         if disk not in (0, 0xFFFF):
             raise CheckpointError("not-inspectable", "is a zip in several parts")
         number += 1
-        yield name, Record(header, size, flags, method, packed)
+        yield name, Record(header, size, flags, method, packed, crc=fields[7])
     if number != count:
         raise CheckpointError(
             "damaged", f"has {number:,} entries in its zip directory, which says {count:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from doctor.checkpoint.layouts.file_names import (
     ADAPTERS,
     FSDP_RANK,
     INDEXES,
+    MODULE,
     NAMED_DIRECTORIES,
     NAMED_ONLY,
     NOT_WEIGHTS,
@@ -25,6 +27,7 @@ from doctor.checkpoint.layouts.file_names import (
     STATES,
     TENSOR_PARALLEL,
     TENSORFLOW,
+    WEIGHTS_OF_MODULES,
 )
 from doctor.checkpoint.layouts.hints import below, incomplete_downloads, snapshot
 from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
@@ -253,7 +256,21 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
         beside=beside,
         pickles=tuple(name for name in names if PICKLED.fullmatch(name)),
         groups=(*layout.groups, *zero),
+        modules=_modules(layout.directory, names),
     )
+
+
+def _modules(directory: Directory, names: list[str]) -> tuple[str, ...]:
+    """Weights of the further modules that sentence-transformers keeps beside the model."""
+    if "modules.json" not in names:
+        return ()
+    files: list[str] = []
+    for name in names:
+        if MODULE.fullmatch(name):
+            with contextlib.suppress(CheckpointError):
+                inside = directory.inside(name).names()
+                files += [f"{name}/{each}" for each in inside if each in WEIGHTS_OF_MODULES]
+    return tuple(files)
 
 
 def _saved_by(names: list[str], kind: str) -> str:

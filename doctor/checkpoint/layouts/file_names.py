@@ -65,3 +65,6 @@ FSDP_RANK = re.compile(
     r"pytorch_model(?:_\d+)?_fsdp_rank\d+\.bin|pytorch_model_fsdp_\d+_rank\d+\.bin"
 )
 TENSORFLOW = re.compile(r"(.+)\.data-\d{5}-of-\d{5}")
+MODULE = re.compile(r"\d+_\w+")
+"""Directories of sentence-transformers: 1_Pooling, 2_Dense."""
+WEIGHTS_OF_MODULES = ("model.safetensors", "pytorch_model.bin")

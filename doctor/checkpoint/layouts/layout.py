@@ -48,6 +48,8 @@ class Layout:
     """One shard of several was named; the others were not read."""
     beside: tuple[str, ...] = ()
     """Files of the same save that hold no weights: optimizer, scheduler, random states."""
+    modules: tuple[str, ...] = ()
+    """Weights of further modules, each in a directory of its own."""
     pickles: tuple[str, ...] = ()
     """Every file of the directory that is a pickle by its suffix."""
 

@@ -60,7 +60,9 @@ def read_index(directory: Directory, name: str) -> tuple[dict[str, str], int | N
         weight_map = json_object(data).get("weight_map")  # says what is wrong with it
     if not isinstance(weight_map, dict) or not weight_map:
         raise CheckpointError("damaged", "has no weight_map")
-    files = set(map(str, weight_map.values()))
+    if {*map(type, weight_map.values())} != {str}:
+        raise CheckpointError("damaged", "has a weight_map that does not map names to files")
+    files = set(weight_map.values())
     if len(files) > MOST_FILES:
         raise CheckpointError("damaged", f"names {len(files):,} files, more than a checkpoint has")
     for file in files:
@@ -68,8 +70,6 @@ def read_index(directory: Directory, name: str) -> tuple[dict[str, str], int | N
             raise CheckpointError(
                 "damaged", f"names {shown(file)}, which is not a file of this directory"
             )
-    if not all(isinstance(file, str) for file in weight_map.values()):
-        raise CheckpointError("damaged", "has a weight_map that does not map names to files")
     return weight_map, total_size
 
 
@@ -104,10 +104,9 @@ def disagreements(
     index: str | None, weight_map: dict[str, str] | None, shards: Sequence[Shard]
 ) -> list[Problem]:
     """Tensors that are in two shards, and those that the index and the shards do not share."""
-    where = {tensor.name: shard.file for shard in shards for tensor in shard.tensors}
-    if len(where) == sum(len(shard.tensors) for shard in shards) and where == weight_map:
+    if weight_map is not None and _agree(weight_map, shards):
         return []
-    where.clear()
+    where: dict[str, str] = {}
     twice: list[str] = []
     for shard in shards:
         for tensor in shard.tensors:
@@ -126,6 +125,15 @@ def disagreements(
         *_some("stale-index", index, [] if twice else moved, "in another shard than it says"),
         *_some("stale-index", index, where.keys() - weight_map.keys(), "in a shard and not in it"),
     ]
+
+
+def _agree(weight_map: dict[str, str], shards: Sequence[Shard]) -> bool:
+    """Whether the index names every tensor, in its shard, and no other."""
+    return len(weight_map) == sum(len(shard.tensors) for shard in shards) and all(
+        [weight_map.get(tensor.name) for tensor in shard.tensors]
+        == [shard.file] * len(shard.tensors)
+        for shard in shards
+    )
 
 
 def _some(

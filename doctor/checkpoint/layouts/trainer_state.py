@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 import msgspec
@@ -19,6 +20,8 @@ SHORT = 1 << 20
 MOST_LOGGED = 1_000_000
 """Entries of a log that are read."""
 
+_NOT_FINITE = re.compile(rb"([:,\[]\s*)-?(?:NaN|Infinity)\b")
+
 LONGEST_NUMBER = 40
 """Characters of a number."""
 
@@ -29,6 +32,8 @@ WHOLE = 2**53
 class _Entry(msgspec.Struct):
     step: msgspec.Raw = msgspec.Raw(b"null")
     learning_rate: msgspec.Raw = msgspec.Raw(b"null")
+    grad_norm: msgspec.Raw = msgspec.Raw(b"null")
+    loss: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _State(msgspec.Struct):
@@ -42,6 +47,8 @@ def read_state(data: bytes) -> dict[str, object]:
 
     Raises CheckpointError for what is no such file.
     """
+    if b"NaN" in data or b"Infinity" in data:
+        data = _NOT_FINITE.sub(rb'\1"nan"', data)  # Python writes them, and JSON has none
     try:
         state = msgspec.json.decode(data, type=_State)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -66,7 +73,11 @@ def _entries(data: bytes) -> list[dict[str, object]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [
-        {"step": _scalar(entry.step), "learning_rate": _scalar(entry.learning_rate)}
+        {
+            "step": _scalar(entry.step),
+            "learning_rate": _scalar(entry.learning_rate),
+            "nan": b'"nan"' in (bytes(entry.grad_norm), bytes(entry.loss)),
+        }
         for entry in logged
     ]
 
@@ -102,7 +113,25 @@ def read_history(state: dict[str, Any]) -> History | None:
         total, squares = total + span * rate, squares + span * rate * rate
         covered, before = covered + span, step
     largest = max((rate for _, rate in logged), default=0.0)
-    return History(steps=steps, lr_sum=total, lr_squares=squares, covered=covered, lr_max=largest)
+    return History(
+        steps=steps,
+        lr_sum=total,
+        lr_squares=squares,
+        covered=covered,
+        lr_max=largest,
+        nan_at_end=_nan_at_end(state.get("log_history")),
+    )
+
+
+def _nan_at_end(history: object) -> int:
+    """How many of the last entries with a rate have a loss or a gradient norm that is no number."""
+    count = 0
+    for entry in reversed(history if isinstance(history, list) else []):
+        if isinstance(entry, dict) and entry.get("learning_rate") is not None:
+            if not entry.get("nan"):
+                break
+            count += 1
+    return count
 
 
 def _interval(state: dict[str, Any], logged: list[tuple[int, float]]) -> int:

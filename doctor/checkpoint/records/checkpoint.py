@@ -88,8 +88,15 @@ class Sibling(Section, frozen=True, kw_only=True):
     nonzero_moments: int = 0
     problems: int = 0
     """Problems of its files, without notes."""
+    damaged: bool = False
+    """A problem of them keeps it from being loaded."""
     reason: str = ""
     """Why it could not be read."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a run can be resumed from it, as far as the headers show."""
+        return not (self.reason or self.damaged)
 
 
 class Checkpoint(Section, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ ProblemKind = Literal[
     "stray",
     "unknown-dtype",
     "twice",
+    "unfinished",
     "over-limit",
     "unloadable",
     "not-inspectable",

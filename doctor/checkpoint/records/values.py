@@ -65,6 +65,44 @@ class ZeroRange(Section, frozen=True, kw_only=True):
     """Matrices that it covers, in part or whole."""
 
 
+class Outlier(Section, frozen=True, kw_only=True):
+    """A matrix with finite values far beyond the rest of it."""
+
+    name: str
+    file: str
+    values: int
+    """Values beyond a million times what nearly all of the matrix is below."""
+    largest: float
+    """Magnitude of the largest."""
+    rest: float
+    """The magnitude that nearly all of a sample is below."""
+
+
+class LayerValues(Section, frozen=True, kw_only=True):
+    """Magnitudes of one part of a layer, by samples of up to 8 KiB of each tensor."""
+
+    layer: str
+    """Its number, "" outside of the numbered layers."""
+    kind: Kind
+    tensors: int
+    least: float
+    largest: float
+    rms: float
+    norm: float
+    zeros: float
+    """Share of exact zeros."""
+
+
+class LayerChange(Section, frozen=True, kw_only=True):
+    """How far one part of a layer is from the baseline, by the same samples."""
+
+    layer: str
+    kind: Kind
+    tensors: int
+    relative: float | None
+    """Norm of the difference by the norm of the baseline; None where that is 0."""
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -85,6 +123,11 @@ class Values(Section, frozen=True, kw_only=True):
     """Finite fp16 values beyond 32752, half of fp16's largest."""
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
+    outliers: tuple[Outlier, ...] = ()
+    """The first hundred."""
+    layers: tuple[LayerValues, ...] = ()
+    damaged_records: tuple[str, ...] = ()
+    """Records of zips whose CRC-32 is not the one in the zip's directory, with their files."""
     constant: tuple[Constant, ...] = ()
     """Matrices of one value; the first thousand, as of the next two."""
     copies: tuple[Copy, ...] = ()
@@ -144,6 +187,7 @@ class Movement(Section, frozen=True, kw_only=True):
     """The first ten."""
     kinds: dict[str, tuple[int, int]] = {}
     """norm, attention, MLP, embedding, head or other -> how many changed, of how many compared."""
+    layers: tuple[LayerChange, ...] = ()
     unchanged_roles: tuple[UnchangedRole, ...] = ()
     """By role, most tensors first."""
     reasons: tuple[Incomparable, ...] = ()

@@ -1,0 +1,1 @@
+../_util/secrets.py
