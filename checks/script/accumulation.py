@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
-from doctor.checks.script.reading import flatten
+from doctor.checks.script.reading import flatten, within
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.steps import steps_in_loops
+from doctor.checks.script.steps import steps_in_loops, zeroes
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -93,6 +93,68 @@ def _own_loss(reading: Training, backward: Call) -> bool:
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 
+def zeroed_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """zero_grad() before every backward() of an optimizer that steps more seldom."""
+    zeros = reading.methods("zero_grad")
+    for number, name, before in _seldom_steps(reading) if zeros else ():
+        step = reading.calls[number]
+        for zero in zeros:
+            call, backward = reading.calls[zero], reading.calls[before[-1]]
+            same = (call.scope, call.loops) == (backward.scope, backward.loops)
+            if zero > before[-1] or not same or not within(backward.arms, call.arms):
+                continue
+            if zeroes(reading, call, name, step):
+                message = f"{call.receiver}.zero_grad() in every batch, and {name}.step() in some"
+                yield Match(call.span, message)
+                break
+    yield from _in_accumulate(reading, zeros)
+
+
+def _seldom_steps(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
+    """Steps after an inner loop of backward calls, or in every Nth iteration of theirs."""
+    for number, name, before in steps_in_loops(reading):
+        if not before:
+            continue
+        step, backward = reading.calls[number], reading.calls[before[-1]]
+        if _every(reading, step, backward) or len(step.loops) < len(backward.loops):
+            yield number, name, before
+
+
+def _in_accumulate(reading: Training, zeros: list[int]) -> Iterator[Match]:
+    """zero_grad() before backward() under accelerator.accumulate(model)."""
+    for zero in zeros:
+        call = reading.calls[zero]
+        if not any(_is_accumulate(reading, value) for value in reading.contexts(call)):
+            continue
+        later = [n for n in reading.backwards if n > zero and reading.calls[n].scope == call.scope]
+        steps = [n for n in reading.methods("step") if reading.calls[n].receiver == call.receiver]
+        if not later or not any(
+            n > later[0] and reading.calls[n].scope == call.scope for n in steps
+        ):
+            continue
+        if not set(reading.calls[later[0]].contexts) & set(call.contexts):
+            continue
+        message = "zero_grad() before backward() discards what accumulate() gathered"
+        counts = _accumulation_steps(reading)
+        if all(isinstance(n, int) and n > 1 for n in counts) and counts:
+            yield Match(call.span, message)
+        elif counts != {1}:
+            yield Match(call.span, message, undecided="the number of batches is decided elsewhere")
+
+
+def _is_accumulate(reading: Training, value: Value) -> bool:
+    return value.kind == "call" and reading.calls[value.call].method == "accumulate"
+
+
+def _accumulation_steps(reading: Training) -> set[object]:
+    found: set[object] = set()
+    for number in reading.methods("Accelerator"):
+        call = reading.calls[number]
+        value = call.keywords.get("gradient_accumulation_steps")
+        found |= evaluate.literals(reading, value, call) if value is not None else {1}
+    return found
+
+
 RULES = (
     Rule(
         code="SCR209",
@@ -105,5 +167,21 @@ RULES = (
         fires=("step() in every Nth batch, and nothing in the file divides by N",),
         fix="Call (loss / N).backward().",
         sources=("torch-amp-examples",),
+    ),
+    Rule(
+        code="SCR225",
+        slug="zeroed-while-accumulating",
+        title="Accumulated gradients are zeroed after the step only",
+        severity="fail",
+        find=zeroed_between,
+        why="zero_grad() before each backward() leaves the gradient of the last batch: the "
+        "others are "
+        "computed and thrown away.",
+        fires=(
+            "zero_grad() in every batch, and step() in every Nth, or after an inner loop",
+            "zero_grad() before backward() under accelerator.accumulate(), more than one batch",
+        ),
+        fix="Call zero_grad() directly after step().",
+        sources=("torch-amp-examples", "accelerate-1299"),
     ),
 )

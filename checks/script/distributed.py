@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop import calls_reached
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+HELD_OUT = re.compile("val|test|eval|dev", re.IGNORECASE)
 DDP = ("DistributedDataParallel", "DDP")
 OTHERS = (
     "accelerate", "deepspeed", "lightning", "pytorch_lightning", "lightning_fabric", "fairscale",
@@ -25,7 +27,8 @@ def ddp_calls(reading: Training) -> list[int]:
     return [
         n
         for n in reading.methods(*DDP)
-        if reading.calls[n].name.startswith("torch.nn.parallel.") and reading.calls[n].args
+        if reading.calls[n].name.startswith(("torch.nn.parallel.", "apex.parallel."))
+        and reading.calls[n].args
     ]
 
 
@@ -38,7 +41,11 @@ def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         if shuffle is not None and evaluate.truth(reading, shuffle, call) is not True:
             continue
         loader = _loader_of(reading, call, number)
-        if loader is not None and _in_epochs(reading, loader):
+        if loader is None or any(
+            HELD_OUT.search(name) for name in (*call.targets, *loader.targets)
+        ):
+            continue
+        if _in_epochs(reading, loader) or _epochs_in_calls(reading):
             yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
 
 
@@ -50,6 +57,24 @@ def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
         if value is not None and (value.call == number or value.name in sampler.targets):
             return call
     return None
+
+
+def _epochs_in_calls(reading: Training) -> bool:
+    """A loop over a range calls functions of the file that loop over batches and train."""
+    for number, loop in enumerate(reading.script.loops):
+        iterable = loop.iterable
+        made = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        if made is None or made.name not in ("range", "tqdm", "trange"):
+            continue
+        inside = [n for n in reading.by_loop.get(number, ()) if n not in reading.backward_numbers]
+        outer = calls_reached(reading, inside)
+        if any(
+            n in reading.backward_numbers and reading.calls[n].loops
+            for n in outer
+            if n not in inside
+        ):
+            return True
+    return False
 
 
 def _in_epochs(reading: Training, loader: Call) -> bool:
@@ -168,6 +193,7 @@ COLLECTIVES = {
     "broadcast_object_list", "reduce_scatter", "all_to_all", "gather_object", "monitored_barrier",
     "all_gather_into_tensor", "reduce_scatter_tensor",
 }  # fmt: skip
+NOT_FIRST = re.compile(r"(?:\w+\.)*\w*rank\w*(?:\(\w*\))?\s*(?:!=|>)\s*0")
 OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather"}
 ONE_RANK = re.compile(
     r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*==\s*0\b"
@@ -206,7 +232,22 @@ def _is_collective(reading: Training, call: Call) -> bool:
 
 def _rank_arms(reading: Training, arms: Arms) -> Arms:
     """The conditions that hold on one rank only."""
-    return tuple((branch, arm) for branch, arm in arms if arm == 0 and _asks_rank(reading, branch))
+    return tuple(
+        (branch, arm)
+        for branch, arm in arms
+        if (arm == 0 and _asks_rank(reading, branch)) or (arm == 1 and _excludes(reading, branch))
+    )
+
+
+def _excludes(reading: Training, branch: int) -> bool:
+    """Of `if is_initialized() and rank != 0: return` the rest is for one rank."""
+    test = reading.script.branches[branch].test
+    if reading.script.branches[branch].kind != "if" or test is None:
+        return False
+    parts = [part.strip(" ()") for part in test.text.split(" and ")]
+    ranks = [part for part in parts if NOT_FIRST.fullmatch(part)]
+    rest = [part for part in parts if part not in ranks]
+    return bool(ranks) and all("is_initialized" in part or "is_available" in part for part in rest)
 
 
 def _asks_rank(reading: Training, branch: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.graphs import NO_GRAPH, under_no_grad
+from doctor.checks.script.losses import loss_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -40,11 +41,23 @@ def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 
 def _is_evaluating(reading: Training, call: Call) -> bool:
-    """Under no_grad, and in no loop that trains."""
-    if not is_without_graph(reading, call):
+    """In no loop that trains, under no_grad or before a loss that nothing propagates."""
+    if any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
         return False
-    loop = call.loops[-1]
-    return not any(n in reading.backward_numbers for n in reading.by_loop[loop])
+    if is_without_graph(reading, call):
+        return True
+    return any(
+        reading.calls[n].loops == call.loops
+        and any(
+            value.kind == "name" and value.name in call.targets for value in reading.calls[n].args
+        )
+        for n, _ in loss_calls(reading)
+    ) and _only_numbers(reading, call)
+
+
+def _only_numbers(reading: Training, call: Call) -> bool:
+    """What the loop adds up is read by item(): no backward() follows."""
+    return any(reading.calls[n].method == "item" for n in reading.by_loop[call.loops[-1]])
 
 
 def is_without_graph(reading: Training, call: Call) -> bool:

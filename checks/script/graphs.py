@@ -131,20 +131,65 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
     for each in reading.script.assignments:
         if not each.loops or each.value.kind != "call" or each.augmented:
             continue
-        call = reading.calls[each.value.call]
-        if call.method != "state_dict" or not call.receiver or call.args:
+        if _is_own_state(reading, reading.calls[each.value.call]) and _on_condition(reading, each):
+            what = "holds the model's own tensors: training goes on changing them"
+            if _is_used_later(reading, each, "load_state_dict", "save"):
+                yield Match(each.span, f"{each.target} {what}")
+    yield from _same_model(reading)
+
+
+def _same_model(reading: Training) -> Iterator[Match]:
+    """best = model under a condition in the loop, and best is used after the loop."""
+    for each in reading.script.assignments:
+        if each.value.kind != "name" or not each.loops or each.augmented or "." in each.target:
             continue
-        if not _is_trained_here(reading, call) or not _on_condition(reading, each):
+        key = reading.key(each.value.name, each.scope)
+        trained = key in reading.trained_names and each.value.name != each.target
+        if not trained or not _on_condition(reading, each):
             continue
-        for number in reading.methods("load_state_dict", "save"):
-            use = reading.calls[number]
-            later = use.loops[: len(each.loops)] != each.loops and number > each.value.call
-            if later and use.scope == each.scope and _uses(use, each.target):
-                message = (
-                    f"{each.target} is the model's own tensors: training goes on changing them"
-                )
-                yield Match(each.span, message)
-                break
+        if _trains_in(reading, each.loops[0]) and _is_read_later(reading, each):
+            yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")
+
+
+def _trains_in(reading: Training, loop: int) -> bool:
+    return any(n in reading.backward_numbers for n in reading.by_loop.get(loop, ()))
+
+
+def _is_read_later(reading: Training, at: Assignment) -> bool:
+    """After the loop, as an argument, a result or the model to go on with."""
+    if any(
+        each.value.name == at.target and each.position >= at.position and not each.loops
+        for each in reading.script.assignments
+        if each.scope == at.scope
+    ):
+        return True
+    later = [
+        call
+        for number, call in enumerate(reading.calls)
+        if number > at.position and call.scope == at.scope and not set(at.loops) & set(call.loops)
+    ]
+    returned = reading.function(at.scope).returns
+    return any(_uses(call, at.target) for call in later) or any(
+        value.name == at.target for value in returned
+    )
+
+
+def _is_own_state(reading: Training, call: Call) -> bool:
+    """state_dict() of what trains, also under copy() and dict(), which copy no tensors."""
+    if call.method == "copy" and call.receiver_call >= 0 and not call.args:
+        call = reading.calls[call.receiver_call]
+    elif call.name == "dict" and len(call.args) == 1 and call.args[0].kind == "call":
+        call = reading.calls[call.args[0].call]
+    return call.method == "state_dict" and not call.args and _is_trained_here(reading, call)
+
+
+def _is_used_later(reading: Training, each: Assignment, *methods: str) -> bool:
+    for number in reading.methods(*methods):
+        use = reading.calls[number]
+        later = use.loops[: len(each.loops)] != each.loops and number > each.value.call
+        if later and use.scope == each.scope and _uses(use, each.target):
+            return True
+    return False
 
 
 def _on_condition(reading: Training, each: Assignment) -> bool:

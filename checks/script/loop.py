@@ -191,7 +191,7 @@ def _eval_in_loops(reading: Training) -> Iterator[Match]:
     backwards = set(reading.backwards)
     for loop in sorted({loop for n in backwards for loop in reading.calls[n].loops}):
         inside = reading.by_loop[loop]
-        reached = _reached(reading, inside)
+        reached = calls_reached(reading, inside)
         if not any(reading.calls[n].method == "train" for n in reached):
             yield from _first_eval(reading, reached)
 
@@ -238,7 +238,7 @@ def _trains_later(reading: Training, call: Call, number: int) -> bool:
     return False
 
 
-def _reached(reading: Training, inside: list[int]) -> list[int]:
+def calls_reached(reading: Training, inside: list[int]) -> list[int]:
     """Calls in a loop, and those in functions of the file that it calls."""
     reached = list(inside)
     visited: set[int] = set()

@@ -18,12 +18,21 @@ LOSSES = {
     "KLDivLoss": "kl", "kl_div": "kl", "MSELoss": "mse", "mse_loss": "mse", "L1Loss": "mse",
     "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
 }  # fmt: skip
+WORDS = (
+    r"BCE\w*Loss\b",
+    "binary_cross_entropy",
+    r"NLLLoss\b",
+    r"\bnll_loss\b",
+    "KLDivLoss",
+    "kl_div",
+)
+"""Of the losses that stand in files of their own. cross_entropy would be in most models."""
 ORDERED = ("cross_entropy", "bce_logits", "bce", "nll", "kl")
 """Losses in which input and target are not the same."""
 
 
 def loss_calls(reading: Training) -> list[tuple[int, str]]:
-    """Calls of torch's loss functions and modules outside of evaluation, with their kind."""
+    """Calls of torch's loss functions and modules, with their kind."""
     return reading.cached(_loss_calls)
 
 
@@ -37,7 +46,7 @@ def _loss_calls(reading: Training) -> list[tuple[int, str]]:
     }
     results = []
     for number, call in enumerate(reading.calls):
-        if len(call.args) + len(call.keywords) < 2 or reading.is_evaluation(call):
+        if len(call.args) + len(call.keywords) < 2:
             continue
         if (kind := _kind(reading, call, made)) is not None:
             results.append((number, kind))
@@ -87,7 +96,7 @@ def wrong_input(kind: str, bad: dict[str, str]) -> Find:
                 continue
             message = f"{call.method or kind} receives {bad[wrong[0]]}"
             if results <= bad.keys():
-                yield Match(call.span, message)
+                yield Match(call.span, message, "warn" if reading.is_evaluation(call) else "fail")
             elif UNKNOWN not in results or len(results) == 2:
                 reason = "another path of the model returns something else"
                 yield Match(call.span, message, undecided=reason)
@@ -193,6 +202,8 @@ def _table(
         code=code, slug=slug, title=title, severity="fail", find=wrong_input(kind, bad), why=why,
         fires=(fires,), fix=fix, sources=("torch-losses",),
         limits="that layers of other files end in what the loss expects.",
+        training=kind == "cross_entropy",
+        words=() if kind == "cross_entropy" else WORDS,
     )  # fmt: skip
 
 

@@ -224,6 +224,7 @@ DROPOUTS = {
 
 
 def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _attention_dropout(reading)
     for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
         call = reading.calls[number]
         owner = reading.function(call.scope)
@@ -239,6 +240,20 @@ def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             e.receiver_call == number and e.name.endswith("()") for e in reading.calls
         ):
             yield Match(call.span, "a Dropout that is made in forward is on in evaluation, too")
+
+
+def _attention_dropout(reading: Training) -> Iterator[Match]:
+    """scaled_dot_product_attention(dropout_p=self.dropout) drops in evaluation, too."""
+    for number in reading.methods("scaled_dot_product_attention"):
+        call = reading.calls[number]
+        rate = call.keywords.get("dropout_p")
+        owner = reading.function(call.scope).owner
+        if rate is None or rate.kind != "name" or not rate.name.startswith("self."):
+            continue
+        if owner in reading.modules and not _is_wanted(reading, call):
+            found = reading.assigned.get(reading.key(rate.name, call.scope), ())
+            if found and not any("train" in name for a in found for name in a.value.names):
+                yield Match(call.span, f"dropout_p={rate.name} is on in evaluation, too")
 
 
 def _runs_in_forward(reading: Training, scope: int, owner: str) -> bool:
@@ -329,6 +344,6 @@ RULES = (
         fix="Pass training=self.training, or use an nn.Dropout of the module.",
         sources=("torch-functional-dropout",),
         training=False,
-        words=(r"(?:\bF|functional)\.\w*dropout", r"Dropout\w*\([^\n]*\)\s*\("),
+        words=("dropout_p", r"(?:\bF|functional)\.\w*dropout", r"Dropout\w*\([^\n]*\)\s*\("),
     ),
 )

@@ -88,6 +88,9 @@ def _of_item(
 def _of_call(reading: Reading, call: Call, number: int, index: int | None, depth: int) -> set[str]:
     tensor = call.name.startswith("torch.") or call.receiver_call >= 0 or bool(call.receiver)
     function = reading.target_function(call)
+    owner = reading.function(call.scope).owner
+    if call.name == "self" and owner:
+        function = objects.method_of(reading, owner, "forward")
     if function is not None:
         return _returned(reading, function, index, depth)
     made = objects.callee(reading, call)

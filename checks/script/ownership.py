@@ -17,7 +17,7 @@ ADDS = {
     "FullyShardedDataParallel": "FSDP replaces the parameters",
     "FSDP": "FSDP replaces the parameters",
     "resize_token_embeddings": "the embeddings are replaced", "add_adapter": "adapters are added",
-    "inject_adapter_in_model": "adapters are added",
+    "inject_adapter_in_model": "adapters are added", "fix": "layers are replaced",
 }  # fmt: skip
 
 
@@ -55,6 +55,8 @@ def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
     key, last = reading.key(owner, made.scope), _last_backward(reading, made)
     for n in reading.methods(*ADDS):
         call = reading.calls[n]
+        if call.method == "fix" and not call.name.endswith("ModuleValidator.fix"):
+            continue
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
             continue
         sharded = call.method.startswith(("FSDP", "Fully"))

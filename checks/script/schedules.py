@@ -72,6 +72,20 @@ def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterato
                 yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
 
 
+def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        if made.method == "ReduceLROnPlateau" or not made.name.startswith("torch.optim."):
+            continue
+        for call in _steps(reading, name, made):
+            given = call.args[0].name if len(call.args) == 1 else ""
+            if given in losses or given.rpartition(".")[2].casefold() in ("loss", "val_loss"):
+                yield Match(
+                    call.span, f"{name}.step({given}): {made.method} takes it for the epoch"
+                )
+
+
 def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, name in schedulers(reading):
         made = reading.calls[number]
@@ -111,6 +125,15 @@ def _applied(reading: Training, step: Call) -> Call | None:
     return max(steps, key=lambda call: len(call.loops), default=None)
 
 
+def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> bool:
+    """The length is divided by the accumulation that decides about the optimizer's step alone."""
+    own = {branch for branch, _ in step.arms}
+    extra = [branch for branch, _ in applied.arms if branch not in own]
+    tests = [reading.script.branches[branch].test for branch in extra]
+    divided = any(each.name in ("Div", "FloorDiv") for each in length)
+    return divided and any(test is not None and "%" in test.text for test in tests)
+
+
 def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one[: len(other)] == other or other[: len(one)] == one
 
@@ -129,6 +152,8 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
             whole = source and any(_is_len(reading, each, source) for each in length)
             if epochs and whole and not any(_count_is_one(count) for count in counts):
                 return "is as long as one epoch, and steps through several"
+    if per_step and _ends_early(reading, step, applied, length):
+        return "is made for the optimizer's steps, and steps in every batch"
     if len(step.loops) < len(applied.loops) and product and not made.loops:
         source = _source(reading.script.loops[applied.loops[len(step.loops)]])
         if source and any(_holds_len(reading, each, source) for each in length):
@@ -208,6 +233,19 @@ RULES = (
         "TypeError.",
         fires=("step() without an argument on a ReduceLROnPlateau",),
         fix="Call scheduler.step(val_loss).",
+        sources=("torch-lr-scheduler",),
+    ),
+    Rule(
+        code="SCR224",
+        slug="metric-to-step-scheduler",
+        title="Only ReduceLROnPlateau receives a metric",
+        severity="fail",
+        find=metric_to_steps,
+        why="Other schedulers take the argument of step() for the epoch. A loss of 0.3 sets the "
+        "rate of "
+        "epoch 0.3, at the end of every epoch.",
+        fires=("step(loss) of a scheduler of torch other than ReduceLROnPlateau",),
+        fix="Call scheduler.step() without an argument.",
         sources=("torch-lr-scheduler",),
     ),
     Rule(

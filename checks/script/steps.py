@@ -40,13 +40,13 @@ def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             each = reading.calls[zero]
             if not before or not before[-1] < zero < number or each.loops != call.loops:
                 continue
-            if not within(call.arms, each.arms) or not _zeroes(reading, each, name, call):
+            if not within(call.arms, each.arms) or not zeroes(reading, each, name, call):
                 continue
             if not _refilled(reading, zero, number):
                 yield Match(each.span, f"{each.receiver}.zero_grad() between backward() and step()")
 
 
-def _zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
+def zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
     """The gradients are those that the optimizer applies."""
     key = reading.key(zero.receiver, zero.scope)
     if key == reading.key(name, step.scope):
@@ -195,14 +195,40 @@ FEW = 100
 def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
-        name = call.receiver
-        if not name or not call.loops or call.keywords.get("retain_graph") is not None:
+        name = loss_name(reading, call)
+        if not name or call.keywords.get("retain_graph") is not None:
             continue
-        if _is_short(reading, call):
-            continue
-        for target, span in _kept(reading, call):
-            if not _reaches_backward(reading, target, call.scope):
-                yield Match(span, f"{target} holds the graph of every {name}")
+        if call.loops and not _is_short(reading, call):
+            for target, span in _kept(reading, call, name):
+                if not _reaches_backward(reading, target, call.scope):
+                    yield Match(span, f"{target} holds the graph of every {name}")
+        yield from _returned_sums(reading, call, name)
+
+
+def loss_name(reading: Training, backward: Call) -> str:
+    """The loss of loss.backward(), scaler.scale(loss).backward() or accelerator.backward(loss)."""
+    values = backward.args
+    if not backward.receiver and backward.receiver_call >= 0:
+        scaled = reading.calls[backward.receiver_call]
+        values = scaled.args if scaled.method == "scale" else ()
+    elif not values:
+        return backward.receiver
+    return values[0].name if values and values[0].kind == "name" else ""
+
+
+def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Match]:
+    """total += step(batch), where step() returns the loss that it called backward() on."""
+    returns = reading.function(backward.scope).returns if backward.scope else ()
+    if not returns or any(value.name != name for value in returns):
+        return
+    results = evaluate.definitions(reading, name, backward.scope, len(reading.calls), ())
+    if any(each.position > reading.numbers[id(backward)] for each in results):
+        return
+    sites = set(reading.call_sites.get(backward.scope, ()))
+    for each in reading.script.assignments:
+        kept = each.augmented and each.value.call in sites and each.loops
+        if kept and not _reaches_backward(reading, each.target, each.scope):
+            yield Match(each.span, f"{each.target} holds the graph of every {name}")
 
 
 def _is_short(reading: Training, call: Call) -> bool:
@@ -218,9 +244,8 @@ def _is_short(reading: Training, call: Call) -> bool:
     return True
 
 
-def _kept(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
+def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]]:
     """Sums and lists that outlive the iteration and receive the loss itself."""
-    name = call.receiver
     sums = [
         (each.target, each.span, each.position)
         for each in reading.script.assignments
@@ -239,7 +264,7 @@ def _kept(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
         and not _is_inference(reading, other.contexts)
     ]
     for target, span, position in (*sums, *lists):
-        if _outlives(reading, target, call) and _same_loss(reading, call, position):
+        if _outlives(reading, target, call) and _same_loss(reading, call, name, position):
             yield target, span
 
 
@@ -261,13 +286,13 @@ def _outlives(reading: Training, target: str, call: Call) -> bool:
     return bool(started) and not any(call.loops[-1] in each.loops for each in started)
 
 
-def _same_loss(reading: Training, call: Call, position: int) -> bool:
+def _same_loss(reading: Training, call: Call, name: str, position: int) -> bool:
     """The name holds the same tensor at both places: loss = loss.item() is not between."""
     first = reading.numbers[id(call)]
     low, high = sorted((first, position))
     return not any(
         low < each.position <= high
-        for each in reading.assigned.get(reading.key(call.receiver, call.scope), ())
+        for each in reading.assigned.get(reading.key(name, call.scope), ())
     )
 
 

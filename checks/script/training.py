@@ -27,6 +27,8 @@ OPTIMIZERS = {
 WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", "[Oo]ptim")
 """One of them occurs in every file that trains. The names of optimizers are not among them: looking
 for 35 names costs a tenth of a lint, and a file with such a name and no "optim" calls backward."""
+MOST_CALLS = 4
+"""Calls within calls through which what trains is followed. Our own number."""
 EVALUATION = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "export", "merge")
 INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -134,8 +136,24 @@ class Training(Reading):
 
     @cached_property
     def trained_names(self) -> frozenset[tuple[object, str]]:
-        """All names of what trains."""
-        return frozenset(key for each in self.trained for key in each.lineage.names)
+        """All names of what trains, also as arguments of the file's functions."""
+        names = {key for each in self.trained for key in each.lineage.names}
+        for _ in range(MOST_CALLS):
+            passed = {key for key in self._passed_names(names)} - names
+            if not passed:
+                break
+            names |= passed
+        return frozenset(names)
+
+    def _passed_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
+        for function, sites in self.call_sites.items():
+            for parameter in self.function(function).parameters:
+                for site in sites[:8]:
+                    call = self.calls[site]
+                    value = evaluate.argument_of(self, call, function, parameter.name)
+                    named = value is not None and value.kind == "name"
+                    if named and value and self.key(value.name, call.scope) in names:
+                        yield function, parameter.name
 
     def _by_optimizer(self) -> Iterator[Trained]:
         for number in self.optimizers:

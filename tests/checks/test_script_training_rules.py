@@ -197,6 +197,35 @@ SILENT = [
                 optimizer.zero_grad()
         """,
     ),
+    (
+        "zeroed-while-accumulating",
+        loop(f"{STEP}\nif i % 4 == 0:\n    loss = model(y).sum()\n    loss.backward()"),
+    ),
+    (
+        "zeroed-while-accumulating",
+        "import torch\nfor i, x in enumerate(loader):\n    opt_g.zero_grad()\n    if i % 5 == 0:\n"
+        "        g(x).backward()\n        opt_g.step()",
+    ),
+    (
+        "metric-to-step-scheduler",
+        epochs(
+            "lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 9)", "    scheduler.step(epoch)"
+        ),
+    ),
+    (
+        "graph-kept",
+        "import torch\ndef step(x):\n    loss = model(x)\n    loss.backward()\n"
+        "    return loss.item()\nfor x in loader:\n    total += step(x)",
+    ),
+    ("best-state-not-copied", loop(STEP, "for e in range(2):\n    if good:\n        last = model")),
+    (
+        "functional-dropout",
+        module(
+            "self.p = 0.1",
+            "p = self.p if self.training else 0.0\n"
+            "x = F.scaled_dot_product_attention(x, x, x, dropout_p=p)",
+        ),
+    ),
     ("scheduler-never-steps", epochs("lr_scheduler.StepLR(optimizer, 3)", "    scheduler.step()")),
     ("scheduler-never-steps", epochs("lr_scheduler.StepLR(optimizer, 3)", "    update(scheduler)")),
     (

@@ -460,6 +460,9 @@ ADDRESSES = (
         "https://docs.pytorch.org/docs/stable/notes/autograd.html",
         checked="2026-11-22",
     ),
+    _thread(
+        "huggingface/accelerate", 1299, "zero_grad() under gradient accumulation", "2026-11-23"
+    ),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
     Source(
         "deepspeed-fp16",
