@@ -52,6 +52,7 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
     conditions = (
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
+        (gpu.diagnosed, Fault(gpu.diagnosed, "fail")),
         (gpu.remap_failed, Fault("row remap failed", "memory")),
         (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
         (gpu.sram_threshold, Fault("the threshold of errors in SRAM is exceeded", "memory")),

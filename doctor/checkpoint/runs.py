@@ -46,7 +46,7 @@ def read_run(
     latest: Checkpoint | Unknown = Unknown(reason=f"no checkpoint of the run {shown(path, 300)}")
     for name in reversed(names[-MOST:]):
         place = str(Path(path, name))
-        if isinstance(latest, Unknown):
+        if isinstance(latest, Unknown) or _is_empty(latest):
             checkpoint = latest = scan(place, stage, on_tensors)
         else:
             checkpoint = scan(place, stage)
@@ -60,6 +60,12 @@ def read_run(
         siblings=tuple(rows),
         problems=(*_unfinished(rows), *latest.problems, note),
     )
+
+
+def _is_empty(checkpoint: Checkpoint) -> bool:
+    """Whether its files hold no weights, such as an optimizer's state alone."""
+    problems = any(problem.kind in BROKEN for problem in checkpoint.problems)
+    return not (checkpoint.contents.tensors or checkpoint.not_inspectable or problems)
 
 
 def _unfinished(rows: list[Sibling]) -> list[Problem]:
@@ -89,5 +95,5 @@ def _row(name: str, checkpoint: Checkpoint | Unknown) -> Sibling:
         nonzero_moments=state.nonzero_moments if state else 0,
         problems=sum(problem.kind != "note" for problem in checkpoint.problems),
         damaged=any(problem.kind in BROKEN for problem in checkpoint.problems),
-        reason=checkpoint.not_inspectable or "",
+        reason=checkpoint.not_inspectable or "no weights" * _is_empty(checkpoint),
     )

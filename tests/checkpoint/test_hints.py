@@ -209,6 +209,16 @@ def test_a_run_whose_latest_is_empty_or_broken(tmp_path: Path) -> None:
     assert "checkpoint-130 is damaged or lacks files; checkpoint-10 is the last" in verdict.summary
 
 
+def test_a_latest_with_an_optimizer_alone(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "checkpoint-100/model.safetensors").unlink()
+    found = scan_run(tmp_path)
+    verdict = judge("CKP001")(checkpoint=found)
+    assert verdict.status is Status.FAIL
+    assert "checkpoint-100 holds no weights; checkpoint-10 is the last" in verdict.summary
+    assert found.training.steps == 10
+
+
 def test_what_a_run_wrote_is_not_downloaded_again(tmp_path: Path) -> None:
     run(tmp_path)
     path = tmp_path / "checkpoint-100"

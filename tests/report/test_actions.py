@@ -16,10 +16,12 @@ from doctor import catalog
 from doctor.judge.check import PIP, Finding, Owner, Status, Verdict, fail
 from doctor.judge.place import Change, Place
 from doctor.report.actions import ROWS, Action, actions_of
+from doctor.report.remedy import steps
 
 PROSE = re.compile(
     r"echo |CUDA_LAUNCH_BLOCKING=1 |TORCH_DISTRIBUTED_DEBUG=|ulimit |ss -|sacct |py-spy |nohup |"
     r"nc -|gcc --version; |findmnt --target DIR|docker run|df -hi DIR|"
+    r"export LD_LIBRARY_PATH=|grep -rs |"
     r"doctor (?:scan FILE|triage LOG)|python -X faulthandler"
 )
 """Lines with a placeholder, a shell's own syntax or a program of the user's."""
@@ -163,3 +165,18 @@ def test_a_machine_at_fault_is_returned() -> None:
 def test_nothing_is_done_about_what_is_ignored_or_injected(fields: dict[str, object]) -> None:
     assert of("nvidia-smi", **fields) == ()
     assert PIP  # the beginning of lines that install
+
+
+def test_a_command_that_the_fix_has_stands_once_where_the_fix_has_it() -> None:
+    call, variable = (
+        "torch.backends.cuda.enable_cudnn_sdp(False)",
+        "TORCH_CUDNN_SDPA_DEPRIORITIZED=1",
+    )
+    verdict = fail(
+        "it fails", call, f"export {variable}", "df -h", fix=f"Call:\n{call}\nor\n{variable}"
+    )
+    found = Finding(catalog.lookup("NUM003")[0], verdict)
+    texts = [text for _, _, text in steps(found, found.fix.split("\n"))]
+    assert texts == ["Call:", call, "or", f"export {variable}", "df -h"]
+    kinds = [kind for is_command, kind, _ in steps(found, found.fix.split("\n")) if is_command]
+    assert kinds == ["edit", "set-env", "look"]

@@ -245,3 +245,12 @@ def test_a_variable_that_is_set_later_is_hidden(monkeypatch: pytest.MonkeyPatch)
     assert hide_secrets(value) == value
     monkeypatch.setenv("LATE_PASSWORD", value)
     assert hide_secrets(f"refused: {value}") == f"refused: {HIDDEN}"
+
+
+def test_a_value_of_a_variable_is_hidden_before_a_quotation_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A part of it would no longer be recognized."""
+    monkeypatch.setenv("ANOTHER_PASSWORD", "wxyz-wxyz-wxyz-wxyz")
+    monkeypatch.setenv("ONE_MORE", "")  # values are read again when the number of variables changes
+    assert "wxyz" not in shown("refused: wxyz-wxyz-wxyz-wxyz", 20)

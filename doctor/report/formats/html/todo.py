@@ -9,12 +9,13 @@ from doctor._util.secrets import HIDDEN, hide_secrets
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES, Source, short_section
-from doctor.report.actions import Kind, labelled
+from doctor.report.actions import Kind
 from doctor.report.formats import letter
 from doctor.report.formats.html.markup import Child, Markup, el, joined, prose
 from doctor.report.formats.html.markup import lines as preformatted
 from doctor.report.lines import PLACES
 from doctor.report.phrases import fix_owner
+from doctor.report.remedy import steps
 from doctor.report.report import Outcome, Report
 
 KINDS: dict[Kind | None, str] = {
@@ -96,8 +97,7 @@ def _problem(finding: Finding, report: Report) -> Markup:
         el("p", prose(finding.verdict.summary)),
         _places(finding),
         el("p", el("strong", "Fix: "), prose(lines[0]), class_="fixes"),
-        _more(lines[1:]),
-        _commands(finding),
+        _more(finding, lines[1:]),
         el("p", fix_owner(finding), class_="quiet"),
         el("details", el("summary", "Why, and sources"), _reasons(finding), class_="why"),
         class_=f"is-{finding.status}",
@@ -135,21 +135,25 @@ def _quoted(place: Place) -> tuple[Child, ...]:
     return (text[:start].lstrip(), el("mark", text[start:end]), text[end:].rstrip())
 
 
-def _more(lines: Sequence[str]) -> Iterator[Markup]:
-    """The remedy's further lines: indented ones are a table, whose columns are kept."""
-    for indented, run in groupby(lines, key=lambda line: line.startswith("  ")):
-        if indented:
-            yield el("pre", preformatted(line[2:] for line in run))
+def _more(finding: Finding, lines: Sequence[str]) -> Iterator[Markup]:
+    """Further lines of the fix, and commands: those of one kind in a block, ready to copy.
+
+    Indented lines are a table, whose columns are kept.
+    """
+    for (is_command, kind, indented), group in groupby(steps(finding, lines), key=_form):
+        texts = [text for _, _, text in group]
+        if is_command:
+            yield el("p", KINDS.get(kind, "Command"), class_="quiet kind")
+            yield el("pre", el("code", preformatted(texts)), class_="copy")
+        elif indented:
+            yield el("pre", preformatted(text[2:] for text in texts))
         else:
-            yield from (el("p", prose(line)) for line in run)
+            yield from (el("p", prose(text)) for text in texts)
 
 
-def _commands(finding: Finding) -> Iterator[Markup]:
-    """Neighbouring commands of one kind in a block, ready to copy."""
-    for kind, group in groupby(labelled(finding), key=lambda pair: pair[0]):
-        code = el("code", preformatted(command for _, command in group))
-        yield el("p", KINDS.get(kind, "Command"), class_="quiet kind")
-        yield el("pre", code, class_="copy")
+def _form(step: tuple[bool, Kind | None, str]) -> tuple[bool, Kind | None, bool]:
+    is_command, kind, text = step
+    return is_command, kind, not is_command and text.startswith("  ")
 
 
 def _reasons(finding: Finding) -> Markup:
