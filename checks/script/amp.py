@@ -149,9 +149,7 @@ def autocasts(reading: Training) -> Iterator[int]:
 
 def scalers(reading: Training) -> list[int]:
     """Calls that make a GradScaler."""
-    return [
-        number for number, call in enumerate(reading.calls) if call.method.endswith("GradScaler")
-    ]
+    return reading.calls_where(lambda name: name.endswith("GradScaler"))
 
 
 def may_scale(reading: Training) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -12,6 +13,8 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+IMPROVED = re.compile(r"^[^%]*[<>][^%]*$")
+"""A test such as `accuracy > best`, not one of every Nth step."""
 NO_GRAPH = ("no_grad", "inference_mode")
 
 
@@ -145,7 +148,7 @@ def _same_model(reading: Training) -> Iterator[Match]:
             continue
         key = reading.key(each.value.name, each.scope)
         trained = key in reading.trained_names and each.value.name != each.target
-        if not trained or not _on_condition(reading, each):
+        if not trained or not any(IMPROVED.search(test.text) for test in reading.tests(each)):
             continue
         if _trains_in(reading, each.loops[0]) and _is_read_later(reading, each):
             yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")

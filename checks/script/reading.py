@@ -34,8 +34,8 @@ def within(inner: Arms, outer: Arms) -> bool:
 
 
 MOST_STEPS = 100_000
-"""Definitions that one rule follows in one file. Ours: 50 times what the slowest of 2,000 files of
-public trees needs."""
+"""Definitions that one rule follows in one file. Our own number: no rule met it in
+4,726 public files."""
 
 
 T = TypeVar("T")
@@ -105,6 +105,10 @@ class Reading:
         for number, call in enumerate(self.calls):
             methods[call.method].append(number)
         return methods
+
+    def calls_where(self, wanted: Callable[[str], bool]) -> list[int]:
+        """Calls whose last name is wanted, in order; each name is asked once."""
+        return sorted(n for name, ns in self.by_method.items() if wanted(name) for n in ns)
 
     @cached_property
     def by_loop(self) -> dict[int, list[int]]:
@@ -239,11 +243,12 @@ class Reading:
 
     def mentions(self, *words: str) -> bool:
         """Whether an identifier contains one of the words, in lower case."""
-        return any(word in name for name in self._lower for word in words)
+        return any(word in self._lower for word in words)
 
     @cached_property
-    def _lower(self) -> frozenset[str]:
-        return frozenset(name.casefold() for name in self.script.identifiers)
+    def _lower(self) -> str:
+        """All identifiers, in lines: one search for each word."""
+        return "\n".join(self.script.identifiers).casefold()
 
     @functools.cache  # noqa: B019 - a reading lives as long as its file is judged
     def uses(self, prefix: str) -> list[Arms]:

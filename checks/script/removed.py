@@ -84,6 +84,10 @@ TRANSFORMERS = {"AdamW": "torch.optim.AdamW", "AutoModelWithLMHead": "AutoModelF
                 "is_torch_tpu_available": "is_torch_xla_available"}  # fmt: skip
 
 
+REMOVED_NAMES = {name.rpartition(".")[2] for name in REMOVED}
+DEPRECATED_NAMES = {name.rpartition(".")[2] for name in DEPRECATED}
+
+
 def _is_fallback(reading: Training, arms: Arms) -> bool:
     """In a try statement, or under a test that chooses among versions."""
     return any(
@@ -95,7 +99,7 @@ def _is_fallback(reading: Training, arms: Arms) -> bool:
 
 
 def removed_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in reading.calls:
+    for call in (reading.calls[n] for n in reading.methods(*REMOVED_NAMES)):
         if call.name in REMOVED and not _is_fallback(reading, call.arms):
             since, instead = REMOVED[call.name]
             yield from _gone(reading, machine, call.name, call.name_span, since, instead)
@@ -117,7 +121,7 @@ def _gone(
 
 
 def deprecated_function(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for call in reading.calls:
+    for call in (reading.calls[n] for n in reading.methods(*DEPRECATED_NAMES)):
         if (instead := DEPRECATED.get(call.name)) and not _is_fallback(reading, call.arms):
             yield Match(call.name_span, f"{call.name} is deprecated; use {instead}")
 

@@ -26,7 +26,8 @@ ENDS = {"CosineAnnealingLR": "turns back"}
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
     """Schedulers that are held by one name."""
-    for number, call in enumerate(reading.calls):
+    for number in reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name):
+        call = reading.calls[number]
         if len(call.targets) == 1 and is_scheduler_call(call):
             yield number, call.targets[0]
 

@@ -87,7 +87,8 @@ class Training(Reading):
     @cached_property
     def trainers(self) -> list[int]:
         """Calls that make a Trainer, of transformers, TRL or the file's own."""
-        return [number for number, call in enumerate(self.calls) if self._is_trainer(call)]
+        made = self.calls_where(lambda name: name[:1].isupper())
+        return [number for number in made if self._is_trainer(self.calls[number])]
 
     def _is_trainer(self, call: Call) -> bool:
         if not call.method[:1].isupper() or call.statement:
@@ -115,10 +116,12 @@ class Training(Reading):
     @cached_property
     def optimizers(self) -> list[int]:
         """Calls that make an optimizer over some object's parameters."""
+        made = self.calls_where(lambda name: name[:1].isupper() or name.endswith("_optimizer"))
         return [
             number
-            for number, call in enumerate(self.calls)
-            if self._is_optimizer(call) and (call.args or call.keywords or call.unpacked)
+            for number in made
+            if self._is_optimizer(call := self.calls[number])
+            and (call.args or call.keywords or call.unpacked)
         ]
 
     def _is_optimizer(self, call: Call) -> bool:
@@ -301,8 +304,8 @@ class Training(Reading):
         """Calls that make TrainingArguments of transformers or a configuration of TRL."""
         return [
             number
-            for number, call in enumerate(self.calls)
-            if call.method.endswith("TrainingArguments")
+            for number in self.calls_where(lambda name: name.endswith(("Arguments", "Config")))
+            if (call := self.calls[number]).method.endswith("TrainingArguments")
             or (
                 call.name.startswith("trl.")
                 and call.method.endswith("Config")

@@ -52,9 +52,7 @@ def _name(walk: Walk, node: ast.Name) -> Value:
 
 
 def _attribute(walk: Walk, node: ast.Attribute) -> Value:
-    walk.identifiers.add(node.attr)
-    if name := walk.dotted(node):
-        walk.note_root(node)
+    if name := walk.noted(node):
         walk.references.append(Reference(name, walk.position(node), walk.arms))
         return Value("name", name=name)
     inner = value_of(walk, node.value)
@@ -110,8 +108,7 @@ def _call(walk: Walk, node: ast.Call) -> Value:
 
 def _callee(walk: Walk, node: ast.expr) -> tuple[str, str, int, Value]:
     """Name, receiver, the call that the method is called on, and what else it is called on."""
-    walk.note_root(node)
-    if name := walk.dotted(node):
+    if name := walk.noted(node):
         return name, name.rpartition(".")[0], -1, OTHER
     if isinstance(node, ast.Attribute):
         inner = value_of(walk, node.value)

@@ -25,8 +25,8 @@ def gather(
 ) -> Value:
     """A value made of others, with all names and calls within."""
     everything = [*items, *extra]
-    names = tuple(dict.fromkeys(n for value in everything for n in names_of(value) if n))
-    calls = tuple(dict.fromkeys(c for value in everything for c in value.calls))
+    names = tuple(dict.fromkeys([n for value in everything for n in names_of(value) if n]))
+    calls = tuple([c for value in everything for c in value.calls])
     return Value(
         kind, name=name, items=tuple(items), keys=keys, names=names, calls=calls, text=text
     )

@@ -135,9 +135,15 @@ class Walk:
                 call = self.calls[option.call]
                 self.calls[option.call] = msgspec.structs.replace(call, targets=names)
 
-    def note_root(self, node: ast.expr) -> None:
+    def noted(self, node: ast.expr) -> str:
+        """The dotted name as `dotted` has it; its parts are among the identifiers."""
+        parts: list[str] = []
         while isinstance(node, ast.Attribute):
-            self.identifiers.add(node.attr)
+            parts.append(node.attr)
             node = node.value
-        if isinstance(node, ast.Name):
-            self.identifiers.add(node.id)
+        self.identifiers.update(parts)
+        if not isinstance(node, ast.Name):
+            return ""
+        self.identifiers.add(node.id)
+        root = self.aliases.get(node.id, node.id)
+        return ".".join([root, *reversed(parts)]) if parts else root

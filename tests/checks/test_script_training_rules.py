@@ -217,6 +217,13 @@ SILENT = [
         "import torch\ndef step(x):\n    loss = model(x)\n    loss.backward()\n"
         "    return loss.item()\nfor x in loader:\n    total += step(x)",
     ),
+    (
+        "best-state-not-copied",
+        loop(
+            f"{STEP}\nif hasattr(model, 'x'):\n    inner = model.x\nelse:\n    inner = model",
+            "f(inner)",
+        ),
+    ),
     ("best-state-not-copied", loop(STEP, "for e in range(2):\n    if good:\n        last = model")),
     (
         "functional-dropout",

@@ -9,6 +9,7 @@ any option of subprocess that is not listed here, a new interpreter is started.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import os
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,24 +69,49 @@ def doctor(
     *arguments: object,
     cwd: Path | str | None = None,
     env: Mapping[str, str] | None = None,
+    input: str | None = None,
+    umask: int | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; `env` is the whole environment."""
+    """Run a command to its end; `env` is the whole environment, `input` comes through a pipe."""
     words = [str(argument) for argument in arguments]
     variables = dict(os.environ if env is None else env)
     if options or _at_start(variables) != _at_start(dict(os.environ)):
         command = [sys.executable, "-P", "-m", "doctor", *words]
-        settings = {"capture_output": True, "text": True, "timeout": TIMEOUT} | options
+        settings = {"capture_output": True, "text": True, "timeout": TIMEOUT, "input": input}
+        settings |= options | ({} if umask is None else {"umask": umask})
         return subprocess.run(command, cwd=cwd, env=variables, check=False, **settings)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        request = {"argv": words, "cwd": str(cwd or Path.cwd()), "env": variables}
-        connection = _server()
-        socket.send_fds(connection, [json.dumps(request).encode()], [out.fileno(), err.fileno()])
+        request = {
+            "argv": words, "cwd": str(cwd or Path.cwd()), "env": variables, "umask": umask
+        }  # fmt: skip
+        connection, message = _server(), json.dumps(request).encode()
+        with _piped(input) as stdin:
+            socket.send_fds(connection, [message], [out.fileno(), err.fileno(), *stdin])
         code = json.loads(connection.recv(64))
         out.seek(0)
         err.seek(0)
         stdout, stderr = out.read().decode(), err.read().decode()
     return subprocess.CompletedProcess(words, code, stdout, stderr)
+
+
+@contextlib.contextmanager
+def _piped(text: str | None) -> Iterator[list[int]]:
+    """The end of a pipe that a thread writes the text to; nothing without a text."""
+    if text is None:
+        yield []
+        return
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError), open(writing, "w", encoding="utf-8") as pipe:
+            pipe.write(text)
+
+    threading.Thread(target=write, daemon=True).start()
+    try:
+        yield [reading]
+    finally:
+        os.close(reading)
 
 
 def _at_start(variables: Mapping[str, str]) -> dict[str, str]:
@@ -113,7 +139,7 @@ def serve(connection: socket.socket) -> None:
     gc.collect()
     gc.freeze()  # a fork neither examines nor copies what is imported
     while True:
-        message, streams, _, _ = socket.recv_fds(connection, 2**20, 2)
+        message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
         if not message:
             return
         child = os.fork()
@@ -129,7 +155,9 @@ def serve(connection: socket.socket) -> None:
 def _run(request: dict[str, Any], streams: list[int]) -> None:
     from doctor.cli.main import main
 
-    for stream, number in zip(streams, (1, 2), strict=True):
+    if request["umask"] is not None:
+        os.umask(request["umask"])
+    for stream, number in zip(streams, (1, 2, 0), strict=False):
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(request["cwd"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ command line itself.
 """
 
 
+@functools.cache
 def options() -> dict[str, dict[str, Any]]:
     """Command -> first long name -> the parser's option."""
     parsed: Any = typer.main.get_command(app)

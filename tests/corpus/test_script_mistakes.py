@@ -1,0 +1,34 @@
+"""Mistakes that public threads describe: each is reported at its line, or is a known miss."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor.checks.script.lint import lint
+from doctor.checks.script.table import BY_CODE, RELEVANT
+from doctor.facts.script_machine import ScriptMachine
+from doctor.script.python import read_python
+
+FILE = Path(__file__).with_name("script_mistakes.toml")
+SCRIPTS: list[dict[str, Any]] = tomllib.loads(FILE.read_text())["script"]
+NEAR = 3
+"""Lines that a report may be away from the label."""
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script["mistake"])
+def test_a_mistake_is_reported(script: dict[str, Any]) -> None:
+    code = script["code"]
+    line = code[: code.index(script["wrong"])].count("\n") + 1
+    hits = lint(read_python("train.py", code.encode(), relevant=RELEVANT), ScriptMachine())
+    found = any(
+        abs(hit.span.line - line) <= NEAR
+        and not hit.undecided
+        and hit.severity in ("fail", "warn")
+        and not (hit.code in BY_CODE and BY_CODE[hit.code].once)
+        for hit in hits
+    )
+    assert found is not script.get("missed", False)
