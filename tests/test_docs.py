@@ -18,7 +18,11 @@ from packaging.utils import canonicalize_name
 from paths import ROOT
 
 import doctor
+from doctor import catalog
 from doctor.cli.app import app
+from doctor.facts.facts import decode
+from doctor.judge.check import Status
+from doctor.judge.engine import examine
 
 DOCS = ROOT / "docs"
 RECIPES = sorted(DOCS.glob("recipes/*"))
@@ -59,7 +63,7 @@ def test_every_flag_that_a_document_names_exists(path: Path) -> None:
 
 def test_the_commands_of_the_documents_are_found() -> None:
     parsed = commands((DOCS / "where-it-runs.md").read_text("utf-8"))
-    assert ["run", "--context", "prolog", "--budget", "8s"] in parsed
+    assert ["run", "--context", "prolog"] in parsed
     assert ["run", "--inject", "GPU001"] in parsed
 
 
@@ -208,3 +212,16 @@ def test_the_action_runs_and_sets_its_outputs(runner: Path) -> None:
 def test_the_action_closes_the_gate(runner: Path) -> None:
     done = run_action(runner, DOCTOR_ARGUMENTS="--device=cpu\n--no-smoke\n--inject=MEM002")
     assert done.returncode == 1, done.stdout + done.stderr
+
+
+def test_the_checks_that_ran_on_hardware_are_those_of_the_captured_machine() -> None:
+    page = (DOCS / "evidence.md").read_text("utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| checks that evaluated"))
+    captured = ROOT / "tests/machines/captured/h100_torch2.11.json"
+    facts = decode(captured.read_bytes())
+    skipped = (Status.SKIP, Status.UNKNOWN)
+    ran = {f.check.code for f in examine(catalog.MACHINE_CHECKS, facts) if f.status not in skipped}
+    listed = set(re.findall(r"[A-Z]{3}\d{3}", row))
+    assert listed
+    assert listed <= ran
+    assert not {"GPU007", "GPU008"} & listed

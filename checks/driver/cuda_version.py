@@ -13,8 +13,12 @@ from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
 from doctor.checks.torch_build.replacement import replace_torch
 from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+
+LARGE_PARAMETERS, LARGE_PARAMETERS_SINCE = (530,), (12, 1)
+"""Kernels of this CUDA and newer may have parameters that drivers before this one refuse: issues
+135126 and 161046 of pytorch."""
 
 
 def version_of(driver: Driver) -> str:
@@ -74,14 +78,16 @@ def _by_version(
         summary = f"the driver's CUDA version could not be read; {torch.cuda} required by torch"
         return ok(f"{summary}; a CUDA context was created") if created else unknown(summary)
     supported = _cuda(driver.cuda_version)
+    least = wheels.MINIMUM.get(needs[0])
+    version = wheels.Driver.read(driver.version).version
     summary = f"{version_of(driver)}; torch {torch.version} requires CUDA {dotted(needs)}"
     if supported >= needs:
         return ok(summary)
-    least = wheels.MINIMUM.get(needs[0])
-    version = wheels.Driver.read(driver.version).version
     # Minor-version compatibility begins with CUDA 11.
     if supported[0] == needs[0] >= 11 and not (version and least and version < least):
-        return _within_major(summary, torch, job_gpus)
+        verdict = _within_major(summary, torch, job_gpus)
+        is_525 = needs >= LARGE_PARAMETERS_SINCE and version and version < LARGE_PARAMETERS
+        return _noted(verdict) if is_525 else verdict
     if created:
         return ok(f"{summary}; a CUDA context was created nevertheless")
     least_driver = f"driver {least[0]} or newer" if least else "a newer driver"
@@ -99,6 +105,17 @@ def _within_major(summary: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Ve
         ran = gpu.torch is not None and gpu.torch.ran
         alike.setdefault((gpu.name, gpu.capability, ran), []).append(gpu)
     return worst(*(_runs_code(summary, torch, gpus) for gpus in alike.values()))
+
+
+def _noted(verdict: Verdict) -> Verdict:
+    """A pass becomes a note: some kernels of this build need a newer driver."""
+    if verdict.status is not Status.PASS:
+        return verdict
+    return note(
+        f"{verdict.summary}; kernels with large parameters require driver 530",
+        fix="If a kernel raises 'operation not supported', upgrade the driver to 530 or newer, or "
+        "install a build for CUDA 11.8.",
+    )
 
 
 def _runs_code(summary: str, torch: Torch, gpus: list[JobGpu]) -> Verdict:
@@ -136,6 +153,7 @@ RUNS_TORCH_CUDA = Check(
         "version (12.x: 525, 13.x: 580), and the build has a cubin for every GPU of the job",
         "a CUDA context was created, whatever the versions",
     ),
+    notes=("the driver is older than 530, and torch's CUDA is 12.1 or newer",),
     warns=(
         "the driver's CUDA is older, of the same major version, and the build has only PTX for a "
         "GPU of the job on which no kernel ran",

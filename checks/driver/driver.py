@@ -8,6 +8,7 @@ from errno import EACCES
 from doctor._util.records import Ended, Unknown
 from doctor.checks.driver.cuda_version import version_of
 from doctor.checks.driver.errors import (
+    BLOCKED,
     CRASHES,
     CUDA_REMEDIES,
     DENIED_NODES,
@@ -59,22 +60,44 @@ def _responds(
     host: Host | Unknown, driver: Driver, gpus: tuple[Gpu, ...] | Unknown | None
 ) -> Verdict:
     if driver.nvml.ok and driver.cuda.ok:
-        return _slow(driver, gpus) or ok(f"{version_of(driver)}: NVML and cuInit respond")
+        warning = _late(driver) or _slow(driver, gpus)
+        return warning or ok(f"{version_of(driver)}: NVML and cuInit respond")
     selection = host.visible_devices if isinstance(host, Host) else None
     if driver.nvml.ok and driver.cuda.code == NO_DEVICE and selection is not None:
         note = f"cuInit finds no device with CUDA_VISIBLE_DEVICES={selection!r}, see GPU001"
         return ok(f"{version_of(driver)}: NVML responds; {note}")
     errors = _errors(driver)
-    hung = [each for each in (driver.nvml, driver.cuda) if _inside(each, "timeout")]
-    if hung:
-        limit = max(each.seconds for each in hung)
-        return fail_by(HANGS, f"{errors}; {REQUIRED} within {limit:.0f} s")
+    if blocked := _blocked(driver, errors):
+        return blocked
     if driver.nvml.code == NO_LIBRARY and driver.cuda.ok:
         note = "cuInit responds; without NVML the GPUs' health cannot be read, and NCCL needs it"
         return warn(f"{errors}; {note}", *LIBRARY.commands, fix=LIBRARY.fix, owner=LIBRARY.owner)
     if driver.nvml.ok or driver.cuda.ok:  # one of them found a GPU: a Jetson is on no PCI bus
         return _broken(host, driver, errors)
     return _no_hardware(host, errors) or _broken(host, driver, errors)
+
+
+def _blocked(driver: Driver, errors: str) -> Verdict | None:
+    """A call that did not return: a failure where it is sure that it hangs, else a warning."""
+    ends = (driver.nvml, driver.cuda)
+    hung = [e for e in ends if _inside(e, "timeout") or _inside(e, "budget")]
+    if not hung:
+        return None
+    limit = max(each.seconds for each in hung)
+    if driver.blocked == "once":
+        return warn(f"{errors}; {REQUIRED}, and a second start was not made", fix=BLOCKED)
+    sign = {"in the kernel": " (it waits in the kernel, in state D without CPU time)"}
+    sign["twice"] = ", in two starts"
+    text = f"{errors}{sign.get(driver.blocked or '', '')}; {REQUIRED} within {limit:.0f} s"
+    return fail_by(HANGS, text)
+
+
+def _late(driver: Driver) -> Verdict | None:
+    """A warning if the first of two starts did not answer."""
+    if driver.blocked is None:
+        return None
+    summary = f"{version_of(driver)}: the first start did not answer ({driver.first_start}), a"
+    return warn(f"{summary} second one did; one start required", fix=BLOCKED)
 
 
 def _slow(driver: Driver, gpus: tuple[Gpu, ...] | Unknown | None) -> Verdict | None:
@@ -174,8 +197,9 @@ RESPONDS = Check(
     slug="driver-answers",
     title="The NVIDIA driver responds",
     why="NVML reports the GPUs' identity and health; cuInit is the first CUDA call of torch. Each "
-    "runs in a process of its own with a deadline (30 s, and 5 s for each further GPU), because a "
-    "driver that hangs blocks every program that queries it, including nvidia-smi and torch.",
+    "runs in a process of its own with a deadline (30 s, and 5 s for each further GPU): a driver "
+    "that hangs blocks nvidia-smi and torch. A reset or the fabric manager may hold it: such a "
+    "call is tried twice.",
     passes=(
         "NVML and cuInit both respond",
         "cuInit finds no device because CUDA_VISIBLE_DEVICES hides all of them: see GPU001",
@@ -183,9 +207,12 @@ RESPONDS = Check(
     warns=(
         "cuInit responds, and only libnvidia-ml.so.1 is missing",
         f"the driver takes more than {SLOW_SECONDS:.0f} s to start, and persistence mode is off",
+        "a call did not return within the deadline, and a second start did, or was not made for "
+        "want of --budget",
     ),
     fails=(
-        "a call does not return within the deadline, or crashes",
+        "a call waits in the kernel (state D) without CPU time when its deadline is over, or does "
+        "not return within the deadline in two starts, or crashes",
         "NVIDIA hardware or device nodes exist, and a library is missing or the driver is not "
         "loaded",
         "NVML or cuInit returns an error",

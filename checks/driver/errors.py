@@ -51,6 +51,11 @@ HANGS = _outcome(
     commands=KERNEL_LOG,
     owner=Owner.MACHINE,
 )
+BLOCKED = (
+    "A reset of a GPU, the fabric manager or DCGM may hold the driver for a while. Run the doctor "
+    "again, with a --budget for two starts (60 s, and 10 s for each further GPU). If the call does "
+    "not return then either, the driver hangs."
+)
 CRASHES = _outcome(
     "driver-library-crashes",
     "Remove directories with other libraries from LD_LIBRARY_PATH, so that the driver's own are "

@@ -167,6 +167,7 @@ def _broken(gpu: Gpu) -> list[str]:
         f"{gpu.uncorrected} uncorrected memory errors": gpu.uncorrected,
         f"the driver requests: {ACTIONS.get(action, f'recovery action {action}')}": action,
         f"lost: {gpu.lost}": gpu.lost,
+        gpu.diagnosed: gpu.diagnosed,
     }
     return [text for text, applies in conditions.items() if applies]
 

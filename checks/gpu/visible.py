@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from doctor._util.records import Unknown
 from doctor.checks.driver.errors import RETURN
+from doctor.checks.gpu import rocm
 from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
@@ -52,7 +53,8 @@ def visible(
     listed = visible_gpus(gpus, selection) if isinstance(gpus, tuple) else None
     torch_count = _torch_count(cuda)
     problem = (
-        _hidden(selection, gpus, torch_count)
+        (target.kind == "rocm" and rocm.problem(host, torch_count, _start_error(cuda)))
+        or _hidden(selection, gpus, torch_count)
         or _lost(listed)
         or _occupied(job_gpus, cuda)
         or _not_started(cuda, host)
@@ -67,12 +69,18 @@ def visible(
         return _sliced(listed or (), selection, need)
     summary = _summary(torch_count, listed, need)
     if min(counts) < need:
-        return _too_few(summary, gpus, selection)
+        is_rocm = target.kind == "rocm"
+        return rocm.too_few(summary, host) if is_rocm else _too_few(summary, gpus, selection)
     if torch_count is None:
         return unknown(f"{summary}; torch could not count them: {_torch_reason(cuda)}")
     if listed is not None and not sliced and len(listed) != torch_count:
         return warn(f"{summary}; both must see the same number")
     return ok(summary)
+
+
+def _start_error(cuda: Cuda | Unknown | None) -> str | None:
+    """torch's message where it did not start on the GPU."""
+    return cuda.started.detail if isinstance(cuda, Cuda) and not cuda.started.ok else None
 
 
 def _torch_count(cuda: Cuda | Unknown | None) -> int | None:

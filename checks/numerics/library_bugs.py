@@ -11,7 +11,7 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
 from doctor._util.versions import read_version
 from doctor.facts.load import Load, Peers
-from doctor.facts.machine import Driver, Torch
+from doctor.facts.machine import Driver, Libraries, Torch
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.facts.views import JobGpus
@@ -19,6 +19,8 @@ from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 from doctor.judge.sources import issue
 
 ANY = ((0, 0), (99, 9))
+FIXED_CONV3D = 91500
+"""cuDNN's version with which torch 2.9.1 uses it for Conv3d again."""
 
 
 class LibraryBug(NamedTuple):
@@ -37,6 +39,10 @@ class LibraryBug(NamedTuple):
     fix: str
     source: str
     command: str = ""
+    loaded: str = ""
+    """A part of the path of the library that must be mapped; "" = any."""
+    effect: str = ""
+    """What it causes where it raises no error of its own."""
 
 
 BUGS = (
@@ -74,6 +80,29 @@ BUGS = (
         source="pytorch-170676",
     ),
     LibraryBug(
+        library="cuDNN before 9.15 (Conv3d in bf16 and fp16)",
+        torch=("2.9.0", "2.10.0"),
+        cuda=(),
+        driver_before=None,
+        capability=ANY,
+        errors=(),
+        fix="Install cuDNN 9.15 or newer beside torch 2.9.1, or torch 2.10.",
+        source="pytorch-166643",
+        effect="Conv3d takes up to 17 times the memory there",
+    ),
+    LibraryBug(
+        library="cuBLAS 13.5.1.27",
+        torch=("2.10.0", "3.0"),
+        cuda=(),
+        driver_before=None,
+        capability=((12, 0), (12, 1)),
+        errors=("an illegal memory access was encountered",),
+        fix="Install libcublas 13.4, which worked there.",
+        source="pytorch-cpu-feedstock-521",
+        command='conda install -c conda-forge "libcublas=13.4"',
+        loaded="libcublas.so.13.5.1",
+    ),
+    LibraryBug(
         library="NCCL of torch 2.8 for CUDA 12.6",
         torch=("2.8.0.dev0", "2.9.0"),
         cuda=("12.6",),
@@ -94,6 +123,7 @@ def no_library_bug(
     load: tuple[Load, ...] | Unknown | None,
     peers: Peers | Unknown | None,
     own: OwnModel | Unknown | None,
+    libraries: Libraries | Unknown | None,
 ) -> Verdict:
     version = read_version(torch.version)
     if version is None:
@@ -101,6 +131,10 @@ def no_library_bug(
     newest = driver.cuda_version if isinstance(driver, Driver) else None
     capabilities = {gpu.capability for gpu in job_gpus.gpus if gpu.capability}
     bugs = [bug for bug in BUGS if _matches(bug, version, torch, newest, capabilities)]
+    loaded = libraries.loaded if isinstance(libraries, Libraries) else ()
+    bugs = [bug for bug in bugs if any(bug.loaded in path for path in loaded) or not bug.loaded]
+    if torch.cudnn and torch.cudnn >= FIXED_CONV3D:
+        bugs = [bug for bug in bugs if bug.source != "pytorch-166643"]
     stack = f"torch {torch.version}, CUDA {torch.cuda or 'none'}"
     stack += "".join(f", capability {dotted(each)}" for each in sorted(capabilities))
     details = [ended.detail for ended in _failures(smoke, load, peers, own)]
@@ -113,7 +147,12 @@ def no_library_bug(
             fix="\n".join(f"{bug.library}: {bug.fix}" for bug in observed),
             sources=tuple(bug.source for bug in observed),
         )
-    notes = [f"{bug.library} has a known bug that was not seen here" for bug in bugs]
+    notes = [
+        f"{bug.library}: {bug.effect}"
+        if bug.effect
+        else f"{bug.library} has a known bug that was not seen here"
+        for bug in bugs
+    ]
     return ok(f"{stack}: {'; '.join(notes) or 'no known bug of a library matches'}")
 
 
@@ -165,7 +204,14 @@ LIBRARY_BUGS = Check(
     limits="that libraries have no other bug: a few are known here.",
     owner=Owner.ENVIRONMENT,
     judge=no_library_bug,
-    sources=("quack-182", "pytorch-180713", "pytorch-170676", "pytorch-150852"),
+    sources=(
+        "quack-182",
+        "pytorch-180713",
+        "pytorch-170676",
+        "pytorch-150852",
+        "pytorch-166643",
+        "pytorch-cpu-feedstock-521",
+    ),
     after=("TOR001",),
     targets=("nvidia",),
 )

@@ -27,6 +27,10 @@ JETSONS = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)})
 RENAMED = {(11, 0): "101"}
 """Thor was 10.1 before CUDA 13; cubins for 10.1 run on it under the new number."""
 
+FIRST_OF_MAJOR: dict[int, tuple[int, int]] = {8: (11, 0), 9: (11, 8), 10: (12, 8), 12: (12, 8)}
+"""Major part of the capability -> the first toolkit that compiles any cubin which runs there: those
+of 8.0, 9.0, 10.0 and 12.0, which run on 8.9, 10.3 and 12.1 as well. Source cuda-release-notes."""
+
 HIDDEN_PTX = (12, 0)
 """Linux wheels for CUDA 13 contain PTX for 12.0, which torch's arch list does not show."""
 
@@ -69,6 +73,16 @@ def cubins(archs: Iterable[str], on: Capability) -> tuple[str, ...]:
 def ptx(archs: Iterable[str], on: Capability) -> tuple[str, ...]:
     """The entries that the driver can compile for it."""
     return tuple(code for code in archs if runs_as_ptx(code, on))
+
+
+def toolkit_without_cubins(cuda: str | None, on: Capability) -> tuple[int, int] | None:
+    """The first toolkit that compiles code of this capability's major version, if the build's is
+    older: then no build for it has a cubin that runs there, whatever its list says."""
+    match = re.match(r"(\d+)\.(\d+)", cuda or "")
+    first = FIRST_OF_MAJOR.get(on[0])
+    if not match or first is None:
+        return None
+    return first if (int(match[1]), int(match[2])) < first else None
 
 
 def may_hide_ptx(cuda: str | None, on: Capability) -> bool:

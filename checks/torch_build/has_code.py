@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import dotted
-from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
+from doctor.checks.torch_build.gpu_code import (
+    cubins,
+    may_hide_ptx,
+    ptx,
+    toolkit_without_cubins,
+)
 from doctor.checks.torch_build.imports import how
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
@@ -20,11 +27,14 @@ FORCED = ("CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
 DISABLED = ("CUDA_DISABLE_PTX_JIT", "CUDA_DISABLE_JIT")
 """Set to 1, the driver compiles no PTX."""
 
+RELEASE = re.compile(r"\d+\.\d+\.\d+(?:\+cu\d+)?")
+"""A release of PyTorch, whose wheels contain no PTX; builds of others may."""
+
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.WARN, Status.PASS)
 
 
 def has_gpu_code(
-    torch: Torch,
+    torch: Torch | Unknown,
     job_gpus: JobGpus,
     driver: Driver | Unknown | None,
     host: Host | Unknown,
@@ -33,6 +43,10 @@ def has_gpu_code(
     """The verdict of the worst GPU; among passes, one that follows from the table alone."""
     if not job_gpus.gpus:
         return unknown("no GPU of the job is visible")
+    if isinstance(torch, Unknown):  # a pasted warning names the GPU, and not torch
+        if all(gpu.torch is None or gpu.torch.kernel is None for gpu in job_gpus.gpus):
+            return unknown(torch.reason)
+        torch = Torch(version="of unknown version")
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter)
     verdicts = [
         (_code_for(torch, gpu, _hiding(host, torch, gpu), wheel), _kernel_ran(gpu))
@@ -164,6 +178,12 @@ def _by_table(summary: str, torch: Torch, capability: Capability, wheel: Replace
         return ok(f"{summary}; {native[-1]} runs on {gpu}")
     if compiled := ptx(torch.archs, capability):
         return warn(f"{summary}; only {compiled[-1]} (PTX) matches {gpu}")
+    first = None if torch.archs else toolkit_without_cubins(torch.cuda, capability)
+    if first:
+        needs = f"machine code for {gpu} requires a build for CUDA {dotted(first)} or newer"
+        if RELEASE.fullmatch(torch.version):
+            return fail(f"{summary}; {needs}", *wheel.commands, fix=wheel.fix)
+        return warn(f"{summary}; {needs}, and this build may contain PTX instead")
     if not torch.archs or may_hide_ptx(torch.cuda, capability):
         return unknown(f"{summary}; it may contain code for {gpu} that is not listed")
     return fail(f"{summary}; none of it runs on {gpu}", *wheel.commands, fix=wheel.fix)

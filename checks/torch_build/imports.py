@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from dataclasses import replace
+from pathlib import PurePosixPath
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
+from doctor.checks.torch_build.libraries import written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.errors.causes import BY_ID
 from doctor.errors.match import first
@@ -18,11 +22,13 @@ from doctor.judge.known_errors import KILLED, MIXED_CUDNN, fail_by, find_cause
 SLOW_IMPORT = 30.0
 """Seconds. A cold import from a local disk takes a few; more means a slow network file system."""
 
+NCCL = BY_ID["nccl-two-packages"]
 IMPORT_ERRORS = (
     *(BY_ID[id] for id in ("python-unsupported", "torch-shadowed", "static-tls-block")),
     *(BY_ID[id] for id in ("address-space-limit", "host-out-of-memory", "process-limit")),
     BY_ID["too-many-open-files"],
     BY_ID["nvjitlink-older"],
+    NCCL,
     MIXED_CUDNN,
     *(BY_ID[id] for id in ("glibc-too-old", "libstdcxx-too-old", "library-does-not-fit")),
 )
@@ -37,7 +43,7 @@ def imports(
     host: Host | Unknown,
     target: Target,
 ) -> Verdict:
-    ended, path = interpreter.importing, shlex.quote(interpreter.path)
+    ended = interpreter.importing
     where = f"{interpreter.path} ({interpreter.chosen})"
     if ended.ok:
         if isinstance(torch, Torch) and (reason := unreadable_versions({"torch": torch.version})):
@@ -58,13 +64,39 @@ def imports(
             fix=f"{fix} {wheel.fix}".strip(),
             seconds=ended.seconds,
         )
-    summary = f"import torch {how(ended)} in {where}"
-    pattern = first(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    verdict = _failed(f"import torch {how(ended)} in {where}", interpreter)
+    return replace(verdict, seconds=ended.seconds)
+
+
+def _failed(summary: str, interpreter: Interpreter) -> Verdict:
+    """The import raised, crashed or hung."""
+    ended = interpreter.importing
     if find_cause(ended) is KILLED:
-        return fail_by(KILLED, summary, seconds=ended.seconds)
+        return fail_by(KILLED, summary)
+    pattern = first(f"{ended.detail}\n{interpreter.traceback}", IMPORT_ERRORS)
+    if pattern is NCCL and (twice := written_twice(interpreter, None)):
+        verdict = fail_by(NCCL, f"{summary}; {twice.summary}")
+        return replace(verdict, commands=(*twice.commands, *NCCL.commands))
+    if shadow := _incomplete(interpreter):
+        fix = (
+            f"Remove {shadow}, or its parent directory from PYTHONPATH: it is found before the "
+            "installed torch and lacks parts of it. If no torch is installed, install one."
+        )
+        return fail(f"{summary}; {shadow} was found first", 'echo "$PYTHONPATH"', fix=fix)
     if pattern:
-        return fail_by(pattern, summary, seconds=ended.seconds)
-    return fail(summary, f"{path} -X faulthandler -c 'import torch'", seconds=ended.seconds)
+        return fail_by(pattern, summary)
+    path = shlex.quote(interpreter.path)
+    return fail(summary, f"{path} -X faulthandler -c 'import torch'")
+
+
+def _incomplete(interpreter: Interpreter) -> str | None:
+    """The directory of a torch that lacks a module of its own, where no package manager put it."""
+    path, detail = interpreter.torch_path, interpreter.importing.detail
+    parts = ("No module named 'torch.", "partially initialized module 'torch'", "from 'torch")
+    if path is None or not any(part in detail for part in parts):
+        return None
+    managed = re.search(r"/(?:site|dist)-packages/torch/", path)
+    return None if managed else str(PurePosixPath(path).parent)
 
 
 def how(ended: Ended) -> str:

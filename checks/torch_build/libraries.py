@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 
 from doctor._util.records import Unknown
 from doctor.errors.match import first
-from doctor.facts.machine import Libraries, Torch
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.facts.machine import Interpreter, Libraries, Torch
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.known_errors import MIXED_CUDNN, PATTERNS, REFUSES_DEVICE, fail_by, find_cause
 
 LIBRARIES = {
@@ -17,6 +18,10 @@ LIBRARIES = {
     "libnvJitLink": "nvJitLink",
 }
 
+SAME_FILE = ("nccl", "cudnn", "cusparselt", "nvshmem")
+"""Libraries whose packages for CUDA 11, 12 and 13 all write nvidia/NAME/lib; those of the others
+have the major version in their directory or file name."""
+
 JUDGED_HERE = (MIXED_CUDNN, REFUSES_DEVICE)
 """Errors of the matmul and the attention call that say something of the libraries."""
 DIRECT = ("libcublas", "libnccl", "libnvJitLink")
@@ -24,10 +29,20 @@ DIRECT = ("libcublas", "libnccl", "libnvJitLink")
 DT_RPATH or load them first, measured on torch 2.9 to 2.15. cuDNN's parts can come from it."""
 
 
-def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verdict:
+def libraries_match(
+    libraries: Libraries | Unknown | None, torch: Torch, interpreter: Interpreter | Unknown
+) -> Verdict:
     if torch.cudnn_error:
         known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
+    loaded = _loaded(libraries)
+    twice = written_twice(interpreter, torch.cuda)
+    if twice and loaded.status in (Status.PASS, Status.SKIP, Status.UNKNOWN):
+        return twice
+    return loaded
+
+
+def _loaded(libraries: Libraries | Unknown | None) -> Verdict:
     if libraries is None:
         return skip("the loaded libraries were not examined")
     if isinstance(libraries, Unknown):
@@ -47,6 +62,29 @@ def libraries_match(libraries: Libraries | Unknown | None, torch: Torch) -> Verd
     each = ", ".join(f"{library} in {paths[0]}" for library, paths in loaded.items())
     summary = f"one directory per library: {each}" if each else "no such library is loaded"
     return ok(f"{summary}; offered and not used: {', '.join(unused)}" if unused else summary)
+
+
+def written_twice(interpreter: Interpreter | Unknown, cuda: str | None) -> Verdict | None:
+    """A warning if two installed packages contain the same file: the one installed last stays."""
+    packages = interpreter.packages if isinstance(interpreter, Interpreter) else ()
+    for library in SAME_FILE:
+        rows = [each for each in packages if re.match(rf"nvidia-{library}-cu\d\d==", each)]
+        if len({each.partition("==")[0] for each in rows}) < 2:
+            continue
+        major = (cuda or "").partition(".")[0]
+        own = next((each for each in rows if f"-cu{major}==" in each), None)
+        others = [each.partition("==")[0] for each in rows if each != own]
+        keep = own.partition("==")[0] if own else "the one of torch's CUDA version"
+        commands = [f"python -m pip uninstall {' '.join(others)}"] if own else []
+        commands += [f'python -m pip install --force-reinstall --no-deps "{own}"'] if own else []
+        return warn(
+            f"{' and '.join(rows)} write the same files below nvidia/{library}; one expected",
+            *(commands or ("python -m pip list | grep -i nvidia",)),
+            fix=f"Keep {keep} only: uninstall the others, then reinstall it, because the files of "
+            "the package that was installed last are in place, and uninstalling removes them.",
+            sources=("pytorch-186591", "returnn-1802"),
+        )
+    return None
 
 
 def _offered(libraries: Libraries) -> tuple[tuple[str, ...], list[str]]:
@@ -134,7 +172,11 @@ LIBRARIES_MATCH = Check(
         "LD_LIBRARY_PATH offers cuBLAS, NCCL or nvJitLink, or a library of another major version, "
         "which torch does not load",
     ),
-    warns=("LD_LIBRARY_PATH or LD_PRELOAD offers another cuDNN of the same major version",),
+    warns=(
+        "LD_LIBRARY_PATH or LD_PRELOAD offers another cuDNN of the same major version",
+        "packages for two CUDA versions that write the same files are installed "
+        "(nvidia-nccl-cu12 and nvidia-nccl-cu13)",
+    ),
     fails=(
         "parts of one library are mapped from two directories",
         "cuDNN's own version check reports an error",
@@ -151,6 +193,7 @@ LIBRARIES_MATCH = Check(
     sources=("ps-U28", "pytorch-188892", "pytorch-134929"),
     after=("TOR002",),
     targets=("nvidia",),
+    also=("read",),
 )
 
 CHECKS = (LIBRARIES_MATCH,)

@@ -21,11 +21,11 @@ DRIVER_CUDA: dict[int, Version] = {
     450: (11, 0), 455: (11, 1), 460: (11, 2), 465: (11, 3), 470: (11, 4), 495: (11, 5),
     510: (11, 6), 515: (11, 7), 520: (11, 8), 525: (12, 0), 530: (12, 1), 535: (12, 2),
     545: (12, 3), 550: (12, 4), 555: (12, 5), 560: (12, 6), 570: (12, 8), 575: (12, 9),
-    580: (13, 0), 590: (13, 1), 595: (13, 2), 610: (13, 3),
+    580: (13, 0), 590: (13, 1), 595: (13, 2), 610: (13, 3), 615: (13, 4),
 }  # fmt: skip
 """Branch of the Linux driver -> the CUDA that it came with; a branch between two rows has at least
-the lower row's. Source cuda-release-notes; nvidia-smi on 450, 515, 535, 570, 580, 595, 610 agrees.
-"""
+the lower row's. Source cuda-release-notes; nvidia-smi on 450, 515, 535, 570, 580, 595, 610, 615
+agrees."""
 
 MINIMUM: dict[int, tuple[int, ...]] = {11: (450, 80, 2), 12: (525, 60, 13), 13: (580, 65, 6)}
 """CUDA -> first driver that runs all of that major version by minor-version compatibility: cubins,

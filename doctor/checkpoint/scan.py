@@ -17,7 +17,7 @@ from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.fit import fit_optimizer
 from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, lacks_head
-from doctor.checkpoint.analysis.tensor_names import is_packed, roles
+from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -274,9 +274,8 @@ def _bytes_by_dtype(tensors: list[Tensor]) -> dict[str, int]:
 
 def _by_role(tensors: list[Tensor]) -> dict[str, dict[str, int]]:
     """Role -> dtype -> tensors."""
-    dtypes = [tensor.dtype for tensor in tensors]
+    pairs = Counter((role(tensor.name), tensor.dtype) for tensor in tensors)
     by_role: dict[str, dict[str, int]] = {}
-    pairs = Counter(zip(roles([tensor.name for tensor in tensors]), dtypes, strict=True))
     for (name, dtype), count in pairs.items():
         by_role.setdefault(name, {})[dtype] = count
     return by_role

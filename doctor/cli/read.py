@@ -12,6 +12,8 @@ from pathlib import Path
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor._util.secrets import hide_secrets
+from doctor._util.units import visible
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.wheel_table import WHEELS
 from doctor.cli.examination import Record
@@ -20,8 +22,10 @@ from doctor.cli.findings import findings_of
 from doctor.cli.inputs import read_job_file
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
+from doctor.errors.match import lines_of
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
+from doctor.pasted.lines import clean
 from doctor.pasted.reading import ReportError
 from doctor.pasted.sections import Tables, facts_of
 from doctor.report.report import FailOn, Report
@@ -46,17 +50,30 @@ def facts_of_text(text: str, name: str) -> Facts:
     except ReportError as error:
         raise UserError(f"{name}: {error}") from None
     if not reading:
-        raise UserError(
-            f"{name} contains no report of collect_env, nvidia-smi, nvidia-smi -q or ds_report; "
-            "paste the whole output"
-        )
+        raise UserError(f"{name} contains no report that is known{_known_line(text)}")
     return to_facts(reading)
+
+
+PASTE = "; paste the whole output of collect_env, nvidia-smi, rocm-smi, pip list or an env command"
+
+
+def _known_line(text: str) -> str:
+    """What is known of the first error in a text without a report."""
+    found = next(lines_of(clean(text)), None)
+    if found is None:
+        return PASTE
+    cause, line = found
+    shown = visible(hide_secrets(" ".join(line.split()))[:160])
+    fix = " ".join(cause.fix.split())
+    return f", but this line is known: {shown} ({cause.id}): {fix} doctor explain {cause.id}"
 
 
 SIGNS = (
     b"PyTorch version", b"NVIDIA-SMI", b"NVSMI LOG", b"nvidia_smi_log", b"torch version ..",
     b"GPU models and configuration", b"Failed to initialize NVML",
-    b"Unable to determine the device handle",
+    b"Unable to determine the device handle", b"ROCm System Management Interface",
+    b"sglang.check_env", b"`transformers` version", b"`Accelerate` version",
+    b"`llamafactory` version",
 )  # fmt: skip
 """One of them is in every report."""
 BEGINNING = 2**20
@@ -69,7 +86,8 @@ def facts_in_logs(paths: Sequence[str]) -> Facts | None:
     for path in paths[:MOST_FILES]:
         try:
             data = _beginning(Path(path))
-            reading = read(data.decode("utf-8", "replace")) if _has_sign(data) else None
+            text = data.decode("utf-8", "replace") if _has_sign(data) else ""
+            reading = read(text, alone=False)
         except (OSError, ReportError):
             continue
         if reading:

@@ -37,7 +37,7 @@ from doctor.collect.child_messages import (
     signal_name,
     with_stage,
 )
-from doctor.collect.extra_time import ExtraTime
+from doctor.collect.extra_time import ExtraTime, is_uninterruptible
 
 PROBES = Path(__file__).parents[1] / "probes"
 PARENT_PIPE = "DOCTOR_PARENT_PIPE"
@@ -152,9 +152,11 @@ class Child:
                 if extra.extend(message, deadline):
                     deadline = extra.deadline
                     continue
+                timed_out = message.how == "timeout"
+                waits = is_uninterruptible(self._process.pid) if timed_out else None
                 self.kill()
                 ended = with_stage(message, progress.inside, elapsed)
-                return progress.close(ended, busy=extra.busy)
+                return progress.close(ended, busy=extra.busy, uninterruptible=waits)
             if end := end_of_request(message, elapsed):
                 return progress.close(end, message.answer)
             if message.note is not None and on_note is not None:

@@ -27,6 +27,8 @@ class Answer:
     """The calls, in the order of the first entry, and how each ended; repeated ones are summed."""
     busy: bool | None = None
     """Whether the process computed when its time was over; None: it ended in time."""
+    uninterruptible: bool | None = None
+    """Whether it waited in the kernel then, in state D and without CPU time."""
 
     @property
     def ended_with_stage(self) -> Ended:
@@ -77,7 +79,12 @@ class Progress:
             self.notes.append(message.note)
 
     def close(
-        self, ended: Ended, answer: dict[str, Any] | None = None, *, busy: bool | None = None
+        self,
+        ended: Ended,
+        answer: dict[str, Any] | None = None,
+        *,
+        busy: bool | None = None,
+        uninterruptible: bool | None = None,
     ) -> Answer:
         stages = [(name, Ended(how="ok", seconds=spent)) for name, spent in self.spent.items()]
         if self.inside and not ended.ok:
@@ -85,7 +92,7 @@ class Progress:
             stages = [pair for pair in stages if pair[0] != self.inside]
             last = Ended(how=ended.how, detail=ended.detail, seconds=spent, code=ended.code)
             stages.append((self.inside, last))
-        return Answer(ended, answer, tuple(self.notes), tuple(stages), busy)
+        return Answer(ended, answer, tuple(self.notes), tuple(stages), busy, uninterruptible)
 
 
 def end_of_request(message: Message, elapsed: float) -> Ended | None:

@@ -45,6 +45,39 @@ class ExtraTime:
         return bool(self.busy) and now < self._last
 
 
+SLEEP_INTERVAL = 0.5
+"""Seconds between two looks at the state of a process that did not answer."""
+
+
+def is_uninterruptible(session: int) -> bool | None:
+    """Whether a thread of the session waits in the kernel (state D) and none uses the processor.
+
+    Looks twice, `SLEEP_INTERVAL` apart. None without /proc.
+    """
+    used, before = _cpu_seconds(session), _waiting(session)
+    if used is None:
+        return None
+    time.sleep(SLEEP_INTERVAL)
+    return bool(before & _waiting(session)) and _cpu_seconds(session) == used
+
+
+def _waiting(session: int) -> set[str]:
+    """The threads of a session in state D, by their paths in /proc."""
+    found = set()
+    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
+        try:
+            if os.getsid(int(name)) != session:
+                continue
+            for task in os.listdir(f"/proc/{name}/task"):  # noqa: PTH208
+                path = f"/proc/{name}/task/{task}/stat"
+                with open(path, "rb") as file:  # noqa: PTH123
+                    if file.read().rpartition(b")")[2].split()[:1] == [b"D"]:
+                        found.add(path)
+        except OSError:
+            continue
+    return found
+
+
 def _cpu_seconds(session: int) -> float | None:
     """CPU time of the processes of a session; None without /proc."""
     if not os.path.isdir("/proc/self"):  # noqa: PTH112 - never raises

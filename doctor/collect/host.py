@@ -80,6 +80,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         env={name: printable(environ[name]) for name in sorted(RECORDED & environ.keys())},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
+        unusable_amd_nodes=_unusable_amd_nodes(root / "dev"),
         **_pci(root / "sys/bus/pci/devices"),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
@@ -119,6 +120,19 @@ def _names(directory: Path) -> list[str] | None:
 def _device_nodes(dev: Path) -> tuple[str, ...]:
     names = _names(dev) or []
     return tuple(f"/dev/{name}" for name in names if vendors.is_gpu_node(name))
+
+
+def _unusable_amd_nodes(dev: Path) -> dict[str, str] | None:
+    """Of /dev/kfd and /dev/dri/renderD*, those that this user may not read and write.
+
+    None without /dev/kfd. A container's list of devices is not known to access().
+    """
+    if "kfd" not in (_names(dev) or ()):
+        return None
+    nodes = ["kfd", *(f"dri/{n}" for n in _names(dev / "dri") or () if n.startswith("renderD"))]
+    denied = [node for node in nodes if not os.access(dev / node, os.R_OK | os.W_OK)]
+    all_denied = "kfd" in denied or len(denied) == len(nodes) - 1 > 0
+    return {f"/dev/{node}": "Permission denied" for node in denied} if all_denied else {}
 
 
 def _pci(devices: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from doctor._util.records import Ended, Unknown
+from doctor._util.text_fields import Product
 from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
@@ -123,7 +125,8 @@ def read_import(
     """Wait for `import torch` in the training interpreter."""
     answer = child.imported()
     known = {name: value for note in answer.notes for name, value in note.items()}
-    pip = known.get("pip")
+    pip, origin = known.get("pip"), known.get("torch_path")
+    packages = fit(known.get("packages"), tuple[Product, ...])
     tail = "" if answer.ended.ok else "\n".join(child.output.strip().splitlines()[-12:])
     interpreter = Interpreter(
         path=path,
@@ -132,6 +135,9 @@ def read_import(
         importing=answer.ended,
         traceback=tail,
         pip=pip if isinstance(pip, bool) else None,
+        uv=shutil.which("uv") is not None if pip is False else None,
+        packages=packages if isinstance(packages, tuple) else (),
+        torch_path=origin if isinstance(origin, str) else None,
     )
     if not answer.ended.ok:
         reason = f"torch was not imported: {answer.ended.detail}"

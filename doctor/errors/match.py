@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 
 from doctor.errors.cause import Cause
@@ -83,6 +83,20 @@ def groups_of(cause: Cause, text: str) -> dict[str, str]:
     matches = (_compiled(each).search(text) for each in _admitted(cause, text.casefold()))
     match = next(filter(None, matches), None)
     return {name: value for name, value in match.groupdict().items() if value} if match else {}
+
+
+def lines_of(
+    lines: Sequence[str], ids: Collection[str] | None = None
+) -> Iterator[tuple[Cause, str]]:
+    """The lines that have a message of one of these rows, of all if None, with the first such."""
+    folded = [line[:LONGEST].casefold() for line in lines]
+    possible = _candidates("\n".join(folded))
+    causes = [cause for cause in possible if ids is None or cause.id in ids]
+    for line, text in zip(lines, folded, strict=True):
+        for cause in causes:
+            if _is_message(cause, line[:LONGEST], text):
+                yield cause, line
+                break
 
 
 def _admitted(cause: Cause, folded: str) -> Iterator[str]:

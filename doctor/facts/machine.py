@@ -48,6 +48,9 @@ class Host(Section, frozen=True, kw_only=True):
     """Whether the PCI bus could be listed; if not, the counts of devices mean nothing."""
     device_nodes: tuple[str, ...] = ()
     """/dev/nvidia*, /dev/dxg (WSL), /dev/kfd."""
+    unusable_amd_nodes: dict[str, str] | None = None
+    """/dev/kfd and /dev/dri/renderD* -> why this user cannot use them; {} if all can be used, None
+    if there is no AMD GPU or they were not tried."""
     kernel_driver: Product | None = None
     """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
     container: str | None = None
@@ -100,6 +103,12 @@ class Driver(Section, frozen=True, kw_only=True):
     version: Product | None = None
     cuda_version: int | None = None
     """1000 * major + 10 * minor, as NVML and cuDriverGetVersion give it."""
+    blocked: Literal["in the kernel", "twice", "once"] | None = None
+    """Where a call did not return within its deadline. In the kernel: it waited in state D without
+    CPU time. Twice: in two starts, one after the other. Once: a second start answered, or none was
+    made because the budget of the run was spent."""
+    first_start: str = ""
+    """How the first of two starts ended."""
     confidential: bool | None = None
     """Confidential computing is on: the driver starts slowly, and copies are encrypted."""
     unusable_nodes: dict[str, str] | None = None
@@ -162,6 +171,8 @@ class Gpu(Section, frozen=True, kw_only=True):
     recovery_action: int | None = None
     """0 none, 1 GPU reset, 2 node reboot, 3 drain P2P, 4 drain and reset, 5 recover IMEX domain,
     6 bus reset, 7 system reboot."""
+    diagnosed: str = ""
+    """The fault that another tool's test of the hardware found, in a pasted report."""
     lost: str | None = None
     """NVML's message where the GPU fell off the bus or requires a reset."""
     unread: dict[str, str] = {}
@@ -195,6 +206,12 @@ class Interpreter(Section, frozen=True, kw_only=True):
     """The last lines of stderr of a failed import."""
     pip: bool | None = None
     """Whether it can import pip; environments made by uv cannot."""
+    uv: bool | None = None
+    """Whether the command uv is on this machine's PATH; recorded where there is no pip."""
+    packages: tuple[Product, ...] = ()
+    """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
+    torch_path: str | None = None
+    """The file that `import torch` takes; recorded if the import failed."""
 
 
 class Torch(Section, frozen=True, kw_only=True):

@@ -132,6 +132,8 @@ class Finding:
     """The interpreter that was examined, for the commands that install into it."""
     pip: bool = True
     """Whether that interpreter can import pip; if not, the commands use uv."""
+    uv: bool = True
+    """Whether the machine has uv; if it has neither, the commands install pip first."""
     ignored: str = ""
     """Why the user accepts it, "" if not: then it counts neither for the verdict nor the exit."""
     judged: Status | None = None
@@ -180,6 +182,8 @@ class Finding:
         action, _, packages = line.removeprefix(PIP).partition(" ")
         if self.pip:
             return f"{python} -m pip {action} {packages}"
+        if not self.uv:
+            return f"{python} -m ensurepip && {python} -m pip {action} {packages}"
         return f"uv pip {action} --python {python} {packages}"
 
     @property

@@ -26,13 +26,14 @@ def examine(checks: Sequence[Check], facts: Facts) -> tuple[Finding, ...]:
     interpreter = facts.interpreter if isinstance(facts.interpreter, Interpreter) else None
     python = interpreter.path if interpreter else "python"
     pip = interpreter is None or interpreter.pip is not False
+    uv = interpreter is None or interpreter.uv is not False
     verdicts: dict[str, Verdict] = {}
     blocked: dict[str, Status] = {}
     for check in _by_dependency(checks):
         verdict = verdicts[check.code] = _safely(check, facts, blocked)
         if verdict.status in (Status.FAIL, Status.UNKNOWN):
             blocked[check.code] = verdict.status
-    return tuple(Finding(check, verdicts[check.code], python, pip) for check in checks)
+    return tuple(Finding(check, verdicts[check.code], python, pip, uv) for check in checks)
 
 
 def _by_dependency(checks: Sequence[Check]) -> list[Check]:

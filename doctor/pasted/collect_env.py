@@ -1,11 +1,19 @@
-"""`python -m torch.utils.collect_env`, in the forms of torch 1.0 to 2.13 and of vLLM's copy."""
+"""`python -m torch.utils.collect_env`, as torch 1.0 to 2.15 print it, and `vllm collect-env`."""
 
 from __future__ import annotations
 
 import re
 
 from doctor.facts.machine import Gpu
-from doctor.pasted.reading import NOT_IN_REPORT, Reading
+from doctor.pasted.reading import (
+    ARCH,
+    ARCHS,
+    RELEASE,
+    SYSTEMS,
+    Reading,
+    cuda_of,
+    gpu_named,
+)
 
 LABELS = {
     "pytorch version",
@@ -29,9 +37,6 @@ MIDDLE = re.compile(r"\s*Is CUDA available\s*: ")
 """A line of every report, for those whose beginning was not copied."""
 TYPED = re.compile(r"\s*PyTorch version \d[\w.+-]{1,40}$")
 """The first line as somebody typed it, before the line that follows it in a report."""
-SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
-ARCH = re.compile(r"\b(x86_64|aarch64|arm64|ppc64le|AMD64)\b")
-PLATFORM = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?-with")
 
 
 def read(lines: list[str]) -> Reading:
@@ -56,7 +61,7 @@ def read(lines: list[str]) -> Reading:
     return Reading(
         kinds=("collect_env",),
         torch=(_stated(values["pytorch version"]) or "") if "pytorch version" in values else None,
-        cuda=_version(values, "cuda used to build pytorch"),
+        cuda=_cuda(values),
         hip=_stated(values.get("rocm used to build pytorch", "")),
         cuda_available=_yes(values.get("is cuda available", "")),
         without_nvidia=_without_nvidia(values),
@@ -102,28 +107,25 @@ def _values(report: list[str]) -> tuple[dict[str, str], tuple[Gpu, ...]]:
                 text = match[2] or ""
         if gpu := GPU.match(text):
             index = int(gpu[1])
-            gpus.setdefault(index, _gpu(index, gpu[2], gpu[3]))
+            gpus.setdefault(index, gpu_named(index, gpu[2], gpu[3]))
     names = _stated(values.get("gpu models and configuration", ""))
     if not gpus and names:  # before torch 1.2, and on ROCm: the name alone
-        gpus[0] = _gpu(0, names, None)
+        gpus[0] = gpu_named(0, names)
     return values, tuple(gpus[index] for index in sorted(gpus))
-
-
-def _gpu(index: int, name: str, uuid: str | None) -> Gpu:
-    fields = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "unread", "slices", "bus_id"}
-    unread = dict.fromkeys(sorted(fields), NOT_IN_REPORT)
-    return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread)
 
 
 def _stated(value: str) -> str | None:
     return None if value.strip().lower() in NOTHING else value.strip()
 
 
-def _version(values: dict[str, str], label: str) -> str | None:
+def _cuda(values: dict[str, str]) -> str | None:
     """The CUDA of the build; "" if torch is built without, None if the report does not tell."""
-    if label not in values or values.get("pytorch version", "N/A").upper() == "N/A":
+    version = values.get("pytorch version", "N/A")
+    if version.upper() == "N/A":
         return None
-    value = _stated(values[label])
+    if "cuda used to build pytorch" not in values:
+        return cuda_of(version)
+    value = _stated(values["cuda used to build pytorch"])
     if _stated(values.get("rocm used to build pytorch", "")):
         return ""
     return ".".join(value.split(".")[:2]) if value else ""
@@ -156,14 +158,14 @@ def _system(values: dict[str, str]) -> str | None:
 
 
 def _release(platform: str) -> str | None:
-    match = PLATFORM.match(platform)
+    match = RELEASE.match(platform)
     return match[1] if match else None
 
 
 def _arch(values: dict[str, str]) -> str | None:
     for label in ("os", "python platform", "python version"):
         if match := ARCH.search(values.get(label, "")):
-            return {"AMD64": "x86_64", "arm64": "aarch64"}.get(match[1], match[1])
+            return ARCHS.get(match[1], match[1])
     return None
 
 

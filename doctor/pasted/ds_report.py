@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.pasted.reading import Reading
+from doctor.pasted.reading import Reading, cuda_of
 
 ROW = re.compile(r"\s*(torch version|torch cuda version|torch hip version)\s?\.{3,60}\s*(\S{1,60})")
 
@@ -18,9 +18,8 @@ def read(lines: list[str]) -> Reading:
     if "torch version" not in values:
         return Reading()
     hip, cuda = values.get("torch hip version"), values.get("torch cuda version")
-    suffix = re.search(r"\+cu(\d{2})(\d)$", values["torch version"])
     if cuda in (None, "None"):
-        cuda = f"{suffix[1]}.{suffix[2]}" if suffix else None
+        cuda = cuda_of(values["torch version"])
     return Reading(
         kinds=("ds_report",),
         torch=values["torch version"],

@@ -12,11 +12,12 @@ MOST = 200_000
 """Lines that are read."""
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?){1,8}")
+PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?|[a-z][\w.-]{0,40}-\d{1,3}\s+\| ){1,8}")
+BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 
 def clean(text: str) -> list[str]:
-    """The lines, without escape sequences, quotation marks of mail and ranks of launchers."""
+    """The lines, without escape sequences, quotation marks, bullets and ranks of launchers."""
     lines = re.split(r"\r\n|[\n\r\x0b\x0c]", text, maxsplit=MOST)[:MOST]
     return [_clean(line[:LONGEST]) for line in lines]
 
@@ -31,5 +32,8 @@ def _clean(line: str) -> str:
     )
     if "&" in line:
         line = html.unescape(line)
-    match = PREFIX.match(line)
-    return line[match.end() :] if match else line
+    if match := PREFIX.match(line):
+        line = line[match.end() :]
+    if match := BULLET.match(line):
+        line = line[match.end() :]
+    return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -13,6 +14,10 @@ NOT_IN_REPORT = "the report does not tell"
 """How the reason of a section begins that no report contains."""
 
 
+IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})
+"""Fields of `Gpu` that are never unread."""
+
+
 class ReportError(ValueError):
     """A report that is refused; the text states why."""
 
@@ -22,7 +27,7 @@ class Reading:
     """Fields that a report does not contain are None or empty."""
 
     kinds: tuple[str, ...] = ()
-    """The reports that were recognized: collect_env, nvidia-smi, nvidia-smi -q, ds_report."""
+    """The reports that were recognized: collect_env, nvidia-smi, nvidia-smi -q, ds_report, ..."""
     torch: str | None = None
     """torch's version; "" where torch could not be imported."""
     cuda: str | None = None
@@ -33,10 +38,20 @@ class Reading:
     """collect_env found neither a driver nor a GPU nor a toolkit, and prints No CUDA."""
     cuda_error: str | None = None
     """torch's warning, where CUDA did not start."""
+    driver_error: str | None = None
+    """An error that cuInit returns, as a library printed it."""
+    driver_code: int | None = None
+    """CUDA's number of that error."""
     import_error: str | None = None
     """The ImportError of torch's own libraries."""
-    gpu_error: str | None = None
-    """A CUDA error that only broken hardware causes."""
+    kernel_error: str | None = None
+    """The error of a kernel: no code for the GPU, code that does not load, broken hardware."""
+    kernel_is_hardware: bool | None = None
+    """That error is one of broken hardware."""
+    cudnn_error: str | None = None
+    """What cuDNN reports of the versions of its own parts."""
+    kfd_error: str | None = None
+    """Why ROCm cannot use /dev/kfd."""
     archs: tuple[str, ...] = ()
     """The GPU code of the build, as torch's warning lists it."""
     python: str | None = None
@@ -58,6 +73,12 @@ class Reading:
     no_devices: bool | None = None
     """nvidia-smi printed that there are none."""
     gpus: tuple[Gpu, ...] = ()
+    gfx: tuple[str, ...] = ()
+    """Names of AMD's architectures, in the order of the GPUs."""
+    amd: bool | None = None
+    """The GPUs are AMD's: a tool of ROCm printed them."""
+    packages: tuple[str, ...] = ()
+    """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
     watched: tuple[Watched, ...] = ()
 
     def __bool__(self) -> bool:
@@ -74,14 +95,66 @@ def merge(readings: Iterable[Reading]) -> Reading:
     if not stating:
         return Reading()
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
-    values["gpus"] = max((reading.gpus for reading in stating), key=_detail)
-    values |= {name: values[name] or () for name in ("archs", "watched")}
+    values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
+    values |= {name: values[name] or () for name in ("archs", "gfx", "packages", "watched")}
     return Reading(**values)
+
+
+def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
+    """The list that states most, and of each of its GPUs the record that does.
+
+    Another list may be of other GPUs, or shorter: only one of the same name replaces a record.
+    """
+    gpus = list(lists[0])
+    for others in lists[1:]:
+        for number, (gpu, other) in enumerate(zip(gpus, others, strict=False)):
+            if gpu.name == other.name and len(other.unread) < len(gpu.unread):
+                gpus[number] = other
+    return tuple(gpus)
 
 
 def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:
     """How many of the GPUs' fields are stated, and how many GPUs."""
     return sum(len(gpu.__struct_fields__) - len(gpu.unread) for gpu in gpus), len(gpus)
+
+
+def gpu_named(index: int, name: str, uuid: str | None = None, **stated: Any) -> Gpu:
+    """A GPU of which a report states the name, and perhaps other fields."""
+    fields = set(Gpu.__struct_fields__) - IDENTITY - stated.keys()
+    unread = dict.fromkeys(sorted(fields), NOT_IN_REPORT)
+    return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread, **stated)
+
+
+def cuda_of(torch: str) -> str | None:
+    """ "12.8" of the version "2.8.0+cu128", "" of a build for the CPU; None if it does not tell."""
+    suffix = torch.partition("+")[2]
+    if match := re.match(r"cu(\d{2})(\d)\b", suffix):
+        return f"{match[1]}.{match[2]}"
+    return "" if re.match(r"(cpu|xpu|rocm)", suffix) else None
+
+
+def hip_of(torch: str) -> str | None:
+    """ "6.4" of the version "2.9.1+rocm6.4"."""
+    match = re.search(r"\+rocm(\d+\.\d+(?:\.\d+)?)", torch)
+    return match[1] if match else None
+
+
+def system_of(platform: str) -> dict[str, str | None]:
+    """Fields of a reading by Python's name of the platform, "Linux-6.8.0-x86_64-with-glibc2.35"."""
+    lower = platform.lower()
+    system = next((name for word, name in SYSTEMS.items() if word in lower), "Linux")
+    release, arch = RELEASE.match(platform), ARCH.search(platform)
+    return {
+        "system": system,
+        "release": release[1] if release and system == "Linux" else None,
+        "arch": ARCHS.get(arch[1], arch[1]) if arch else None,
+    }
+
+
+SYSTEMS = {"windows": "Windows", "mac": "Darwin", "darwin": "Darwin"}
+ARCH = re.compile(r"\b(x86_64|aarch64|arm64|ppc64le|AMD64)\b")
+ARCHS = {"AMD64": "x86_64", "arm64": "aarch64"}
+RELEASE = re.compile(r"Linux-(.{1,120}?)(?:-(?:x86_64|aarch64|ppc64le))?(?:-with.*)?$")
 
 
 def cuda_number(text: str | None) -> int | None:

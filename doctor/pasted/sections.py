@@ -32,7 +32,7 @@ class Tables(NamedTuple):
 
 def facts_of(reading: Reading, tables: Tables) -> Facts:
     """The facts of a machine as its pasted reports state them."""
-    torch, is_rocm = _torch(reading, tables), bool(reading.hip)
+    torch, is_rocm = _torch(reading, tables), bool(reading.hip or reading.amd)
     gpus = _with_capabilities(reading.gpus, tables)
     return Facts(
         origin=f"{ORIGIN}: {', '.join(reading.kinds)}",
@@ -64,7 +64,7 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
     records = []
     for gpu in gpus:
         fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
-        fields["capability"] = tables.capability(gpu.name)
+        fields["capability"] = gpu.capability or tables.capability(gpu.name)
         if fields["capability"]:
             fields["unread"] = {k: v for k, v in gpu.unread.items() if k != "capability"}
         records.append(Gpu(**fields))
@@ -72,22 +72,28 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
 
 
 def _host(reading: Reading) -> Host | Unknown:
-    if reading.system is None:
+    if reading.system is None and not reading.amd:
         return UNREAD
-    is_wsl = "microsoft" in (reading.release or "").lower()
+    is_rocm = bool(reading.hip or reading.amd)
+    # A report that says there is no NVIDIA GPU means that of Windows as well.
+    is_wsl = "microsoft" in (reading.release or "").lower() and not reading.without_nvidia
     return Host(
-        system=reading.system,
+        system=reading.system or "Linux",
         release=reading.release or "",
         arch=reading.arch or "",
         pci_listed=False,
-        nvidia_devices=0 if reading.hip else len(reading.gpus),
-        amd_devices=len(reading.gpus) if reading.hip else 0,
+        nvidia_devices=0 if is_rocm else len(reading.gpus),
+        amd_devices=max(len(reading.gpus), 1) if is_rocm else 0,
+        unusable_amd_nodes={"/dev/kfd": reading.kfd_error} if reading.kfd_error else None,
         device_nodes=("/dev/dxg",) if is_wsl else (),
         cpus=reading.cpus,
     )
 
 
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
+    if reading.driver_error and not reading.cuda_available:
+        start = Ended(how="error", detail=reading.driver_error, code=reading.driver_code)
+        return Driver(nvml=OK, cuda=start, version=reading.driver, cuda_version=reading.driver_cuda)
     if reading.nvml_error:
         nvml = Ended(how="error", detail=reading.nvml_error, code=reading.nvml_code)
     elif reading.driver or reading.gpus or reading.no_devices:
@@ -115,7 +121,7 @@ def _not_in_report(question: str) -> Ended:
 
 
 def _interpreter(reading: Reading) -> Interpreter | Unknown:
-    if reading.torch is None:
+    if reading.torch is None and not reading.import_error:
         return UNREAD
     reason = reading.import_error or "collect_env could not import torch (version N/A)"
     failed = Ended(how="error", detail=reason)
@@ -123,7 +129,8 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
         path="python",
         chosen="of the report",
         version=reading.python or "",
-        importing=OK if reading.torch else failed,
+        importing=OK if reading.torch and not reading.import_error else failed,
+        packages=reading.packages,
     )
 
 
@@ -133,43 +140,55 @@ def _torch(reading: Reading, tables: Tables) -> Torch | Unknown:
     archs = reading.archs
     if reading.cuda and not archs:
         archs = tables.archs(reading.torch, reading.cuda, reading.arch or "x86_64")
-    return Torch(version=reading.torch, cuda=reading.cuda or None, hip=reading.hip, archs=archs)
+    return Torch(
+        version=reading.torch,
+        cuda=reading.cuda or None,
+        hip=reading.hip,
+        archs=archs,
+        cudnn_error=reading.cudnn_error,
+    )
 
 
 def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cuda | Unknown | None:
     """torch's view, where the report states whether CUDA started."""
-    error = reading.cuda_error
-    if error and not reading.cuda_available:
-        return Cuda(started=Ended(how="error", detail=error))
     if reading.without_nvidia and not reading.cuda_available:
         return NO_CUDA
+    error = reading.cuda_error or (None if gpus else reading.kernel_error)
+    if error and not reading.cuda_available:
+        return Cuda(started=Ended(how="error", detail=error))
     if reading.torch is None and reading.cuda_available is False and gpus:
         detail = f"torch.cuda.is_available() returned False; {NOT_IN_REPORT} torch's build"
         return Cuda(started=Ended(how="error", detail=detail))
-    if reading.cuda_available is None or isinstance(torch, Unknown):
+    if (reading.cuda_available is None or isinstance(torch, Unknown)) and not reading.kernel_error:
         return UNREAD
-    if not reading.cuda_available:
-        if not (torch.cuda or torch.hip):
+    if not reading.cuda_available and not reading.kernel_error:
+        if isinstance(torch, Unknown) or not (torch.cuda or torch.hip):
             return None
         detail = "torch.cuda.is_available() returned False"
         return Cuda(started=Ended(how="error", detail=detail))
-    # With several GPUs the error does not name its own.
-    broken = (
-        Ended(how="error", detail=reading.gpu_error)
-        if reading.gpu_error and len(gpus) == 1
-        else None
-    )
+    return _views(reading, gpus)
+
+
+def _views(reading: Reading, gpus: tuple[Gpu, ...]) -> Cuda | Unknown:
+    """The GPUs as torch sees them. The error of a kernel does not name its own among different
+    ones."""
+    error, is_same = reading.kernel_error, len({gpu.name for gpu in gpus}) == 1
+    if error and len(gpus) > 1 and (reading.kernel_is_hardware or not is_same):
+        return Cuda(started=Ended(how="error", detail=f"on one of {len(gpus)} GPUs: {error}"))
+    kernel = Ended(how="error", detail=error) if error else None
+    gfx = dict(enumerate(reading.gfx)) if len(reading.gfx) == len(gpus) else {}
     views = [
         TorchGpu(
             index=gpu.index,
             uuid=gpu.uuid,
             name=gpu.name,
-            capability=gpu.capability,
+            capability=gpu.capability or (0, 0),
             memory_total=gpu.memory_total or 0,
-            kernel=broken,
+            gfx=gfx.get(number),
+            kernel=kernel,
         )
-        for gpu in gpus
-        if gpu.capability
+        for number, gpu in enumerate(gpus)
+        if gpu.capability or kernel
     ]
     if not views or len(views) < len(gpus):
         return Unknown(reason=f"{NOT_IN_REPORT} the GPUs that torch sees")

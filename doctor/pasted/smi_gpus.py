@@ -116,7 +116,15 @@ def _errors(tree: Tree, kind: str) -> int | None:
 
 
 def _unread(values: Tree, texts: Mapping[str, str | None], used: int | None) -> dict[str, str]:
-    every = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "bus_id", "unread", "slices"}
+    every = set(Gpu.__struct_fields__) - {
+        "index",
+        "uuid",
+        "name",
+        "bus_id",
+        "unread",
+        "slices",
+        "diagnosed",
+    }
     unread = {}
     for field in sorted(every - {"lost"}):
         if values.get(field) is None:

@@ -33,14 +33,19 @@ def read(lines: list[str]) -> Reading:
         head, gpus = _read_text(lines[log + 1 :])
     else:
         return Reading()
-    driver = head.get("driver_version")
     return Reading(
         kinds=("nvidia-smi -q",),
-        driver=driver if isinstance(driver, str) else None,
-        driver_cuda=cuda_number(str(head.get("cuda_version", ""))),
+        driver=_stated(head, "kmd_version", "driver_version"),
+        driver_cuda=cuda_number(_stated(head, "cuda_umd_version", "cuda_version")),
         gpus=gpus_of(gpus),
         watched=watched_of(gpus),
     )
+
+
+def _stated(head: Tree, *names: str) -> str | None:
+    """The first of these labels, of which drivers since 610 have the newer ones, with a version."""
+    values = (head.get(name) for name in names)
+    return next((v for v in values if isinstance(v, str) and re.match(r"\d+\.", v)), None)
 
 
 def _read_text(lines: Iterable[str]) -> tuple[Tree, list[tuple[str, Tree]]]:

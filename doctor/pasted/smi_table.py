@@ -11,15 +11,22 @@ from doctor.facts.views import USED_BYTES
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, cuda_number
 
 HEAD = re.compile(
-    r"\s*\|\s*NVIDIA-SMI [\d.]{3,20}\s+Driver Version: ([\d.]{3,20})"
-    r"(?:\s+CUDA Version: ([\d.]{3,8}|N/A|ERR!))?"
+    r"\s*\|\s*NVIDIA-SMI (?P<tool>[\d.]{3,20})\s+(?:Driver|KMD) Version: (?P<driver>[\d.]{3,20})"
+    r"(?:\s+CUDA(?: UMD)? Version: (?P<cuda>[\d.]{3,8}|N/A|ERR!))?"
 )
+"""Drivers since 610 print KMD for the kernel's and UMD for the user's part."""
+ANY_HEAD = re.compile(r"\s*\|?\s*NVIDIA-SMI\s+v?[\d.]{3,20}\b(.{0,120})")
 FIRST = re.compile(
     r"\s*\|\s*(\d{1,4})\s+(.{3,60}?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*\|"
-    r"\s*([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d)\s+(On|Off|N/A)\s*\|\s*(\S{1,12})"
+    r"\s*([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d)\s+(On|Off|N/A|ERR!)\s*\|\s*(\S{1,12})"
 )
 MEMORY = re.compile(r"\|\s*(\d{1,9})Mi?B\s*/\s*(\d{1,9})Mi?B\s*\|")
 MODE = re.compile(r"\|\s*(?:\d{1,3}%|N/A|ERR!)\s+(Default|E\. Process|Prohibited)\s*\|")
+READINGS = re.compile(
+    r"\s*\|\s*\S{1,8}\s+(?P<temperature>\S{1,8})\s+(?P<performance>\S{1,8})\s+(?P<power>\S{1,8})\s*/"
+    r"[^|]{1,30}\|\s*(?P<memory>\S{1,14})\s*/[^|]{1,24}\|\s*(?P<utilization>\S{1,8})\s"
+)
+"""The second line of a GPU, behind its fan: a fan that cannot be read says nothing of the GPU."""
 MIG = re.compile(r"\|\s*(Disabled|Enabled)\*?\s*\|\s*$")
 MODES = {"Default": 0, "Prohibited": 2, "E. Process": 3}
 
@@ -35,7 +42,7 @@ ERRORS = (
 
 FAILED = re.compile(
     r"\s*(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
-    r"NVIDIA-SMI couldn't .{3,160})"
+    r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
@@ -49,31 +56,42 @@ NO_HANDLE = re.compile(
 def read(lines: list[str]) -> Reading:
     """The first table in the lines, and errors anywhere."""
     head = next((n for n, line in enumerate(lines) if HEAD.match(line)), None)
-    gpus, driver, number = _table(lines, head) if head is not None else ([], None, None)
-    handles = [match for line in lines if (match := NO_HANDLE.match(line))]
-    lost = [_lost(match[1], match[2]) for match in handles if not NOT_STARTED.search(match[1])]
+    odd = next((n for n, line in enumerate(lines) if ANY_HEAD.match(line)), None)
+    match = HEAD.match(lines[head]) if head is not None else None
+    start = head if head is not None else odd
+    gpus = _table(lines, start) if start is not None else []
+    handles = [found for line in lines if (found := NO_HANDLE.match(line))]
+    lost = [_lost(found[1], found[2]) for found in handles if not NOT_STARTED.search(found[1])]
     gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
-    failures = [match for line in lines if (match := FAILED.match(line))]
-    failures += [match for match in handles if NOT_STARTED.search(match[1])]
-    error = next((match[1].strip(' "*') for match in failures), None)
+    failures = [found for line in lines if (found := FAILED.match(line))]
+    failures += [found for found in handles if NOT_STARTED.search(found[1])]
+    error = next((found[1].strip(' "*') for found in failures), None)
     no_devices = any(NO_DEVICES.match(line) for line in lines)
-    if head is None and not gpus and error is None and not no_devices:
+    if start is None and not gpus and error is None and not no_devices:
         return Reading()
     return Reading(
-        kinds=("nvidia-smi",),
-        driver=driver,
-        driver_cuda=number,
+        kinds=("nvidia-smi" if match or odd is None else _not_understood(lines[odd]),),
+        driver=match["driver"] if match else None,
+        driver_cuda=cuda_number(match["cuda"]) if match else None,
         nvml_error=error,
-        nvml_code=next((code for text, code in ERRORS if text in (error or "")), None),
-        no_cuda_library="CUDA Version: ERR!" in lines[head] if head is not None else None,
+        nvml_code=_code(error or ""),
+        no_cuda_library=match["cuda"] == "ERR!" if match else None,
         no_devices=no_devices and not gpus,
         gpus=tuple(gpus),
     )
 
 
-def _table(lines: list[str], head: int) -> tuple[list[Gpu], str | None, int | None]:
-    match = HEAD.match(lines[head])
-    assert match is not None, "the caller found the head"
+def _code(error: str) -> int | None:
+    folded = error.lower()
+    return next((code for text, code in ERRORS if text.lower() in folded), None)
+
+
+def _not_understood(line: str) -> str:
+    header = " ".join(line.strip(" |").split())[:100]
+    return f"nvidia-smi with a header that is not understood ({header})"
+
+
+def _table(lines: list[str], head: int) -> list[Gpu]:
     gpus: list[Gpu] = []
     row: list[str] = []
     for line in lines[head + 1 :]:
@@ -86,7 +104,7 @@ def _table(lines: list[str], head: int) -> tuple[list[Gpu], str | None, int | No
             row.append(line)
     if row:
         gpus.append(_gpu(row))
-    return gpus, match[1], cuda_number(match[2])
+    return gpus
 
 
 def _gpu(row: list[str]) -> Gpu:
@@ -114,13 +132,30 @@ def _gpu(row: list[str]) -> Gpu:
         uuid=f"GPU-{first[1]}",
         name=name,
         bus_id=first[4],
+        lost=_errors(row),
         unread=_unread(fields, used),
         **fields,
     )
 
 
+def _errors(row: list[str]) -> str | None:
+    """What cannot be read of a GPU, where nvidia-smi prints ERR!."""
+    match = next((found for line in row[1:3] if (found := READINGS.match(line))), None)
+    cells = match.groupdict() if match else {}
+    broken = [name for name, value in cells.items() if value == "ERR!"]
+    return f"nvidia-smi prints ERR! for {', '.join(broken)}" if broken else None
+
+
 def _unread(fields: dict[str, Any], used: int | None) -> dict[str, str]:
-    every = set(Gpu.__struct_fields__) - {"index", "uuid", "name", "bus_id", "unread", "slices"}
+    every = set(Gpu.__struct_fields__) - {
+        "index",
+        "uuid",
+        "name",
+        "bus_id",
+        "unread",
+        "slices",
+        "diagnosed",
+    }
     unread = {name: NOT_IN_REPORT for name in sorted(every) if fields.get(name) is None}
     if used is not None and fields["memory_used"] is None:
         unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"

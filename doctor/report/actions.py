@@ -65,7 +65,8 @@ ROWS = (
         "never",
     ),
     Row(r"(sudo dmesg(?: -T)?) \| grep -iE '[a-z |]{1,80}'", "look", "root"),
-    Row(r"(ldconfig -p) \| grep -E '[A-Za-z|-]{1,80}'", "look"),
+    Row(r"(ldconfig -p) \| grep (?:-E '[A-Za-z|-]{1,80}'|libcuda\.so\.1)", "look"),
+    Row(r"(python -m pip list) \| grep -i nccl", "look"),
     Row(r"df -(?:h|i|hi)(?: (?:\.|/tmp|/dev/shm)){0,3}", "look"),
     Row(r"free -g|nvcc --version|hf cache scan|hf auth whoami|python -m bitsandbytes", "look"),
     Row(r"cat /sys/fs/cgroup/memory\.events", "look"),
@@ -135,6 +136,8 @@ def _installing(argv: tuple[str, ...], finding: Finding) -> tuple[str, ...] | No
         return None
     if finding.pip:
         return (finding.python, *argv[1:])
+    if not finding.uv:  # pip is installed first: two commands
+        return None
     return ("uv", "pip", argv[3], "--python", finding.python, *argv[4:])
 
 

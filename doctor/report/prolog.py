@@ -19,9 +19,21 @@ if TYPE_CHECKING:
 def line(report: Report) -> str:
     """The verdict and the next action, in one line."""
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items() if number)
-    action = " ".join(report.next_action.split())
+    action = " ".join((_warning(report) or report.next_action).split())
     consequence = "" if exit_code(report) else "; the job may start"
     return f"doctor: {report.headline} ({counts}): {action}{consequence}"
+
+
+def _warning(report: Report) -> str:
+    """The first warning about the machine, where nothing failed and what follows is unknown."""
+    from doctor.judge.check import Owner, Status
+    from doctor.report.report import Outcome
+
+    if report.outcome is not Outcome.UNKNOWN:
+        return ""
+    found = (each for each in report.with_status(Status.WARN) if each.check.returns)
+    warned = next((each for each in found if each.owner is not Owner.JOB), None)
+    return f"{warned.check.code} {warned.check.slug}: {warned.verdict.summary}" if warned else ""
 
 
 def exit_code(report: Report) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from doctor._util.records import Ended, Unknown
@@ -52,11 +54,35 @@ def test_driver_that_responds_does_not_depend_on_listed_hardware() -> None:
 
 HANG = Ended(how="timeout", detail="no answer in 35 s inside nvmlInit", seconds=35.0)
 LATE = Ended(how="timeout", detail="no answer in 35 s", seconds=35.0)
+CUT = Ended(how="budget", detail="cut off by --budget inside cuInit", seconds=7.0)
 CRASH = Ended(how="signal", detail="SIGSEGV inside cuInit")
 KILLED = Ended(how="signal", detail="SIGKILL")
 NO_NVML = error("nvmlInit: NVML Shared Library Not Found (12)", 12)
 NO_CUDA = error("dlopen: libcuda.so.1: cannot open shared object file")
 CONTAINER = Host(system="Linux", nvidia_devices=1, container="docker")
+
+
+@pytest.mark.parametrize(
+    ("nvml", "cuda", "blocked", "status", "text"),
+    [
+        (HANG, OK, None, Status.FAIL, "within 35 s"),  # of an older facts file
+        (HANG, OK, "in the kernel", Status.FAIL, "state D without CPU time"),
+        (OK, HANG, "twice", Status.FAIL, "in two starts"),
+        (HANG, OK, "once", Status.WARN, "inside nvmlInit"),
+        (OK, CUT, "once", Status.WARN, "inside cuInit"),
+        (CUT, HANG, "in the kernel", Status.FAIL, "inside nvmlInit"),
+        (OK, OK, "once", Status.WARN, "a second one did"),
+        (OK, OK, None, Status.PASS, "respond"),
+    ],
+)
+def test_a_call_that_does_not_return_is_a_failure_only_where_that_is_sure(
+    nvml: Ended, cuda: Ended, blocked: Any, status: Status, text: str
+) -> None:
+    driver = Driver(nvml=nvml, cuda=cuda, blocked=blocked, first_start="no answer in 30 s")
+    verdict = RESPONDS.judge(host=BARE, driver=driver, gpus=None)
+    assert verdict.status is status
+    assert text in verdict.summary.replace("cuInit", "nvmlInit" if nvml is CUT else "cuInit")
+    assert (verdict.owner is Owner.MACHINE) is (status is Status.FAIL)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +296,9 @@ def runs(
         (("580.95.05", 13000), "13.0", Status.PASS),  # exactly enough
         (("580.95.05", 13000), "13.2", Status.PASS),  # minor-version compatibility
         (("535.104.05", 12020), "12.8", Status.PASS),
-        (("525.60.13", 12000), "12.8", Status.PASS),
+        (("525.60.13", 12000), "12.8", Status.NOTE),  # kernels with large parameters
+        (("525.60.13", 12000), "12.0", Status.PASS),
+        (("530.30.02", 12010), "12.8", Status.PASS),
         (("575.51.03", 13000), "13.2", Status.FAIL),  # a compat libcuda on an older branch
         (("535.104.05", 12020), "13.0", Status.FAIL),  # a major version behind
         (("470.82.01", 11040), "12.1", Status.FAIL),

@@ -69,6 +69,56 @@ def visible(
     )
 
 
+AMD = TorchGpu(
+    index=0, uuid=None, name="AMD Instinct MI300X", capability=(9, 4), memory_total=192 * GIB
+)
+NO_HIP = "RuntimeError: No HIP GPUs are available"
+
+
+def on_rocm(cuda: Cuda, need: int | None = None, **host: Any) -> Verdict:
+    nodes = {"device_nodes": ("/dev/kfd",), "unusable_amd_nodes": {}}
+    return VISIBLE.judge(
+        job=Job(gpus=need),
+        host=Host(**{"system": "Linux", "amd_devices": 1} | nodes | host),
+        gpus=None,
+        cuda=cuda,
+        job_gpus=Unknown(reason="no GPU was examined"),
+        target=Target("rocm", ""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ({}, "rocm-no-gpu"),
+        ({"device_nodes": ()}, "--device=/dev/kfd"),
+        ({"unusable_amd_nodes": {"/dev/kfd": "Permission denied"}}, "groups render and video"),
+        ({"env": {"HIP_VISIBLE_DEVICES": "7"}}, "unset HIP_VISIBLE_DEVICES"),
+        ({"env": {"ROCR_VISIBLE_DEVICES": ""}}, "unset ROCR_VISIBLE_DEVICES"),
+        ({"env": {"HSA_OVERRIDE_GFX_VERSION": "9.9.9"}}, "unset HSA_OVERRIDE_GFX_VERSION"),
+    ],
+)
+def test_rocm_without_a_gpu_is_explained_by_its_own_nodes_and_variables(
+    host: dict[str, Any], words: str
+) -> None:
+    verdict = on_rocm(not_started(NO_HIP), **host)
+    assert verdict.status is Status.FAIL
+    told = " ".join((verdict.fix or "", *verdict.commands, *verdict.causes))
+    assert words in told
+    assert not any(word in told for word in ("nvidia", "libcuda", "DRV001"))
+
+
+def test_rocm_that_works_passes_whatever_the_variables_and_nodes() -> None:
+    seen = Cuda(started=OK, gpus=(AMD,))
+    odd = {"HIP_VISIBLE_DEVICES": "0", "HSA_OVERRIDE_GFX_VERSION": "11.0.0"}
+    assert on_rocm(seen, env=odd).status is Status.PASS
+    denied = {"/dev/dri/renderD129": "Permission denied"}
+    assert on_rocm(seen, unusable_amd_nodes=denied).status is Status.PASS
+    few = on_rocm(seen, need=2, env=odd)
+    assert (few.status, "HIP_VISIBLE_DEVICES" in (few.fix or "")) == (Status.FAIL, True)
+    assert on_rocm(seen, need=2).status is Status.FAIL
+
+
 TWO = (nvml(0), nvml(1))
 
 

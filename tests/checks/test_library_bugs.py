@@ -10,7 +10,7 @@ from recorded_parts import smoke, stopped
 from doctor._util.records import Ended, Unknown
 from doctor.checks.numerics.library_bugs import BUGS, LIBRARY_BUGS, LibraryBug
 from doctor.facts.load import AllReduce, Load, Peers
-from doctor.facts.machine import Driver, Torch, TorchGpu
+from doctor.facts.machine import Driver, Libraries, Torch, TorchGpu
 from doctor.facts.own_model import Compiled, OwnModel
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Status, Verdict
@@ -24,7 +24,8 @@ def judge(
 ) -> Verdict:
     view = TorchGpu(index=0, uuid=None, name="GPU", capability=capability, memory_total=1)
     driver = Driver(nvml=OK, cuda=OK, cuda_version=newest)
-    known: dict[str, Any] = {"smoke": None, "load": None, "peers": None, "own": None, **steps}
+    known: dict[str, Any] = {"smoke": None, "load": None, "peers": None, "own": None}
+    known |= {"libraries": None, **steps}
     return LIBRARY_BUGS.judge(
         torch=Torch(version=version, cuda=cuda),
         driver=driver if newest else Unknown(reason="not read"),
@@ -36,6 +37,8 @@ def judge(
 def on(bug: LibraryBug, version: str = "", **steps: Any) -> Verdict:
     cuda = bug.cuda[0] if bug.cuda else "12.8"
     newest = (bug.driver_before or 13010) - 10
+    mapped = Libraries(loaded=(f"/opt/conda/lib/{bug.loaded or 'libcublas.so.12'}.27",))
+    steps = {"libraries": mapped, **steps}
     return judge(version or bug.torch[0], cuda, newest, bug.capability[1], **steps)
 
 
@@ -52,8 +55,43 @@ def test_a_bug_is_named_where_a_step_failed_with_its_error(bug: LibraryBug) -> N
         assert bug.source in verdict.sources
         assert bug.fix in (verdict.fix or "")
         assert bug.source not in on(bug, bug.torch[1], smoke=failed).sources
-    other = stopped("forward", Ended(how="error", detail="CUDA error: an illegal memory access"))
+    other = stopped("forward", Ended(how="error", detail="CUDA error: misaligned address"))
     assert on(bug, smoke=other).status is Status.PASS
+
+
+def test_the_bug_of_a_library_needs_that_library() -> None:
+    bug = next(bug for bug in BUGS if bug.loaded)
+    assert (
+        bug.library not in on(bug, libraries=Libraries(loaded=("/lib/libcublas.so.13.4",))).summary
+    )
+    assert bug.library not in on(bug, libraries=None).summary
+
+
+@pytest.mark.parametrize(("cudnn", "is_named"), [(91002, True), (91300, True), (91500, False)])
+def test_conv3d_of_torch_2_9_is_named_with_the_cudnn_that_has_it(
+    cudnn: int, is_named: bool
+) -> None:
+    verdict = LIBRARY_BUGS.judge(
+        torch=Torch(version="2.9.1+cu128", cuda="12.8", cudnn=cudnn),
+        driver=Unknown(reason="not read"),
+        job_gpus=JobGpus(
+            gpus=(
+                JobGpu(
+                    torch=TorchGpu(
+                        index=0, uuid=None, name="GPU", capability=(9, 0), memory_total=1
+                    )
+                ),
+            ),
+            by="torch",
+        ),
+        smoke=None,
+        load=None,
+        peers=None,
+        own=None,
+        libraries=None,
+    )
+    assert verdict.status is Status.PASS
+    assert ("17 times the memory" in verdict.summary) is is_named
 
 
 REFUSED = Ended(how="error", detail="CUBLAS_STATUS_INVALID_VALUE")

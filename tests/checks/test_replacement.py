@@ -103,7 +103,8 @@ def check_remedies(facts: Facts, case: object) -> None:
         codes = [each.check.code for each in failures(again)]
         assert codes == [], (case, finding.check.code, finding.commands)
         judged = {each.check.code: each.status for each in examine(CHECKS, again)}
-        assert set(judged.values()) == {Status.PASS}, (case, judged)
+        # a note: driver 525 lacks a feature of CUDA 12.1
+        assert set(judged.values()) <= {Status.PASS, Status.NOTE}, (case, judged)
 
 
 @pytest.mark.parametrize("platform", ["x86_64", "aarch64"])

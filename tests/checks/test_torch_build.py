@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from doctor._util.records import Ended, Unknown
@@ -16,12 +17,18 @@ from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.product import Capability
 from doctor.job.job import Target
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.known_errors import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, REFUSES_DEVICE
+from doctor.judge.known_errors import BROKEN_GPU, GPU_TAKEN, MIXED_CUDNN, PATTERNS, REFUSES_DEVICE
 
 imports = TORCH_IMPORTS.judge
 built_for_this_gpu = BUILT_FOR_THIS_GPU.judge
 has_gpu_code = HAS_GPU_CODE.judge
-libraries_match = torch_libraries.LIBRARIES_MATCH.judge
+
+
+def libraries_match(*packages: str, **facts: Any) -> Verdict:
+    """TOR004 over these facts and installed distributions."""
+    interpreter = Interpreter(path="python", chosen="test", importing=RAN, packages=packages)
+    return torch_libraries.LIBRARIES_MATCH.judge(interpreter=interpreter, **facts)
+
 
 RAN = Ended(how="ok", seconds=0.4)
 
@@ -58,8 +65,12 @@ def interpreter(ended: Ended, traceback: str = "") -> Interpreter:
 
 
 def imported(ended: Ended, traceback: str = "") -> Verdict:
+    return imported_by(interpreter(ended, traceback))
+
+
+def imported_by(interpreter: Interpreter) -> Verdict:
     verdict = imports(
-        interpreter=interpreter(ended, traceback),
+        interpreter=interpreter,
         torch=Unknown(reason="not there"),
         driver=None,
         job_gpus=Unknown(reason="no GPU"),
@@ -108,7 +119,7 @@ def test_missing_torch_names_the_interpreter() -> None:
         (error("ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4"), "",
          "ImportError: libcusparse", "libnvJitLink"),
         (error("ImportError: libtorch_cuda.so: undefined symbol: ncclCommRegister"), "",
-         "ncclCommRegister", "built for each other"),
+         "ncclCommRegister", "Uninstall the nvidia-nccl-cuNN"),
         (error("OSError: libcudart.so.13: cannot open shared object file"), "",
          "libcudart.so.13", "Libraries are missing"),
         (error("ImportError: see above"), "RuntimeError: cuDNN version incompatibility: PyTorch",
@@ -338,6 +349,9 @@ def test_a_kernel_that_ran_overrides_the_table() -> None:
         assert verdict.status is PASS
 
 
+OLD_DRIVER = next(row for row in PATTERNS if row.id == "kernel-not-supported")
+
+
 @pytest.mark.parametrize(
     ("kernel", "owner", "pattern"),
     [
@@ -346,7 +360,8 @@ def test_a_kernel_that_ran_overrides_the_table() -> None:
         (error("ValueError: the sum came back as 3.0, not 16777216"), Owner.MACHINE, BROKEN_GPU),
         (Ended(how="timeout", detail="no answer in 60 s inside kernel"), Owner.MACHINE, BROKEN_GPU),
         (Ended(how="signal", detail="SIGSEGV inside kernel"), Owner.ENVIRONMENT, None),
-        (error("RuntimeError: CUDA error: operation not supported"), None, None),
+        (error("RuntimeError: CUDA error: operation not supported"), Owner.ENVIRONMENT, OLD_DRIVER),
+        (error("RuntimeError: CUDA error: mapping of buffer object failed"), None, None),
     ],
 )
 def test_a_kernel_that_failed_overrides_the_table(
@@ -484,6 +499,61 @@ def test_libraries(paths: Libraries, status: Status, text: str) -> None:
     verdict = libraries_match(libraries=paths, torch=V2_15)
     assert verdict.status is status, verdict
     assert text in verdict.summary
+
+
+NCCL_12, NCCL_13 = "nvidia-nccl-cu12==2.29.3", "nvidia-nccl-cu13==2.29.7"
+UNREAD = Unknown(reason="no kernel ran")
+
+
+@pytest.mark.parametrize(
+    ("packages", "status"),
+    [
+        ((NCCL_13,), UNKNOWN),
+        ((NCCL_13, "nvidia-cublas-cu12==12.8.4.1"), UNKNOWN),
+        (("nvidia-cublas-cu11==11.1", "nvidia-cublas-cu12==12.8.4.1"), UNKNOWN),  # other file names
+        ((NCCL_12, NCCL_13), WARN),
+        (("nvidia-cudnn-cu12==9.10.2.21", "nvidia-cudnn-cu13==9.19.0.56"), WARN),
+    ],
+)
+def test_packages_that_write_the_same_files_are_named(
+    packages: tuple[str, ...], status: Status
+) -> None:
+    assert libraries_match(*packages, libraries=UNREAD, torch=V2_15).status is status
+    whole = libraries_match(*packages, libraries=libraries(*WHEELS), torch=V2_15)
+    assert whole.status is (PASS if status is UNKNOWN else WARN)
+    mixed = libraries(*WHEELS, "/opt/libnccl.so.2")
+    assert libraries_match(*packages, libraries=mixed, torch=V2_15).status is FAIL
+
+
+def test_the_package_of_torchs_cuda_is_kept() -> None:
+    verdict = libraries_match(NCCL_12, NCCL_13, libraries=UNREAD, torch=V2_15)
+    assert verdict.commands == (
+        "python -m pip uninstall nvidia-nccl-cu12",
+        'python -m pip install --force-reinstall --no-deps "nvidia-nccl-cu13==2.29.7"',
+    )
+
+
+def test_a_failed_import_names_both_packages_of_nccl() -> None:
+    failed = error("ImportError: libtorch_cuda.so: undefined symbol: ncclCommResume")
+    both = msgspec.structs.replace(interpreter(failed), packages=(NCCL_12, NCCL_13))
+    assert "nvidia-nccl-cu12==2.29.3 and" in imported_by(both).summary
+    assert "nvidia-nccl-cu12==" not in imported_by(interpreter(failed)).summary
+
+
+@pytest.mark.parametrize(
+    ("path", "is_named"),
+    [
+        ("/home/a/src/torch/__init__.py", True),
+        ("/opt/venv/lib/python3.12/site-packages/torch/__init__.py", False),
+        ("/usr/lib/python3/dist-packages/torch/__init__.py", False),
+        (None, False),
+    ],
+)
+def test_half_a_torch_on_the_path_is_named(path: str | None, is_named: bool) -> None:
+    failed = interpreter(error("ModuleNotFoundError: No module named 'torch._utils'"))
+    verdict = imported_by(msgspec.structs.replace(failed, torch_path=path))
+    assert verdict.status is FAIL
+    assert ("/home/a/src/torch was found first" in verdict.summary) is is_named
 
 
 CUDA_13 = (f"{SITE}/cu13/lib/libcublas.so.13", f"{SITE}/cudnn/lib/libcudnn.so.9")

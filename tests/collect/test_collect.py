@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import command
+import hanging
 import preloaded
 import pytest
 import shims
@@ -30,37 +31,6 @@ from doctor.facts.views import JobGpus
 pytestmark = pytest.mark.slow
 
 DOCTOR = [sys.executable, "-m", "doctor", "run"]
-IMPATIENT = """
-import os, sys, time
-from doctor.cli.main import main
-from doctor.collect.child import Child
-
-plain = Child._next
-
-def impatient(child, deadline):
-    while True:
-        hangs = os.path.exists(f"{os.environ['HANGS']}{child._process.pid}")
-        message = plain(child, 0.0 if hangs else min(deadline, time.monotonic() + 0.1))
-        in_time = getattr(message, "how", "") != "timeout" or time.monotonic() > deadline
-        if hangs or in_time:
-            return message
-
-Child._next = impatient
-sys.exit(main())
-"""
-"""The command, with deadlines that pass as soon as a probe hangs."""
-HANGS = """
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-__attribute__((constructor)) static void hang(void) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s%d", getenv("HANGS"), (int)getpid());
-    close(open(path, O_WRONLY | O_CREAT, 0600));
-    for (;;) pause();
-}
-"""
 
 
 @pytest.fixture
@@ -169,26 +139,30 @@ def test_secrets_of_the_environment_reach_neither_report_nor_facts(
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
-@pytest.mark.parametrize("hung", [("cuda",), ("nvidia-ml",), ("cuda", "nvidia-ml")])
+@pytest.mark.parametrize(
+    ("hung", "kernel"),
+    [
+        (("cuda",), {}),
+        (("nvidia-ml",), {"HANGS_IN_KERNEL": "1"}),
+        (("cuda", "nvidia-ml"), {}),
+        (("cuda", "nvidia-ml"), {"HANGS_IN_KERNEL": "1"}),
+    ],
+)
 def test_a_driver_that_hangs_is_named(
-    hung: tuple[str, ...], tmp_path: Path, mark: dict[str, str]
+    hung: tuple[str, ...], kernel: dict[str, str], tmp_path: Path, mark: dict[str, str]
 ) -> None:
-    source = tmp_path / "hang.c"
-    source.write_text(HANGS)
-    for name in hung:
-        library = tmp_path / f"lib{name}.so.1"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     saved = tmp_path / "facts.json"
-    env = {**mark, "LD_LIBRARY_PATH": str(tmp_path), "HANGS": str(tmp_path / "hangs-")}
+    env = {**mark, **hanging.build(tmp_path, *hung), **kernel}
     python = script(
         tmp_path / "python",
         f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n',
     )
-    program = [sys.executable, "-c", IMPATIENT, "run"]
+    program = [*hanging.PROGRAM, "run"]
     code, report = run(env, "--python", python, "--save-facts", str(saved), program=program)
     assert (code, report["verdict"]) == (1, "return")
     driver = decode(saved.read_bytes()).driver
     assert isinstance(driver, Driver)
+    assert driver.blocked == ("in the kernel" if kernel else "twice")
     assert (driver.cuda.how == "timeout") is ("cuda" in hung)
     assert (driver.nvml.how == "timeout") is ("nvidia-ml" in hung)
     assert status(report, "DRV001") == "fail"
@@ -228,7 +202,10 @@ def test_an_interpreter_without_torch_is_named_by_its_path(
     assert str(tmp_path / "bare") in summary(report, "TOR001")
     (finding,) = (each for each in report["findings"] if each["code"] == "TOR001")
     (line,) = finding["commands"]
-    assert line == f"uv pip install --python {tmp_path / 'bare' / 'bin' / 'python'} torch"
+    bare = tmp_path / "bare" / "bin" / "python"
+    with_uv = f"uv pip install --python {bare} torch"
+    without = f"{bare} -m ensurepip && {bare} -m pip install torch"
+    assert line == (with_uv if shutil.which("uv") else without)
     assert status(report, "SMK001") == "unknown"
 
 

@@ -18,6 +18,8 @@ static void hang(void) {
     const char *path = getenv("FAKE_HANGING");
     FILE *file = path ? fopen(path, "w") : NULL;
     if (file) fclose(file);
+    /* The parent of a vfork waits in the kernel, in state D, as a call in a driver that hangs. */
+    if (getenv("FAKE_HANG_IN_KERNEL") && vfork() == 0) for (;;) pause();
     for (;;) pause();
 }
 

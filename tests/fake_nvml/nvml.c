@@ -120,6 +120,8 @@ static void create(const char *path) {
 
 static void hang(void) {
     create(getenv("FAKE_HANGING"));
+    /* The parent of a vfork waits in the kernel, in state D, as a call in a driver that hangs. */
+    if (getenv("FAKE_HANG_IN_KERNEL") && vfork() == 0) for (;;) pause();
     for (;;) pause();
 }
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
@@ -21,8 +20,6 @@ from doctor.pasted.reading import NOT_IN_REPORT, ReportError
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "reports.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
-OF_TRIAGE = {row["id"] for row in ROWS if row["id"].startswith("warning_")}
-"""A warning of torch alone, without a report: doctor triage names its class."""
 UNDECIDED = {
     "cpu_wheel_windows": ("TOR002", "the CPU only"),
     "windows_cpu_dev": ("TOR002", "the CPU only"),
@@ -40,7 +37,7 @@ def problems(text: str) -> set[str]:
 
 
 def by_label(*labels: str) -> Any:
-    rows = [row for row in ROWS if row["label"] in labels and row["id"] not in OF_TRIAGE]
+    rows = [row for row in ROWS if row["label"] in labels]
     return pytest.mark.parametrize("row", rows, ids=lambda row: row["id"])
 
 
@@ -65,12 +62,6 @@ def test_a_row_tells_its_source_and_its_facts_survive_a_file(row: dict[str, Any]
     assert row["why"]
     facts = facts_of_text(row["text"], row["id"])
     assert decode(encode(facts)) == facts
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row["id"] in OF_TRIAGE])
-def test_a_warning_alone_is_no_report(row: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="contains no report"):
-        facts_of_text(row["text"], "pasted.txt")
 
 
 ENV = """Collecting environment information...

@@ -310,6 +310,17 @@ def test_hang_at_the_start_names_the_call(
     assert f"inside {call}" in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("probe", "fake"), [("nvml", {"HANG": "nvmlInitWithFlags"}), ("cuda_init", {"CUDA_HANG": "1"})]
+)
+def test_a_call_that_waits_in_the_kernel_is_told_from_one_that_sleeps(
+    ask: Ask, probe: str, fake: dict[str, str]
+) -> None:
+    assert ask(probe, hangs=True, HANG_IN_KERNEL="1", **fake).uninterruptible is True
+    assert ask(probe, hangs=True, **fake).uninterruptible is False
+    assert ask(probe).uninterruptible is None
+
+
 def test_crash_in_a_query_is_a_signal(ask: Ask) -> None:
     nvml = ask(CRASH="nvmlDeviceGetRemappedRows@1")
     assert nvml.ended.detail == "SIGSEGV inside nvmlDeviceGetRemappedRows (GPU 1)"

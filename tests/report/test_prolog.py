@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import hanging
+import msgspec
+import preloaded
 import pytest
 from command import doctor
+from judges import BY_CODE
 from paths import ROOT
-from recorded import machine_file
+from recorded import machine_file, machines
+
+from doctor._util.records import Ended
+from doctor.collect.driver import driver_seconds
+from doctor.facts.facts import encode
+from doctor.facts.machine import Driver, Host
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +114,50 @@ def test_the_recipe_drains_only_for_a_verdict(tmp_path: Path) -> None:
     codes = [recipe(f"exit {code}", tmp_path, **gpus) for code in (0, 1, 2, 3, 127, 137)]
     assert codes == [0, 1, 0, 0, 0, 0]
     assert recipe("exit 1", tmp_path, PATH="/usr/bin:/bin") == 0
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc builds the libraries that hang")
+@pytest.mark.parametrize("kernel", [{}, {"HANGS_IN_KERNEL": "1"}], ids=["asleep", "in kernel"])
+def test_the_recipe_drains_a_node_whose_driver_hangs(
+    kernel: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**os.environ, **hanging.build(tmp_path), **kernel, "SLURM_JOB_GPUS": "0"}
+    (tmp_path / "program.py").write_text(hanging.IMPATIENT)
+    python = tmp_path / "python"  # torch itself is not given the libraries that hang
+    python.write_text(f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {preloaded.python()} "$@"\n')
+    python.chmod(0o755)
+    words = f"{sys.executable} {tmp_path}/program.py"
+    assert recipe(f'exec {words} "$@" --python {python}', tmp_path, **env) == 1
+
+
+def test_the_recipe_has_time_for_two_starts_of_eight_gpus_and_slurm_waits_for_it() -> None:
+    text = (ROOT / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
+    page = (ROOT / "docs/where-it-runs.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d) \| (\d+) s \| (\d+)s \| (\d+) \|$", page, re.MULTILINE)
+    assert [row[0] for row in rows] == ["1", "4", "8"]
+    for gpus, deadline, budget, batch_start in (tuple(map(int, row)) for row in rows):
+        assert deadline == driver_seconds(Host(system="Linux", nvidia_devices=gpus))
+        assert 2 * deadline < budget < batch_start
+    assert f"--budget {budget}s" in text
+    assert f"BatchStartTimeout={batch_start}" in text
+    assert "30 s, and 5 s" in " ".join(BY_CODE["DRV001"].why.split())
+
+
+def driver_facts(tmp_path: Path, **driver: Any) -> str:
+    facts = machines()["hung_driver"]
+    assert isinstance(facts.driver, Driver)
+    path = tmp_path / "facts.json"
+    path.write_bytes(encode(facts.with_(driver=msgspec.structs.replace(facts.driver, **driver))))
+    return str(path)
+
+
+def test_a_driver_that_the_budget_cut_off_is_a_warning_that_names_the_call(tmp_path: Path) -> None:
+    cut = Ended(how="budget", detail="cut off by --budget inside nvmlInit", seconds=7.0)
+    facts = driver_facts(tmp_path, nvml=cut, cuda=cut, blocked="once")
+    code, line = prolog("--context=prolog", "--facts", facts)
+    assert code == 0
+    assert "DRV001 driver-answers" in line
+    assert "inside nvmlInit" in line
 
 
 def test_the_recipe_lets_jobs_start_without_a_doctor(tmp_path: Path) -> None:

@@ -79,6 +79,21 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "RuntimeError: Found no NVIDIA driver on your system. Please check that you have one",
         "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
     ),
+    "kernel-not-supported": (
+        "RuntimeError: CUDA error: operation not supported",
+        "NCCL WARN Cuda failure 'operation not supported'",
+        "cuLaunchKernel: CUDA_ERROR_NOT_SUPPORTED (801)",
+    ),
+    "rocm-device-denied": (
+        "Unable to open /dev/kfd read-write: Permission denied",
+        "ROCk module is NOT loaded, possibly no GPU devices",
+    ),
+    "rocm-no-gpu": (
+        "RuntimeError: No HIP GPUs are available",
+        "RuntimeError: HIP error: no ROCm-capable device is detected",
+    ),
+    "hip-no-code": ("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",),
+    "nccl-two-packages": ("ImportError: libtorch_cuda.so: undefined symbol: ncclCommResume",),
     "gpu-not-visible": (
         "CUDA error: no CUDA-capable device is detected",
         "CUDA error: invalid device ordinal",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 from doctor.checkpoint.records import Kind
@@ -14,10 +14,6 @@ NORM_DTYPES = ("BF16", "F16", "F32", "F64")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _INNER = re.compile(r"\.\d+(?![^.])")
 """The same but for one at the beginning; much faster."""
-
-_ANY = re.compile(r"\.\d+(?=[.\n]|\Z)")
-"""The same in lines."""
-_AT_BEGINNING = re.compile(r"\n\d")
 
 _WEIGHT = re.compile(r"(?:weight|scale|gamma|g|.*norm_(?:weight|scale|gamma))")
 _NUMBERED = re.compile(r"((?:.*\.)?\d+)\.weight")
@@ -85,14 +81,6 @@ def role(name: str) -> str:
     if name[:1].isdecimal():
         return _NUMBER.sub("*", name)
     return ".*".join(_INNER.split(name))
-
-
-def roles(names: Sequence[str]) -> list[str]:
-    """The roles of many names at once, which takes half the time."""
-    text = "\n" + "\n".join(names)
-    found = _ANY.sub(".*", text)[1:].split("\n")
-    plain = len(found) == len(names) and not _AT_BEGINNING.search(text)
-    return found if plain else [role(name) for name in names]
 
 
 def is_norm(tensor: Tensor) -> bool:

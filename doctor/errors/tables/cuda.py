@@ -92,11 +92,33 @@ ROWS = (
         next_check="DRV002",
     ),
     Cause(
+        id="kernel-not-supported",
+        errors=("RuntimeError",),
+        messages=(
+            r"CUDA(?: driver)? error: operation not supported",
+            r"Cuda failure (?:\d{1,4} )?'operation not supported'",
+            r"CUDA_ERROR_NOT_SUPPORTED",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: operation not supported",
+            "NCCL WARN Cuda failure 'operation not supported'",
+            "cuLaunchKernel: CUDA_ERROR_NOT_SUPPORTED (801)",
+        ),
+        why="This driver, or the virtual GPU, does not have a function that was called.",
+        fix="With a driver before 530, upgrade it: kernels of CUDA 12.1 and newer with large "
+        "parameters require 530, or install a build for CUDA 11.8. On a virtual GPU (vGPU, WSL) "
+        "enable unified memory in its profile, and unset expandable_segments in "
+        "PYTORCH_CUDA_ALLOC_CONF.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi",),
+        sources=("pytorch-135126", "pytorch-161046", "unsloth-1446"),
+        next_check="DRV002",
+    ),
+    Cause(
         id="gpu-not-visible",
         errors=("RuntimeError",),
         messages=(
             r"No CUDA GPUs are available",
-            r"No HIP GPUs are available",
             r"no CUDA-capable device",
             r"CUDA_ERROR_NO_DEVICE",
             r"invalid device ordinal",
@@ -106,7 +128,6 @@ ROWS = (
             "CUDA error: no CUDA-capable device is detected",
             "CUDA error: invalid device ordinal",
             "RuntimeError: No CUDA GPUs are available",
-            "RuntimeError: No HIP GPUs are available",
             "cuInit: CUDA_ERROR_NO_DEVICE (100)",
             "cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)",
         ),

@@ -71,6 +71,8 @@ ROWS = (
     ),
     Cause(
         id="libcuda-compat",
+        code="LOG076",
+        title="The libcuda that is loaded is the driver's own",
         errors=("RuntimeError",),
         messages=(
             r"forward compatibility was attempted",
@@ -80,17 +82,24 @@ ROWS = (
         ),
         examples=(
             "Error 804: forward compatibility was attempted on non supported HW",
-            "Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE (804)",
+            "Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)",
         ),
-        why="A libcuda.so.1 was loaded that does not match this driver or GPU.",
-        fix="A libcuda.so.1 was loaded that does not match this driver or GPU, most often from "
-        "a cuda-compat package: remove its directory from LD_LIBRARY_PATH. Only data-center GPUs "
-        "support forward compatibility.",
+        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one of "
+        "a cuda-compat package, which is for drivers that are older than it. With a newer driver "
+        "on the host it fails (803); on GPUs that are not for data centers it always does (804).",
+        fix="Make the driver's own libcuda.so.1 the first one. In a container: set LD_LIBRARY_PATH "
+        "to the directory in which the host's driver is mounted, or remove the image's "
+        "/etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat directories from "
+        "LD_LIBRARY_PATH. Without a container, after an upgrade of the driver: reboot.",
         owner=Owner.ENVIRONMENT,
-        commands=("ldconfig -p | grep libcuda.so.1", "echo $LD_LIBRARY_PATH"),
-        sources=("cuda-forward-compatibility",),
+        commands=(
+            "ldconfig -p | grep libcuda.so.1",
+            "export LD_LIBRARY_PATH=/usr/local/nvidia/lib64:/usr/lib/x86_64-linux-gnu",
+            "grep -rs compat /etc/ld.so.conf.d",
+        ),
+        sources=("cuda-forward-compatibility", "gpustack-4678", "llm-d-706"),
         next_check="DRV001",
     ),
     Cause(

@@ -62,8 +62,6 @@ ROWS = (
             r"NVIDIA driver on your system is too old(?: \(found version (?P<version>\d+)\))?",
             r"CUDA driver version is insufficient",
             r"PTX was compiled with an unsupported toolchain",
-            r"unsupported display driver / cuda driver combination",
-            r"forward compatibility was attempted on non supported HW",
             r"driver version is insufficient",
         ),
         examples=(
@@ -73,9 +71,6 @@ ROWS = (
             "CUDA runtime version at torch/csrc/cuda/Module.cpp:51",
             "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
             "toolchain.",
-            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has "
-            "unsupported display driver / cuda driver combination",
-            "RuntimeError: Error 804: forward compatibility was attempted on non supported HW",
         ),
         why="The CUDA runtime in the wheel is newer than the driver supports. The number in the "
         "message is 1000 x major + 10 x minor of the driver's CUDA version: 11040 is 11.4. As a "

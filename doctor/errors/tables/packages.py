@@ -126,11 +126,33 @@ ROWS = (
         next_check="TOR001",
     ),
     Cause(
+        id="nccl-two-packages",
+        code="LOG077",
+        title="torch's NCCL is the one that its wheel brought",
+        errors=("ImportError",),
+        messages=(r"undefined symbol: nccl[A-Z]\w{1,60}",),
+        examples=(
+            "ImportError: /opt/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so: "
+            "undefined symbol: ncclCommResume",
+        ),
+        why="torch found an NCCL that is older than the one it was built with. nvidia-nccl-cu12, "
+        "-cu13 and -cu11 write the same file nvidia/nccl/lib/libnccl.so.2, and the one that was "
+        "installed last stays; or LD_LIBRARY_PATH offers another.",
+        fix="Uninstall the nvidia-nccl-cuNN packages of other CUDA versions than torch's, then "
+        "reinstall torch's own with --force-reinstall. If there is only one, remove other copies "
+        "of libnccl.so.2 from LD_LIBRARY_PATH and LD_PRELOAD.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip list | grep -i nccl", *LD_PATHS),
+        sources=("pytorch-186591", "returnn-1802"),
+        next_check="TOR004",
+    ),
+    Cause(
         id="extension-abi-mismatch",
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(
-            r"(?P<library>[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: (?P<symbol>\w{1,300})",
+            r"(?P<library>[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: "
+            r"(?P<symbol>(?!nccl)\w{1,300})",
             r"symbol not found in flat namespace|DLL load failed while importing",
             r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
         ),

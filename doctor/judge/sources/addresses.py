@@ -157,6 +157,22 @@ ADDRESSES = (
         "https://docs.nvidia.com/deploy/driver-persistence/overview.html",
         checked="2026-11-22",
     ),
+    Source(
+        "rocm-install-permissions",
+        "ROCm installation for Linux",
+        "Configuring permissions for GPU access",
+        "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/install/prerequisites.html",
+        checked="2026-11-23",
+    ),
+    Source(
+        "rocm-2232",
+        "Unable to open /dev/kfd: groups video and render",
+        "#2232",
+        "https://github.com/ROCm/legacy-rocm-build/issues/2232",
+        checked="2026-11-23",
+    ),
+    _thread("pytorch/pytorch", 166643, "Conv3d in bf16 takes more memory in torch 2.9"),
+    _thread("conda-forge/pytorch-cpu-feedstock", 521, "cuBLAS 13.5.1.27 fails on RTX 50"),
     _thread("NVIDIA/nvtrust", 113, "cuInit takes 6.56 s in confidential-computing mode"),
     _thread("YoshitakaMo/localcolabfold", 127, "NVML mismatch inside a container only"),
     Source(

@@ -1,7 +1,8 @@
 """torch in the training interpreter: its import first, then the requested stages.
 
-First, without a request: the note {"version": Python's, "pip": true}, and once torch is imported
-the answer {"torch": {machine.Torch}}. Records are those of doctor.facts. Then one JSON line on
+First, without a request: the note {"version": Python's, "pip": true, "packages": [...]}, the note
+{"torch_path": file} if the import failed, and once torch is imported the answer {"torch":
+{machine.Torch}}. Records are those of doctor.facts. Then one JSON line on
 stdin per request, one answer each:
     {"stage": "devices"}              {"cuda": {machine.Cuda}}; no kernel is launched
     {"stage": "kernel", "index": 0}   {"kernel": {machine.Ended}}
@@ -42,9 +43,10 @@ import gc
 import importlib.machinery
 import os
 import platform
+import re
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NoReturn, Optional
 
 from ... import wire
 from ..foreign import Foreign
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
 DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"
+DISTRIBUTION = re.compile(r"(nvidia_[a-z]+_cu\d\d)-([\w.]+)\.dist-info$")
 
 
 def interpreter() -> Dict[str, Any]:
@@ -61,7 +64,20 @@ def interpreter() -> Dict[str, Any]:
     # importlib.util.find_spec("pip") makes setuptools switch its distutils off, which breaks
     # torch.compile before Python 3.12.
     pip = importlib.machinery.PathFinder.find_spec("pip") is not None
-    return {"version": platform.python_version(), "pip": pip}
+    return {"version": platform.python_version(), "pip": pip, "packages": packages()}
+
+
+def packages() -> List[str]:
+    """NVIDIA's distributions, "nvidia-nccl-cu12==2.27.3", by the names of their directories."""
+    found = set()
+    for entry in sys.path:
+        try:
+            names = os.listdir(entry or ".")
+        except OSError:
+            continue
+        found |= {name for name in names if DISTRIBUTION.match(name)}
+    matches = [DISTRIBUTION.match(name) for name in sorted(found)]
+    return ["%s==%s" % (match[1].replace("_", "-"), match[2]) for match in matches if match]
 
 
 @contextlib.contextmanager
@@ -88,6 +104,9 @@ def import_torch() -> ModuleType:
         import traceback
 
         traceback.print_exc()
+        spec = importlib.machinery.PathFinder.find_spec("torch")
+        if spec is not None and spec.origin is not None:
+            wire.send(note={"torch_path": spec.origin})
         stray = "" if isinstance(error, ImportError) and NOT_PYTORCH in str(error) else _stray()
         wire.send(error=wire.describe(error) + (stray and "; %s %s" % (stray, NOT_PYTORCH)))
         os._exit(1)

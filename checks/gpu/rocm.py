@@ -1,0 +1,97 @@
+"""Why ROCm offers no GPU, or fewer than the job needs."""
+
+from __future__ import annotations
+
+import re
+
+from doctor._util.records import Unknown
+from doctor.errors.match import first
+from doctor.facts.machine import Host
+from doctor.hardware.vendors import AMD
+from doctor.judge.check import Verdict, fail
+from doctor.judge.known_errors import PATTERNS, fail_by
+
+SELECTING = (*AMD.visible, "CUDA_VISIBLE_DEVICES")
+OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+ROWS = ("rocm-no-gpu", "rocm-device-denied", "hip-no-code", "gpu-not-visible", "cuda-unavailable")
+NODES = ("ls -l /dev/kfd /dev/dri/renderD*", "id")
+LISTS = ("rocminfo | grep -E 'Agent|gfx'", "amd-smi list")
+IN_CONTAINER = "--device=/dev/kfd --device=/dev/dri --group-add video --group-add render"
+MISSING = (
+    "ROCm needs /dev/kfd. In a container: start it with "
+    f"{IN_CONTAINER}. On the host: load the kernel module amdgpu (sudo modprobe amdgpu); the "
+    "kernel log says why it does not start."
+)
+DENIED = (
+    "Add this user to the groups render and video (sudo usermod -aG render,video USER), then log "
+    f"in again. In a container: start it with {IN_CONTAINER}. Under a scheduler: request the GPUs."
+)
+REFUSED = (
+    "The kernel refuses /dev/kfd, and not for want of permission: the module amdgpu does not "
+    "support this GPU, did not start it, or is older than ROCm. The kernel log says which; upgrade "
+    "the kernel or AMD's amdgpu driver."
+)
+PERMISSION = re.compile(r"permi(?:tted|ssion)", re.IGNORECASE)
+KERNEL_LOG = ("sudo dmesg | grep -iE 'amdgpu|kfd'",)
+NOT_STARTED = (
+    "Compare with rocminfo and amd-smi. If they list the GPU, torch's ROCm does not fit it: see "
+    "TOR003. If not, the kernel log says why amdgpu does not start it (sudo dmesg | grep amdgpu)."
+)
+
+
+def problem(host: Host | Unknown, count: int | None, error: str | None) -> Verdict | None:
+    """A failure if torch's ROCm starts no GPU. `count`: GPUs that torch sees."""
+    denied = (host.unusable_amd_nodes or {}) if isinstance(host, Host) else {}
+    if count or (error is None and count is None and not denied):
+        return None
+    row = first(error or "", PATTERNS)
+    if row and row.id not in ROWS:
+        return None  # an option of the allocator, memory, a broken GPU: the same on both platforms
+    found = f"torch sees no AMD GPU{f': {error}' if error else ''}"
+    if isinstance(host, Host) and (verdict := _by_host(host, found, denied)):
+        return verdict
+    return fail_by(row, found) if row else fail(found, *LISTS, *NODES, fix=NOT_STARTED)
+
+
+def _by_host(host: Host, found: str, denied: dict[str, str]) -> Verdict | None:
+    """The cause where the host's files and variables show it."""
+    refused = [reason for reason in denied.values() if not PERMISSION.search(reason)]
+    if refused:
+        nodes = ", ".join(f"{node}: {reason}" for node, reason in denied.items())
+        return fail(f"{found} ({nodes}); /dev/kfd must open", *NODES, *KERNEL_LOG, fix=REFUSED)
+    if denied:
+        nodes = ", ".join(f"{node}: {reason}" for node, reason in denied.items())
+        return fail(f"{found} ({nodes}); /dev/kfd must be usable", *NODES, fix=DENIED)
+    if host.system == "Linux" and host.pci_listed and "/dev/kfd" not in host.device_nodes:
+        return fail(f"{found}; there is no /dev/kfd", *NODES, fix=MISSING)
+    if hidden := {name: host.env[name] for name in SELECTING if name in host.env}:
+        return _selected(found, hidden)
+    if OVERRIDE in host.env:
+        return fail(
+            f"{found}; {OVERRIDE}={host.env[OVERRIDE]!r} is set",
+            f"unset {OVERRIDE}",
+            *LISTS,
+            fix=f"Unset {OVERRIDE}: with a value that does not fit this GPU, ROCm does not start "
+            "it. Values that work for some GPUs are in TOR003.",
+            sources=("pytorch-103973",),
+        )
+    return None
+
+
+def too_few(summary: str, host: Host | Unknown) -> Verdict:
+    """Fewer GPUs than the job needs."""
+    env = host.env if isinstance(host, Host) else {}
+    if hidden := {name: env[name] for name in SELECTING if name in env}:
+        return _selected(summary, hidden)
+    return fail(summary, *LISTS, fix="Request the missing GPUs; rocminfo lists the visible ones.")
+
+
+def _selected(summary: str, hidden: dict[str, str]) -> Verdict:
+    values = ", ".join(f"{name}={value!r}" for name, value in hidden.items())
+    return fail(
+        f"{summary}; {values}",
+        f"unset {' '.join(hidden)}",
+        *LISTS,
+        fix=f"Unset {' and '.join(hidden)}, or name existing GPUs: indices count what the variable "
+        "above it leaves (ROCR_VISIBLE_DEVICES, then HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES).",
+    )

@@ -1,0 +1,69 @@
+"""AMD GPUs: the device nodes of ROCm, and code for an architecture."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="rocm-device-denied",
+        errors=("RuntimeError",),
+        messages=(r"Unable to open /dev/kfd", r"ROCk module is NOT loaded"),
+        examples=(
+            "Unable to open /dev/kfd read-write: Permission denied",
+            "ROCk module is NOT loaded, possibly no GPU devices",
+        ),
+        why="ROCm uses AMD's GPUs through /dev/kfd and /dev/dri/renderD*, which belong to the "
+        "groups render and video.",
+        fix="Permission denied: add this user to the groups render and video, then log in again. "
+        "In a container: start it with --device=/dev/kfd --device=/dev/dri and both groups. Not "
+        "loaded: load the kernel module amdgpu; the kernel log says why it does not start.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "ls -l /dev/kfd /dev/dri/renderD*",
+            'sudo usermod -aG render,video "$USER"',
+            "sudo dmesg | grep -iE 'amdgpu|kfd'",
+        ),
+        sources=("rocm-install-permissions", "rocm-2232"),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="rocm-no-gpu",
+        errors=("RuntimeError",),
+        messages=(
+            r"No HIP GPUs are available",
+            r"no ROCm-capable device",
+            r"hipErrorNoDevice",
+        ),
+        examples=(
+            "RuntimeError: No HIP GPUs are available",
+            "HIP error: no ROCm-capable device is detected",
+            "hipGetDeviceCount: hipErrorNoDevice",
+        ),
+        why="ROCm offers no GPU to this process: its device nodes cannot be opened, a variable "
+        "hides the GPUs, or torch's ROCm does not support them.",
+        fix="Check that this user may open /dev/kfd and /dev/dri/renderD* (groups render and "
+        "video; in a container --device=/dev/kfd --device=/dev/dri), unset HIP_VISIBLE_DEVICES, "
+        "ROCR_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES, and compare with rocminfo.",
+        owner=Owner.ENVIRONMENT,
+        commands=("rocminfo | grep -E 'Agent|gfx'", "ls -l /dev/kfd /dev/dri/renderD*", "id"),
+        sources=("rocm-install-permissions",),
+        next_check="GPU001",
+    ),
+    Cause(
+        id="hip-no-code",
+        errors=("RuntimeError",),
+        messages=(r"hipErrorNoBinaryForGpu",),
+        examples=("hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",),
+        why="The ROCm build has no code for this GPU's architecture, or for another one that is "
+        "visible, often the processor's own GPU.",
+        fix="Hide GPUs that do not train with HIP_VISIBLE_DEVICES. If it is this GPU: install a "
+        "build with code for its gfx name (TOR003), or run the code of a similar one with "
+        "HSA_OVERRIDE_GFX_VERSION, which AMD does not support.",
+        owner=Owner.ENVIRONMENT,
+        commands=("rocminfo | grep -E 'Marketing|gfx'", "export HIP_VISIBLE_DEVICES=0"),
+        sources=("pytorch-103973",),
+        next_check="TOR003",
+    ),
+)

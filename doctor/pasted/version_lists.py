@@ -1,0 +1,169 @@
+"""Lists of versions: the `env` commands of launchers and libraries, and lists that people write.
+
+One label, one value a line. The forms are those of `transformers env`, `accelerate env`,
+`llamafactory-cli env`, `lerobot-info` and `python -m sglang.check_env`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts.machine import Gpu
+from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of, system_of
+
+ROW = re.compile(
+    r"\s*\|?\s*[`*]{0,3}([A-Za-z][\w ,/+-]{0,40}?)[`*]{0,3}( version)?"
+    r"\s?(?:\([^()]{1,30}\?\))?\??[`*]{0,3}\s*[:|=]\s*[`*]{0,3}(\S.{0,160}?)[`*|\s]{0,6}$",
+    re.IGNORECASE,
+)
+"""Label and value: "- `transformers` version: 4.57.1", "| GPU | RTX 5090 |"."""
+
+KINDS = {
+    "llamafactory version": "llamafactory-cli env",
+    "lerobot version": "lerobot-info",
+    "sgl_kernel": "sglang check_env",
+    "sglang": "sglang check_env",
+}
+"""A label that one form alone has -> the form."""
+TORCH = ("pytorch version", "torch version", "pytorch", "torch")
+AVAILABLE = ("cuda available", "rocm available", "is cuda available")
+NAMES = ("gpu type", "gpu model", "gpu name", "gpu", "gpus", "device", "cuda device")
+DRIVERS = (
+    "cuda driver version", "nvidia driver version", "nvidia driver", "driver version", "driver",
+)  # fmt: skip
+PLATFORMS = ("platform", "os")
+
+VERSION = re.compile(r"v?(\d{1,2}\.\d{1,3}[\w.+-]{0,40})(?: \(([\w ]{1,10})\))?")
+CUDA = re.compile(r"(?:CUDA )?(\d{2}\.\d)(?:\.\d{1,4})?")
+DRIVER = re.compile(r"(?:NVIDIA )?v?(\d{3}\.[\d.]{1,12})\b")
+MANY = re.compile(r"gpu ([\d,]{1,400})")
+CAPABILITY = re.compile(r"gpu ([\d,]{1,400}) compute capability")
+COUNT = re.compile(r"(?:(\d{1,4})\s?[x×]\s?(?=\D))?(.{3,80}?)(?:\s?[x×]\s?(\d{1,4}))?$")
+KNOWN_GPU = re.compile(
+    r"\b(?:NVIDIA|GeForce|GTX|RTX|Quadro|Tesla|TITAN|[ABHLPTV]\d{1,4}[SGX]?|GB\d{2,3}|GH200|"
+    r"Jetson|Orin|Thor|Radeon|Instinct|MI\d{2,3}[AX]?)\b"
+)
+NO_ACCELERATOR = ("NA", "False", "XPU", "NPU", "HPU")
+MOST_GPUS = 1024
+
+
+def read(lines: list[str]) -> Reading:
+    """The first list in the lines: torch's version, and a GPU, a driver or a platform beside it."""
+    values: dict[str, str] = {}
+    for line in lines:
+        if len(line) < 300 and (match := ROW.match(line)):
+            label = " ".join(f"{match[1]}{match[2] or ''}".lower().split())
+            values.setdefault(label, match[3])
+    torch, in_brackets = _torch(values)
+    gpus = _gpus(values)
+    driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
+    platform = next((values[label] for label in PLATFORMS if label in values), None)
+    if torch is None or not (gpus or driver or (platform and _is_platform(platform))):
+        return Reading()
+    hip = hip_of(torch) or _hip(values)
+    available = _available(values, in_brackets)
+    return Reading(
+        kinds=(_kind(values, in_brackets),),
+        torch=torch,
+        cuda=_cuda(torch, values),
+        hip=hip,
+        # A list without a GPU does not tell whether there is one that should be used.
+        cuda_available=available if gpus or driver or available else None,
+        python=next((m[0] for m in [re.match(r"3\.[\d.]{1,8}", _python(values))] if m), None),
+        driver=None if hip else driver,
+        amd=True if hip else None,
+        gpus=gpus,
+        **(system_of(platform) if platform and _is_platform(platform) else {}),  # type: ignore[arg-type]
+    )
+
+
+def _hip(values: dict[str, str]) -> str | None:
+    """sglang check_env names the compiler of ROCm."""
+    match = re.search(r"HIP version: (\d+\.\d+)", values.get("hipcc", ""))
+    return match[1] if match else None
+
+
+def _kind(values: dict[str, str], in_brackets: str) -> str:
+    named = next((kind for label, kind in KINDS.items() if label in values), None)
+    if named is None and "transformers version" in values:
+        named = "transformers env"
+    if named is None and "accelerate version" in values:
+        named = "accelerate env"
+    return named or ("a list of versions" if not in_brackets else "an env command")
+
+
+def _is_platform(text: str) -> bool:
+    return bool(re.match(r"(?:Linux|Windows|macOS|Darwin|Ubuntu|Debian)\b", text))
+
+
+def _python(values: dict[str, str]) -> str:
+    return next((values[label] for label in ("python version", "python") if label in values), "")
+
+
+def _torch(values: dict[str, str]) -> tuple[str | None, str]:
+    """torch's version, and what stands in brackets behind it: CUDA, GPU, True, NA."""
+    for label in TORCH:
+        match = VERSION.match(values.get(label, ""))
+        if match:
+            return match[1].rstrip("."), match[2] or ""
+        if values.get(label, "").lower().startswith("not installed"):
+            return "", ""
+    return None, ""
+
+
+def _cuda(torch: str, values: dict[str, str]) -> str | None:
+    """The CUDA of torch's build, by its version's suffix or by the list."""
+    by_suffix = cuda_of(torch)
+    if by_suffix is not None:
+        return by_suffix
+    if values.get("is pytorch built with cuda support", "").lower() == "false":
+        return ""
+    stated = CUDA.match(values.get("cuda version", ""))
+    # lerobot-info states torch's; elsewhere this may be the driver's or the toolkit's.
+    return stated[1] if stated and "is pytorch built with cuda support" in values else None
+
+
+def _available(values: dict[str, str], in_brackets: str) -> bool | None:
+    stated = next((values[label] for label in AVAILABLE if label in values), "").lower()
+    if stated[:4] in ("true", "yes") or in_brackets in ("CUDA", "GPU", "True"):
+        return True
+    if stated[:5] in ("false", "no") or in_brackets in NO_ACCELERATOR:
+        return False
+    return None
+
+
+def _gpus(values: dict[str, str]) -> tuple[Gpu, ...]:
+    numbered: dict[int, str] = {}
+    capabilities: dict[int, tuple[int, int]] = {}
+    for label, value in values.items():
+        if match := CAPABILITY.fullmatch(label):
+            number = re.match(r"(\d{1,2})\.(\d)$", value)
+            for index in _indices(match[1]) if number else ():
+                capabilities[index] = (int(number[1]), int(number[2]))  # type: ignore[index]
+        elif (match := MANY.fullmatch(label)) and not value.startswith("GPU"):
+            numbered |= dict.fromkeys(_indices(match[1]), value)
+    if not numbered:
+        named = next((values[label] for label in NAMES if label in values), "")
+        match = COUNT.match(named)
+        if not match or not KNOWN_GPU.search(match[2]):
+            return ()
+        stated = match[1] or match[3] or values.get("gpu number", "1")
+        count = min(int(stated), MOST_GPUS) if re.fullmatch(r"\d{1,4}", stated) else 1
+        numbered = dict.fromkeys(range(count), _name(match[2]))
+    return tuple(
+        _gpu(index, numbered[index], capabilities.get(index))
+        for index in sorted(numbered)[:MOST_GPUS]
+    )
+
+
+def _gpu(index: int, name: str, capability: tuple[int, int] | None) -> Gpu:
+    return gpu_named(index, name, capability=capability) if capability else gpu_named(index, name)
+
+
+def _indices(numbers: str) -> list[int]:
+    return [int(each) for each in numbers.split(",") if 0 < len(each) < 5][:MOST_GPUS]
+
+
+def _name(text: str) -> str:
+    """A GPU's name without the memory in brackets that people write behind it."""
+    return re.sub(r"\s*\(.{0,60}\)?\s*$", "", text).strip(" ,;.")
