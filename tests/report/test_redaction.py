@@ -28,6 +28,7 @@ from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 from doctor.judge.place import Change, Place
 from doctor.report.formats.table import FORMATS
+from doctor.report.lint import text as lint_text
 from doctor.report.names import EXEMPT, names_of, pseudonyms
 from doctor.report.redaction import HIDDEN, redact
 from doctor.report.report import Report
@@ -309,3 +310,13 @@ def test_hostile_names_and_values_are_text_and_take_no_time() -> None:
     start = time.process_time()
     assert redact(report).findings[0].verdict.summary == f"A\\1\\g<9>={HIDDEN}"
     assert time.process_time() - start < 5
+
+
+def test_a_lint_shows_no_secret_in_a_source_line_or_a_message() -> None:
+    secret = "password = 'hunter2abc'"
+    place = Place(path="a.py", line=3, column=1, text=secret, message=f"set by {secret}")
+    made = report_with(finding("SCR101", Status.FAIL, places=(place,)))
+    text = lint_text(made, 1, "normal", "console")
+    assert "hunter2" not in text + lint_text(made, 1, "normal", "plain")
+    assert text.count(HIDDEN) == 2
+    assert "^" not in text  # the columns are those of the line with the secret
