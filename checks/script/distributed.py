@@ -478,7 +478,7 @@ RULES = (
     ),
     Rule(
         code="SCR257",
-        slug="sampler-and-shuffle",
+        slug="sampler-with-shuffle",
         title="A sampler decides the order alone",
         severity="fail",
         find=sampler_and_shuffle,

@@ -378,8 +378,8 @@ SILENT = [
     ("save-on-all-ranks", ddp("import deepspeed", "torch.save(model, 'x')")),
     ("save-on-all-ranks", ddp("from accelerate import Accelerator", "torch.save(model, 'x')")),
     ("load-without-map-location", ddp("data = torch.load('data.pt')")),
-    ("sampler-and-shuffle", "loader = DataLoader(d, sampler=s, shuffle=s is None)"),
-    ("sampler-and-shuffle", "s = None\nloader = DataLoader(d, sampler=s, shuffle=True)"),
+    ("sampler-with-shuffle", "loader = DataLoader(d, sampler=s, shuffle=s is None)"),
+    ("sampler-with-shuffle", "s = None\nloader = DataLoader(d, sampler=s, shuffle=True)"),
     (
         "accelerate-plain-backward",
         "from accelerate import Accelerator\na = Accelerator()\nmodel = a.prepare(model)\n"
