@@ -43,7 +43,6 @@ RETIRED: dict[str, str] = {
     "learning-rate-invalid": "option-out-of-range",
     "prefetch-without-workers": "loader-options",
     "stream-shuffled": "loader-options",
-    "sampler-and-shuffle": "loader-options",
     "lengths-on-a-gpu": "packed-lengths",
     "empty-sequences": "packed-lengths",
     "unsorted-lengths": "packed-lengths",
