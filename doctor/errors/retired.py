@@ -42,6 +42,7 @@ RETIRED: dict[str, str] = {
     "norm-epsilon": "option-out-of-range",
     "learning-rate-invalid": "option-out-of-range",
     "prefetch-without-workers": "loader-options",
+    "sampler-and-shuffle": "loader-options",
     "stream-shuffled": "loader-options",
     "lengths-on-a-gpu": "packed-lengths",
     "empty-sequences": "packed-lengths",
