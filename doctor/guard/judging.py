@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Protocol
 
-from . import logged
+from . import logged, suspects
 from .alarms import Alarms
 from .batches import Batches
 from .counts import Tally, counts
@@ -104,6 +104,10 @@ class Judging:
             self.add(alarm, watch)
         if watch.effective >= FIRST_STATE:
             self.write_state()  # a process that is killed later has written its counts
+
+    def examine(self, watch: OptimizerWatch, step: Step) -> None:
+        """The gradients of this step were not finite, and it was applied: read the weights."""
+        suspects.examine(watch, step, self.add)
 
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """An alarm, after those of the steps that were logged before it."""

@@ -18,7 +18,7 @@ from .parameters import Parameters, local
 from .rates import Rates, number
 from .readings import Readings
 from .records import Alarm, Look, Step
-from .rules import StepRules, not_known_to_spoil, rate_alarm, spoiled
+from .rules import StepRules, rate_alarm
 from .settings import Settings
 from .steady import Armed
 
@@ -37,10 +37,6 @@ COUNT_EVERY, COUNT_EVERY_LATER = 50, 200
 where nothing has been unusual for long."""
 
 
-MOST_SUSPECT = 2000
-"""Parameters that are looked at after a step with gradients that are not finite: one copy."""
-
-
 class Judge(Protocol):
     """Takes what was measured; `several`: more than one optimizer is watched."""
 
@@ -54,6 +50,9 @@ class Judge(Protocol):
 
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
+
+    def examine(self, watch: OptimizerWatch, step: Step) -> None:
+        """The gradients of this step were not finite, and it was applied: read the weights."""
 
     def add(self, alarm: Alarm, watch: OptimizerWatch) -> None:
         """An alarm."""
@@ -298,27 +297,8 @@ class OptimizerWatch:
     def look_at_suspect(self) -> None:
         """After a step with gradients that are not finite: whether the weights are."""
         step, self.suspect = self.suspect, None
-        if step is None:
-            return
-        parameters = [(i, local(p)) for i, p in enumerate(self.flat) if not p.is_sparse]
-        parameters = [(i, p) for i, p in parameters if p.is_floating_point() and p.numel()]
-        parameters = parameters[:MOST_SUSPECT]
-        if not parameters:  # the optimizer is gone before its last step was read
-            self.judge.add(not_known_to_spoil(step, self.index), self)
-            return
-
-        def deliver(values: list[Foreign]) -> None:
-            bad = [
-                index
-                for (index, _), value in zip(parameters, values)
-                if value is not None and not math.isfinite(value)
-            ]
-            if bad:
-                self.judge.add(spoiled(step, bad, self.index), self)
-
-        with self.torch.no_grad():
-            sizes = [self.torch.linalg.vector_norm(p, math.inf) for _, p in parameters]
-        self.readings.values.submit(sizes, deliver)
+        if step is not None:
+            self.judge.examine(self, step)
 
     def _compare(self, optimizer: Optimizer, effective: int) -> None:
         self.next_look = look_rules.next_look(effective)
