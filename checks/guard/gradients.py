@@ -14,8 +14,11 @@ FINITE = Check(
     why="One step with a NaN gradient makes every weight NaN under Adam, and Inf destroys its "
     "moments. Without a loss scaler nothing skips such a step.",
     passes=("no step with gradients that are not finite leaves such weights",),
-    warns=("a gradient norm is NaN or Inf, and the weights after the step could not be read",),
-    fails=("a gradient norm is NaN or Inf, and so are weights right after the step",),
+    warns=("a gradient norm is NaN or Inf, and not all weights after the step could be read",),
+    fails=(
+        "a gradient norm is NaN or Inf, and right after the step weights or the optimizer's state "
+        "are not finite",
+    ),
     fix="Restart from the last checkpoint before this step, or from the start without one. "
     "`doctor run --model` with doctor.guard.replay, which returns the recorded batch, names the "
     "operation that is not finite. Until it is fixed, skip such steps: protect=True in "

@@ -16,7 +16,7 @@ RATE = Check(
     warns=(
         "an adaptive optimizer's is 3e-8 or less for 20 steps and 5 % of the run; during a warm-up "
         "after 200 steps",
-        "it jumps to more than 20 times the largest one before, after 20 steps",
+        "it jumps to more than 20 times the largest one before, or 1,000 where it has only risen",
         "it is 0 from the start while another optimizer has one",
     ),
     fails=(

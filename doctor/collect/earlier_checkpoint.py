@@ -18,8 +18,8 @@ from doctor._util.units import printable
 from doctor.facts.guard import EarlierCheckpoint, GuardSaved
 
 WEIGHTS = re.compile(
-    r".*\.(safetensors|ckpt|distcp)|(?!(optimizer|scheduler|scaler|rng_state|random_states|"
-    r"training_args|trainer_state).*).*\.(pt|pth)|(pytorch_model|model|mp_rank|consolidated|"
+    r".*\.(safetensors|ckpt|distcp)|(?!(optim|sched|scaler|rng_|random_|training_args|"
+    r"trainer_state|features|embeddings|.*_stats|.*_losses).*).*\.(pt|pth)|(pytorch_model|model|mp_rank|consolidated|"
     r"adapter_model|checkpoint|ckpt|step|epoch|last|best).*\.bin",
     re.IGNORECASE,
 )
@@ -72,6 +72,8 @@ def find_between(
                 place = place or str(Path(entry.path).parent)
                 times[place] = max(written, times.get(place, 0.0))
     earlier = {place: written for place, written in times.items() if written < span.failure}
+    finished = {place: w for place, w in earlier.items() if _step_of(place, saved)}
+    earlier = finished or earlier  # what a failure cut off was written, and never finished
     newest = max(earlier, key=lambda place: earlier[place], default=None)
     return EarlierCheckpoint(
         path=printable(newest)[:2000] if newest else "",

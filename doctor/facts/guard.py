@@ -214,11 +214,15 @@ class Guarded(Section, frozen=True, kw_only=True):
 
     @property
     def first_failure(self) -> int:
-        """When the first failure was observed, milliseconds since 1970; 0 without one."""
+        """When the first failure was observed, milliseconds since 1970; 0 without one.
+
+        Without an alarm that failed, when an exception ended the training.
+        """
         moments = [
             alarm.moment
             for process in self.processes
             for alarm in process.alarms
             if alarm.status == "fail" and alarm.moment
         ]
-        return min(moments, default=0)
+        ended = self.error.moment if self.error is not None else 0
+        return min(moments, default=ended)

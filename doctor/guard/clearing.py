@@ -25,7 +25,7 @@ class Clearing:
     """
 
     __slots__ = (
-        "_added", "_stepped", "_version", "cleared", "position", "sample", "set_to_none",
+        "_added", "_copy", "_version", "cleared", "position", "sample", "set_to_none",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Clearing:
         self.sample: Foreign = None
         self._version: Foreign = None
         self._added = False
-        self._stepped: Foreign = None
+        self._copy: Foreign = None
         self.set_to_none = False
 
     def choose(self, parameters: list[Tensor], gradients: list[Tensor]) -> None:
@@ -70,10 +70,24 @@ class Clearing:
         self.cleared = self._added = False
         return uncleared
 
-    def same_as_before(self) -> bool:
-        """A step begins: whether it has the gradient that the step before had."""
-        before, self._stepped = self._stepped, self._now()
-        return before is not None and before == self._stepped
+    def same_as_before(self, without_backward: bool) -> bool:
+        """A step begins: whether it has the gradient that the step before had.
+
+        Values are compared, from the first step without a backward pass on: a gradient that is
+        written through `.data` keeps its memory and version.
+        """
+        parameter = self.sample() if self.sample is not None else None
+        gradient = None if parameter is None else parameter.grad
+        if (
+            gradient is None
+            or gradient.is_sparse
+            or not (without_backward or self._copy is not None)
+        ):
+            return False
+        before, self._copy = self._copy, part(gradient).detach().clone()
+        if not without_backward or before is None or before.shape != self._copy.shape:
+            return False
+        return bool((before == self._copy).all())
 
     def is_clear(self) -> bool:
         """Whether the gradient is None or 0 now; this may wait for a device."""

@@ -227,7 +227,7 @@ class OptimizerWatch:
             if self.clearing not in steady.uncleared:
                 steady.uncleared.append(self.clearing)
         self.without_backward = not step.backwards
-        step.repeated = self.clearing.same_as_before() and self.without_backward
+        step.repeated = self.clearing.same_as_before(self.without_backward)
         return step
 
     def _norms(self, gradients: list[Tensor], present: int, step: Step) -> list[Foreign]:
@@ -289,9 +289,9 @@ class OptimizerWatch:
 
     def change_rates(self, rates: list[float | None], applied: int, step: int) -> None:
         """The learning rates of the step that may become the applied one of this number."""
-        before = max(self.rates.highest, default=0.0)
+        before, fell = max(self.rates.highest, default=0.0), self.rates.fell
         if self.rates.change(rates, applied):
-            for alarm in rate_alarm(rates, before, applied, (self.index, step)):
+            for alarm in rate_alarm(rates, before, fell, (self.index, step)):
                 self.judge.add(alarm, self)
 
     def look_at_suspect(self) -> None:

@@ -12,13 +12,14 @@ class Rates:
 
     `highest` are the largest ones so far. `largest` is that of the groups at the last step,
     `previous` the same at the last step where it was not 0. `risen_at` is the number of the applied
-    step that used a higher one than the step before.
+    step that used a higher one than the step before; `fell`: one was lower than that before it.
     """
 
     def __init__(self, groups: int) -> None:
         self.highest = [0.0] * groups
         self.largest = self.previous = 0.0
         self.risen_at = 0
+        self.fell = False
         self._before: Optional[List[Optional[float]]] = None
 
     def change(self, rates: List[Optional[float]], applied: int) -> bool:
@@ -34,6 +35,7 @@ class Rates:
         ]
         if self.largest > self.previous:
             self.risen_at = applied
+        self.fell |= self.largest < self.previous
         self.previous = self.largest
         return True
 

@@ -278,11 +278,12 @@ def without_step(count: int, step: int) -> Alarm:
 
 
 def rate_alarm(
-    rates: List[Optional[float]], before: float, applied: int, at: Tuple[int, int]
+    rates: List[Optional[float]], before: float, fell: bool, at: Tuple[int, int]
 ) -> List[Alarm]:
     """The alarms for learning rates below 0, or far above `before`, the largest one so far.
 
-    `applied` is the number of the applied step, `at` the optimizer and its step.
+    `fell`: a rate was once below the one before it, so that this is no warm-up in stairs. `at` is
+    the optimizer and its step.
     """
     optimizer, step = at
     known = [rate for rate in rates if rate is not None]
@@ -290,24 +291,27 @@ def rate_alarm(
     if least < -limit.NEGATIVE_SHARE * before:
         text = f"a learning rate is {least:.3g}: the step goes up the gradient"
         return [Alarm(codes.LEARNING_RATE, FAIL, step, text, "negative", optimizer)]
-    if applied >= limit.RATE_JUMP_FROM and most > limit.RATE_JUMP * before > 0.0:
+    if most > (limit.RATE_JUMP if fell else limit.RATE_JUMP_RISING) * before > 0.0:
         text = f"the learning rate jumps to {most:.3g}; the largest one before was {before:.3g}"
         return [Alarm(codes.LEARNING_RATE, WARN, step, text, "jump", optimizer)]
     return []
 
 
-def spoiled(step: Step, indices: List[int], optimizer: int) -> Alarm:
-    """The alarm for weights that are not finite after a step whose gradients were not."""
-    text = (
-        f"the step was applied with gradients whose norm is {step.norm}: {len(indices)} parameters "
-        "are not finite after it"
-    )
-    return Alarm(codes.GRADIENTS_FINITE, FAIL, step.step, text, "", optimizer, indices)
+def spoiled(step: Step, weights: List[int], state: List[int], optimizer: int) -> Alarm:
+    """The alarm for what is not finite after a step whose gradients were not.
+
+    `weights` and `state` are the parameters of which the weight, or what the optimizer keeps for
+    it, is not finite.
+    """
+    what = f"{len(weights)} parameters" if weights else f"the state of {len(state)} parameters"
+    text = f"the step was applied with gradients whose norm is {step.norm}: {what} "
+    text += "are not finite after it" if weights else "is not finite after it"
+    return Alarm(codes.GRADIENTS_FINITE, FAIL, step.step, text, "", optimizer, weights or state)
 
 
 def not_known_to_spoil(step: Step, optimizer: int) -> Alarm:
     """The alarm where the weights after such a step could not be read."""
-    text = f"the gradients have the norm {step.norm}; the weights after the step were not read"
+    text = f"the gradients have the norm {step.norm}; not all weights after the step were read"
     return Alarm(codes.GRADIENTS_FINITE, WARN, step.step, text, "", optimizer)
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import PurePath
 from typing import Callable
 
 from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
 from .watch import Watch
+
+LONGEST = 2000
+"""Characters of a path that is recorded."""
 
 
 def install(switch: Switch, patches: Patches, watch: Watch) -> None:
@@ -22,12 +26,16 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
 
 
 def _save(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    def note(args: Foreign, kwargs: Foreign) -> None:
+        target = args[1] if len(args) > 1 else kwargs.get("f")
+        if type(target) is str or isinstance(target, PurePath):  # no code of the program runs
+            path = os.path.abspath(str(target))
+            if len(path) <= LONGEST:
+                watch.saved(path, time.time())
+
     def save(*args: Foreign, **kwargs: Foreign) -> Foreign:
         result = original(*args, **kwargs)
-        target = args[1] if len(args) > 1 else kwargs.get("f")
-        if isinstance(target, (str, os.PathLike)) and not isinstance(os.fspath(target), bytes):
-            path = os.path.abspath(os.fspath(target))
-            switch.safely(watch.saved, path, time.time())
+        switch.safely(note, args, kwargs)
         return result
 
     return save

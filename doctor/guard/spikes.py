@@ -32,9 +32,9 @@ class Spikes:
         """
         if not math.isfinite(value):
             return None
+        risen = rate is not None and rate > limit.SPIKE_RISE * max(self._rates, default=rate)
         if rate is not None:
             self._rates.append(rate)
-        risen = rate is not None and rate > limit.SPIKE_RISE * min(self._rates)
         self._age = (self._age + 1) % limit.SPIKE_EVERY
         if not self._age and len(self._window) == limit.SPIKE_WINDOW:
             self._median = _median(list(self._window))

@@ -61,9 +61,9 @@ NON_FINITE_SCALED = 10
 """Steps in a row with a non-finite loss before a loss scaler's own skips are no explanation."""
 NEGATIVE_SHARE = 1e-6
 """Of the largest learning rate so far: a schedule's last value may be rounded below 0."""
-RATE_JUMP, RATE_JUMP_FROM = 20.0, 20
-"""How far above the largest learning rate so far it jumps, and the applied step from which that is
-no warm-up. Our own numbers."""
+RATE_JUMP, RATE_JUMP_RISING = 20.0, 1000.0
+"""How far above the largest learning rate so far it jumps; where it has only risen, as in a warm-up
+of one stair per epoch (1e-6 to 2e-4), the second. Our own numbers."""
 REPEATED, REPEATED_OF = 8, 20
 """Steps with the gradients of the step before, of so many. Our own numbers."""
 UNCLEARED = 5
@@ -100,7 +100,7 @@ noise."""
 SPIKE_EVERY = 10
 """Values for which median and bound are used."""
 SPIKE_RISE, SPIKE_RATES = 2.0, 20
-"""A learning rate so far above the smallest one of the last values explains a jump. Our own
+"""A learning rate so far above the largest one of the last values explains a jump. Our own
 numbers."""
 LOST_SHARE = 0.5
 """Share of sampled 16-bit weights with a gradient that a step leaves unchanged."""

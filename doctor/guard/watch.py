@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CLEARED_TIMES = 5
 """How many times as many backward passes may come without a step where each one is cleared: a
 Fisher matrix, attributions. Our own number."""
+MOST_SAVED = 10_000
+"""Files whose saving is recorded."""
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
 
@@ -49,6 +51,7 @@ class Watch:
         """The series of losses by the ids of the parameters that they train."""
         self.scaling = Scaling()
         self.started = False
+        self.files_saved = 0
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
         self.end_if_wanted: Callable[[], None] = lambda: None
@@ -59,7 +62,8 @@ class Watch:
 
     def saved(self, path: str, moment: float) -> None:
         """torch.save wrote a file; `moment` in seconds since 1970."""
-        if self.started:
+        if self.started and self.files_saved < MOST_SAVED:
+            self.files_saved += 1
             self.judging.judge_log()
             step = max((w.steps for w in self.watches.values()), default=0)
             self.writer.write("saved", path=path, step=step, moment=int(1000 * moment))

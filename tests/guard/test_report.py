@@ -117,7 +117,8 @@ def test_directories_of_the_command_line_are_searched_too(tmp_path: Path) -> Non
     [
         ("ck20.pt", True), ("net.pth", True), ("x.safetensors", True), ("pytorch_model.bin", True),
         ("optimizer.pt", False), ("rng_state_0.pth", False), ("train.bin", False),
-        ("scheduler.pt", False), ("model.json", False),
+        ("scheduler.pt", False), ("model.json", False), ("optim.pt", False),
+        ("features.pt", False), ("ema_stats.pth", False),
     ],
 )  # fmt: skip
 def test_files_with_weights_are_told_by_their_names(
@@ -125,6 +126,13 @@ def test_files_with_weights_are_told_by_their_names(
 ) -> None:
     saved(tmp_path / name, 100.0)
     assert bool(find_between(Span(0.0, 120.0), (tmp_path,)).path) is weights
+
+
+def test_what_torch_finished_goes_before_what_a_failure_cut_off(tmp_path: Path) -> None:
+    saved(tmp_path / "ck5.pt", 100.0)
+    saved(tmp_path / "ck6.pt", 110.0)  # the disk was full
+    written = (GuardSaved(path=str(tmp_path / "ck5.pt"), step=5, moment=100_000),)
+    assert find_between(Span(50.0, 120.0), (tmp_path,), written).step == 5
 
 
 def test_a_directory_into_which_torch_saved_is_searched(tmp_path: Path) -> None:

@@ -108,22 +108,30 @@ def test_a_rate_of_0_beside_an_optimizer_that_learns_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "before", "applied", "cause"),
+    ("rates", "before", "fell", "cause"),
     [
-        ([1e-3, -1e-4], 1e-3, 9, "negative"),
-        ([-1e-12], 1e-3, 900, ""),  # the last value of a schedule
-        ([5.0], 1e-3, 200, "jump"),
-        ([5.0], 1e-3, 19, ""),  # a warm-up
-        ([1e-3], 1e-3, 200, ""),
-        ([None], 1e-3, 200, ""),
-        ([1e-3], 0.0, 200, ""),
+        ([1e-3, -1e-4], 1e-3, False, "negative"),
+        ([-1e-12], 1e-3, True, ""),  # the last value of a schedule
+        ([0.1], 1e-3, True, "jump"),
+        ([5.0], 1e-3, False, "jump"),
+        ([2e-4], 1e-6, False, ""),  # a warm-up of one stair per epoch
+        ([1e-3], 1e-3, True, ""),
+        ([None], 1e-3, True, ""),
+        ([1e-3], 0.0, True, ""),
     ],
 )
 def test_a_rate_below_0_or_far_above_all_before(
-    rates: list[float | None], before: float, applied: int, cause: str
+    rates: list[float | None], before: float, fell: bool, cause: str
 ) -> None:
-    found = rate_alarm(rates, before, applied, (0, applied))
+    found = rate_alarm(rates, before, fell, (0, 30))
     assert [alarm.cause for alarm in found] == ([cause] if cause else [])
+
+
+def test_a_schedule_that_cycles_at_every_step_hides_no_jump() -> None:
+    series = Spikes()
+    values = [2.0 + 0.01 * (k % 7) for k in range(400)] + [200.0] * 10
+    rates = [(1e-3, 5e-4, 2e-4)[k % 3] for k in range(410)]
+    assert sum(series.add(*pair) is not None for pair in zip(values, rates, strict=True)) == 1
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,21 @@ def huge_gradients(m: Any) -> None:
     def scale(step: int) -> None:
         if step == 7:
             for parameter in m.parameters():
-                parameter.grad.fill_(1e25)
+                parameter.grad.fill_(5e18)
 
     train(m, adamw(m), before_step=scale)
+
+
+def gradients_written_by_hand(m: Any) -> None:
+    optimizer = adamw(m)
+    parameters = list(m.parameters())
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    for x, y in batches(40):
+        gradients = torch.autograd.grad(loss_of(m, x, y), parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad.data.copy_(gradient)
+        optimizer.step()
 
 
 HEALTHY = {
@@ -137,6 +149,25 @@ def test_a_healthy_training_raises_no_alarm(name: str, tmp_path: Path) -> None:
     assert state["losses"] >= state["steps"] > 0
     assert state["norms"] == state["steps"]
     assert state["moved"] > 0
+
+
+def test_gradients_that_are_written_through_data_are_new_ones(tmp_path: Path) -> None:
+    assert run(tmp_path, lambda: gradients_written_by_hand(model())) == {}
+
+
+def test_the_weights_of_a_model_with_many_parameters_are_all_read(tmp_path: Path) -> None:
+    parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(2200)]
+
+    def train_many() -> None:
+        optimizer = torch.optim.SGD(parameters, lr=1e-3)
+        for step in range(8):
+            sum(p.sum() for p in parameters).backward()
+            if step == 4:
+                parameters[2100].grad[0] = math.nan
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert run(tmp_path, train_many, all=True)["GRD002", "fail"] >= 5
 
 
 def other_copy(m: Any) -> None:
@@ -183,6 +214,16 @@ def infinite_gradient(m: Any) -> None:
     train(m, adamw(m), before_step=poison)
 
 
+def infinite_state(m: Any) -> None:
+    """Finite gradients whose squares overflow: Adam never moves these weights again."""
+
+    def scale(step: int) -> None:
+        if step == 5:
+            m[2].weight.grad.fill_(1e25)
+
+    train(m, adamw(m), before_step=scale)
+
+
 def fewer_steps(m: Any) -> None:
     optimizer = adamw(m)
     for step, (x, y) in enumerate(batches(1030)):
@@ -220,7 +261,7 @@ def negative_rate(m: Any) -> None:
 
 
 def rate_jumps(m: Any) -> None:
-    with_rates(m, lambda step: 1e-4 if step < 61 else 1e-2)
+    with_rates(m, lambda step: 1e-4 if step < 30 else 5e-5 if step < 61 else 1e-2)
 
 
 def nan_at(step: int) -> Any:
@@ -229,6 +270,7 @@ def nan_at(step: int) -> Any:
 
 FAULTS = {
     "NaN loss": (lambda m: train(m, adamw(m), change=nan_at(8)), "GRD001", "fail", 8),
+    "Inf in Adam's state": (infinite_state, "GRD002", "fail", 5),
     "Inf gradient": (infinite_gradient, "GRD002", "fail", 5),
     "optimizer of a copy": (other_copy, "GRD003", "fail", 3),
     "loss times 0": (
