@@ -74,7 +74,8 @@ def test_a_warning_closes_the_gate_only_if_asked_to(frozen: Path) -> None:
     assert scan(frozen)[0] == 0
     code, text = scan(frozen, "--fail-on", "warn", "-q")
     assert code == 1
-    assert text.rstrip().endswith("READY with warnings: CKP004 (exit code 1: --fail-on warn)")
+    assert "READY with warnings: CKP004 norms-changed: all 4 norms" in text
+    assert text.rstrip().endswith("(exit code 1: --fail-on warn)")
     assert "pass CKP001" not in text
 
 

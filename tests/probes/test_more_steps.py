@@ -19,7 +19,7 @@ sys.argv = ["probe", str(os.dup(1))]
 {REGISTERED}
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-more, lengths = probe("stages.more_steps"), probe("values.lengths")
+more, lengths = probe("stages.more_steps"), probe("values.first_nonfinite")
 before = [each * 65 * {MIB} for each in range(more.WATCHED)]
 
 def after(rise, raises_at=None, seconds=100.0):

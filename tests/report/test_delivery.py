@@ -47,7 +47,7 @@ def test_every_format_is_printed_completely_if_stdout_is_ascii(format: str, tmp_
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
-    assert len(done.stdout) > 100
+    assert len(done.stdout) > 50  # of a letter, that there is nothing to send
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,8 @@ def test_files_are_written_although_the_reader_of_stdout_closes_it_early(tmp_pat
 
 
 def test_nagios_has_its_own_exit_codes(tmp_path: Path) -> None:
-    codes = {"h100_torch2.15": 0, "h200_torch2.11": 1, "v100_torch2.11": 2, "nothing_readable": 3}
+    codes = {"h100_torch2.15": 0, "fp32_with_leftovers": 1, "v100_torch2.11": 2}
+    codes["nothing_readable"] = 3
     for name, code in codes.items():
         done = doctor("report", machine(name), "--format", "nagios", cwd=tmp_path)
         assert (done.returncode, len(done.stdout.splitlines())) == (code, 1)
@@ -150,12 +151,12 @@ def test_annotate_adds_the_limitations_of_a_pass(format: str, tmp_path: Path) ->
 
 
 def test_report_accepts_the_flags_of_a_replay(tmp_path: Path) -> None:
-    flags = ("--only", "NUM", "--skip", "NUM004", "--fail-on", "warn", "--format", "json")
-    done = doctor("report", machine("h200_torch2.11"), *flags, cwd=tmp_path)
+    flags = ("--only", "NUM", "--skip", "NUM006", "--fail-on", "warn", "--format", "json")
+    done = doctor("report", machine("fp32_with_leftovers"), *flags, cwd=tmp_path)
     assert done.returncode == 1
     codes = {each["code"] for each in json.loads(done.stdout)["findings"]}
     assert codes >= {"NUM001", "NUM002", "NUM003"}
-    assert "NUM004" not in codes
+    assert "NUM006" not in codes
     assert {code[:3] for code in codes} == {"NUM"}
     broken = doctor("report", str(tmp_path / "none.json"), cwd=tmp_path)
     assert (broken.returncode, len(broken.stderr.splitlines())) == (2, 1)
