@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from doctor.facts.log import Log, LogEvent, RankSeen
 
 TIMEOUT = "nccl-timeout"
-GROUP = re.compile(r"\bPG (?:(?:ID|GUID) )?(\w{1,40})")
-"""The process group of a watchdog's line: only sequence numbers of one group are comparable."""
+GROUP = re.compile(r"\b(?:PG ID \d+ )?PG (?:(?:ID|GUID) )?(\w{1,40})")
+"""The process group of a watchdog's line: only sequence numbers of one group are comparable. The
+GUID goes before the ID, which each process counts for itself."""
+CLOSE = 2
+"""Sequence numbers that differ by more are of different groups where lines name none."""
 FEW = 0.25
 """Share of the ranks that may be the ones that the others wait for. Our own number."""
 NAMED = 8
@@ -47,6 +50,8 @@ def _behind(events: list[LogEvent]) -> Culprit | None:
     behind = sorted(rank for rank, (number, _) in reports.items() if number < usual[0])
     if not behind or len(behind) > max(1, FEW * len(reports)):
         return None
+    if not group and any(usual[0] - reports[rank][0] > CLOSE for rank in behind):
+        return None
     own = reports[behind[0]]
     return Culprit(
         tuple(behind),
@@ -74,13 +79,20 @@ def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
     """Ranks that wrote lines before, and no error when most others did; or the one number that is
     missing between those of the reports."""
     reported = {each.rank for each in log.events if each.rank is not None and not each.recovered}
-    waiting = {each.rank for each in events}
-    if len(waiting) < 2 and not (waiting and len(log.ranks) == 2):
+    waiting = {each.rank for each in events if each.rank is not None}
+    both_named = len(log.ranks) == 2 and all(each.named for each in log.ranks)
+    if len(waiting) < 2 and not (waiting and both_named):
         return None
-    seen = {each.rank: each for each in log.ranks}
+    size = max(waiting) + 1
+    all_but_few = len(reported) >= (1 - FEW) * size
+    seen = {
+        each.rank: each
+        for each in log.ranks
+        if each.named or (all_but_few and each.rank < size)  # else a bare number may be a step
+    }
     silent = sorted(set(seen) - reported)
-    if not silent and len(waiting) > NAMED:
-        silent = sorted(set(range(max(rank or 0 for rank in waiting))) - reported)
+    if not silent and all_but_few and len(waiting) > NAMED:
+        silent = sorted(set(range(size)) - reported)
     everyone = len(reported | set(silent))
     if not silent or len(silent) > max(1, FEW * everyone):
         return None

@@ -83,6 +83,8 @@ class RankSeen(Section, frozen=True):
     line: int
     step: int | None = None
     time: float | None = None
+    named: bool = False
+    """A line calls it a rank, or the name of a file; else it is a bare number, maybe a step."""
 
 
 class Log(Section, frozen=True):

@@ -86,7 +86,9 @@ class Collector:
             return
         before = self.ranks.get(rank)
         step = step if step is not None or before is None else before.step
-        self.ranks[rank] = RankSeen(rank, self.path, line.number, step, time_of(line.text))
+        named = (before is not None and before.named) or rank in (line.named_rank, self.rank)
+        time = time_of(line.text)
+        self.ranks[rank] = RankSeen(rank, self.path, line.number, step, time, named=named)
 
     def take(self, line: Line, before: Iterable[str]) -> None:
         """One line that may be an event; `before` are the lines before it, the nearest first."""

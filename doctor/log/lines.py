@@ -60,10 +60,17 @@ class Line:
 
     @property
     def rank(self) -> int | None:
-        head = self.text[:PREFIX]
-        match = EXPLICIT_RANK.search(head) or RANK.search(head)
-        digits = next((group for group in match.groups() if group), None) if match else None
-        return int(digits) if digits else None
+        named = self.named_rank
+        return named if named is not None else _digits(RANK.search(self.text[:PREFIX]))
+
+    @property
+    def named_rank(self) -> int | None:
+        """The rank that the line calls so; a bare number may as well be a step."""
+        return _digits(EXPLICIT_RANK.search(self.text[:PREFIX]))
+
+
+def _digits(match: re.Match[str] | None) -> int | None:
+    return int(match[match.lastindex]) if match and match.lastindex else None
 
 
 def local_rank(text: str) -> int | None:

@@ -180,7 +180,7 @@ class FileReader:
         if self.rank is not None and self.text.lines:
             seen = self.collector.ranks.get(self.rank)
             time, step = (seen.time if seen else None), self.curves.last_step
-            yield RankSeen(self.rank, self.path, self.text.lines, step, time)
+            yield RankSeen(self.rank, self.path, self.text.lines, step, time, named=True)
         for rank, last in self.collector.ranks.items():
             if rank != self.rank:
                 yield last

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import msgspec
 import pytest
 from logs import findings, problems, read
 
+from doctor.checks.log.culprit import waited_for
 from doctor.judge.check import Finding, Status
 
 ROOT = """\
@@ -139,6 +143,51 @@ def test_a_rank_that_never_printed_is_not_accused() -> None:
     two = "[rank0]: step 5 loss: 2.1\n" + timeout(0, 7) + timeout(1, 7)
     assert "silent" not in failure(two).verdict.summary
     assert "behind" not in failure(two).verdict.summary
+
+
+def test_the_number_of_a_step_is_not_accused() -> None:
+    for number, ranks in ((100, (0, 1)), (200, range(8)), (0, (1,)), (10, (0, 15))):
+        steps = f"[{number}] loss: 2.31 lr: 0.001\n"
+        text = steps + "".join(timeout(rank, 42) for rank in ranks)
+        assert "silent" not in failure(text).verdict.summary
+    labelled = "".join(f"{rank}: step 5 loss: 2.1\n" for rank in range(4))
+    text = labelled + "".join(timeout(rank, 42) for rank in (0, 1, 3))
+    assert "rank 2 is silent" in failure(text).verdict.summary
+
+
+def test_a_named_rank_stays_one_after_lines_with_a_bare_number() -> None:
+    text = "[rank3]: step 1 loss: 2.2\n3: step 2 loss: 2.1\n"
+    text += "".join(timeout(rank, 42) for rank in range(3))
+    assert "rank 3 is silent" in failure(text).verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("group", "odd", "number", "behind"),
+    [
+        ("", "", 498, True),
+        ("", "", 10, False),
+        ("[PG 0 Rank 1] ", "[PG 0 Rank 3] ", 10, True),
+        ("[PG ID 1 PG GUID 3(tp) Rank 1] ", "[PG ID 1 PG GUID 4(tp) Rank 1] ", 498, False),
+    ],
+)
+def test_sequence_numbers_of_different_groups_are_not_compared(
+    group: str, odd: str, number: int, behind: bool
+) -> None:
+    lines = [timeout(rank, 500).replace("Watchdog", group + "Watchdog") for rank in range(8)]
+    lines[3] = timeout(3, number).replace("Watchdog", odd + "Watchdog")
+    assert ("rank 3 is behind" in failure("".join(lines)).verdict.summary) is behind
+
+
+def test_the_missing_number_is_sought_only_where_most_ranks_reported() -> None:
+    dense = "".join(timeout(rank, 42) for rank in range(12) if rank != 5)
+    assert "rank 5 is silent" in failure(dense).verdict.summary
+    log = read(log="".join(timeout(rank, 42) for rank in range(10)))
+    far = msgspec.structs.replace(log.events[-1], rank=10**9)
+    tracemalloc.start()
+    events = (*log.events[:-1], far)
+    assert waited_for(msgspec.structs.replace(log, events=events, ranks=())) is None
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 def test_an_error_that_ends_a_log_is_named_even_without_a_traceback() -> None:
