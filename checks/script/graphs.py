@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.losses import LOSSES
-from doctor.checks.script.reading import exclusive
+from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -16,6 +16,9 @@ from doctor.facts.script_machine import ScriptMachine
 IMPROVED = re.compile(r"^[^%]*[<>][^%]*$")
 """A test such as `accuracy > best`, not one of every Nth step."""
 NO_GRAPH = ("no_grad", "inference_mode")
+CUTS = ("detach_", "repackage_hidden", "detach")
+MOST_CALLS = 4
+"""Modules within modules that are searched for a detach(). Our own number."""
 
 
 def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -86,8 +89,45 @@ def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[M
             if n >= number or call.loops != backward.loops or len(call.targets) < 2:
                 continue
             for name in call.targets:
-                if _carried(reading, call, name) and _leads_to(reading, call, backward, number):
-                    yield Match(call.span, f"{name} carries the graph of the iteration before")
+                if not _carried(reading, call, name) or not _leads_to(
+                    reading, call, backward, number
+                ):
+                    continue
+                cuts = _cuts_inside(reading, call)
+                unknown = "" if cuts is False else f"{call.name}() may detach it itself"
+                if not cuts:
+                    message = f"{name} carries the graph of the iteration before"
+                    yield Match(call.span, message, undecided=unknown)
+
+
+def _cuts_inside(reading: Training, call: Call, depth: int = MOST_CALLS) -> bool | None:
+    """Whether what is called detaches something; None where another file decides it."""
+    functions = _entered(reading, call)
+    inside = [reading.calls[n] for each in functions if each for n in reading.scope_calls(each)]
+    if any(each.method in CUTS or each.method in NO_GRAPH for each in inside):
+        return True
+    if None in functions or not depth:
+        return None
+    modules = [
+        each
+        for each in inside
+        if each.name == f"self.{each.method}" or reading.target_function(each) is not None
+    ]
+    results = [_cuts_inside(reading, each, depth - 1) for each in modules]
+    return True if True in results else None if None in results else False
+
+
+def _entered(reading: Training, call: Call) -> list[int | None]:
+    """The functions of this file that a call runs, none for torch's own; None for unknown ones."""
+    function = reading.target_function(call)
+    if function is not None:
+        return [function]
+    made = objects.callee(reading, call)
+    return [
+        None if each is None else objects.method_of(reading, each.name, "forward")
+        for each in made or [None]
+        if each is None or not each.name.startswith("torch.nn.")
+    ]
 
 
 def _carried(reading: Training, call: Call, name: str) -> bool:
@@ -107,7 +147,7 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     cut = any(
         reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]
         for n in reading.by_loop[loop]
-        if n != number and reading.calls[n].method in ("detach_", "repackage_hidden", "detach")
+        if n != number and reading.calls[n].method in CUTS
     )
     return (
         bool(makes_state)
@@ -134,6 +174,8 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
     for each in reading.script.assignments:
         if not each.loops or each.value.kind != "call" or each.augmented:
             continue
+        if _is_replaced(reading, each):
+            continue
         if _is_own_state(reading, reading.calls[each.value.call]) and _on_condition(reading, each):
             what = "holds the model's own tensors: training goes on changing them"
             if _is_used_later(reading, each, "load_state_dict", "save"):
@@ -150,8 +192,26 @@ def _same_model(reading: Training) -> Iterator[Match]:
         trained = key in reading.trained_names and each.value.name != each.target
         if not trained or not any(IMPROVED.search(test.text) for test in reading.tests(each)):
             continue
+        if _is_replaced(reading, each):
+            continue
         if _trains_in(reading, each.loops[0]) and _is_read_later(reading, each):
             yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")
+
+
+def _is_replaced(reading: Training, each: Assignment) -> bool:
+    """The name gets another value after it in the same iteration, or clones are made there."""
+    clones = (reading.calls[n] for n in reading.methods("clone") if n >= each.position)
+    return any(
+        clone.loops[: len(each.loops)] == each.loops and within(each.arms, clone.arms)
+        for clone in clones
+    ) or any(
+        other.target == each.target
+        and other.scope == each.scope
+        and other.span.order > each.span.order
+        and other.loops[: len(each.loops)] == each.loops
+        and within(each.arms, other.arms)
+        for other in reading.script.assignments
+    )
 
 
 def _trains_in(reading: Training, loop: int) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import is_
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loop import stepped
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import handed_on
@@ -21,7 +23,8 @@ LENGTHS = {
     "get_scheduler": ("num_training_steps", 3),
 }  # fmt: skip
 """The argument that says after how many steps a schedule ends, and its position."""
-ENDS = {"CosineAnnealingLR": "turns back"}
+GO_ON = ("CosineAnnealingLR", "LinearLR")
+"""After its length the first turns back and the second stays: one epoch of them may be meant."""
 
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
@@ -40,13 +43,43 @@ def is_scheduler_call(call: Call) -> bool:
     )
 
 
-def _steps(reading: Training, name: str, made: Call) -> list[Call]:
+def _steps(
+    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
+) -> Iterator[Call]:
+    """Steps of the scheduler, where all that the name may hold there agrees."""
     key = reading.key(name, made.scope)
-    return [
-        reading.calls[n]
-        for n in reading.methods("step")
-        if reading.key(reading.calls[n].receiver, reading.calls[n].scope) == key
+    for number in reading.methods("step"):
+        step = reading.calls[number]
+        if reading.key(step.receiver, step.scope) != key:
+            continue
+        makers = _makers(reading, step, number)
+        known = [each for each in makers if each is not None and agrees(each)]
+        if len(known) == len(makers) and any(each is made for each in known):
+            yield step
+
+
+def _makers(reading: Training, step: Call, number: int) -> list[Call | None]:
+    """What may have made the scheduler, also later in a loop around; None for what is unknown."""
+    values = evaluate.options(reading, Value("name", name=step.receiver), step)
+    values += [
+        each.value
+        for each in reading.assigned.get(reading.key(step.receiver, step.scope), ())
+        if each.position > number and set(each.loops) & set(step.loops)
     ]
+    return [
+        made
+        for value in values
+        if value.kind != "literal" or value.literal is not None
+        for made in objects.makers(reading, value, step.scope, number, step.arms)
+    ]
+
+
+def _is_plateau(made: Call) -> bool:
+    return made.method == "ReduceLROnPlateau"
+
+
+def _takes_epoch(made: Call) -> bool:
+    return made.name.startswith("torch.optim.") and not _is_plateau(made)
 
 
 def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -66,9 +99,9 @@ def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, name in schedulers(reading):
         made = reading.calls[number]
-        if made.method != "ReduceLROnPlateau" or made.arms:
+        if not _is_plateau(made) or made.arms:
             continue
-        for call in _steps(reading, name, made):
+        for call in _steps(reading, name, made, _is_plateau):
             if not call.args and not call.keywords and not call.unpacked:
                 yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
 
@@ -77,9 +110,9 @@ def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match
     losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
     for number, name in schedulers(reading):
         made = reading.calls[number]
-        if made.method == "ReduceLROnPlateau" or not made.name.startswith("torch.optim."):
+        if not _takes_epoch(made):
             continue
-        for call in _steps(reading, name, made):
+        for call in _steps(reading, name, made, _takes_epoch):
             given = call.args[0].name if len(call.args) == 1 else ""
             if given in losses or given.rpartition(".")[2].casefold() in ("loss", "val_loss"):
                 yield Match(
@@ -93,7 +126,7 @@ def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         length = _length(reading, made)
         if length is None:
             continue
-        for step in _steps(reading, name, made):
+        for step in _steps(reading, name, made, partial(is_, made)):
             applied = _applied(reading, step)
             if step.args or step.keywords or not step.loops or applied is None:
                 continue
@@ -144,14 +177,15 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
     per_step = step.loops == applied.loops
     epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
     product = any(_is_product(reading, each) for each in length)
-    if per_step and len(loops) > 1 and not product:
+    if per_step and len(loops) > 1 and not product and not _is_written_out(loops[-1]):
         counts = [_count(reading, loop) for loop in epochs]
-        if any(_same(count, each) for count in counts for each in length if count is not None):
+        if any(_same(count, each) for count in counts if count is not None for each in length):
             return "is as long as the epochs, and steps in every batch"
         if len(made.loops) < len(applied.loops) - 1 or not made.loops:
             source = _source(loops[-1])
             whole = source and any(_is_len(reading, each, source) for each in length)
-            if epochs and whole and not any(_count_is_one(count) for count in counts):
+            ends = made.method not in GO_ON
+            if ends and epochs and whole and not any(_count_is_one(count) for count in counts):
                 return "is as long as one epoch, and steps through several"
     if per_step and _ends_early(reading, step, applied, length):
         return "is made for the optimizer's steps, and steps in every batch"
@@ -179,10 +213,14 @@ def _count_is_one(count: Value | None) -> bool:
     return count is not None and count.kind == "literal" and count.literal == 1
 
 
+def _is_written_out(loop: Loop) -> bool:
+    """`for x in [batch]`: as many steps as anyone can count."""
+    return loop.iterable is not None and loop.iterable.kind == "list"
+
+
 def _same(one: Value, other: Value) -> bool:
-    if one.kind == "name" == other.kind:
-        return one.name == other.name
-    return one.kind == "literal" == other.kind and one.literal == other.literal and one.literal != 1
+    """The same name: equal numbers may count different things."""
+    return one.kind == "name" == other.kind and one.name == other.name
 
 
 def _source(loop: Loop) -> str:
@@ -259,7 +297,8 @@ RULES = (
         "batches that steps per epoch stays in its warm-up. The rate is wrong for most of the run.",
         fires=(
             "a length that is the number of epochs, and step() in the loop over batches",
-            "a length of len(loader), and step() per batch in a loop over epochs",
+            "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
+            "epochs",
             "a length of len(loader) * epochs, and step() once per epoch",
         ),
         fix="Count the schedule in optimizer steps, epochs * len(loader), and step it after each; "

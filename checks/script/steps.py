@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate, objects
@@ -100,6 +101,8 @@ def clip_before_backward(reading: Training, machine: ScriptMachine) -> Iterator[
 
 
 STATEFUL = ("Adam", "AdamW", "RMSprop", "NAdam", "RAdam", "Adagrad", "Adamax", "Adadelta", "Lion")
+RESET = re.compile("load|reset|restore|init|apply|copy_")
+"""In the names of what gives a model other weights."""
 
 
 def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -124,7 +127,7 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
             if reading.calls[n].loops == call.loops and reading.calls[n].scope == call.scope
         ]
         outside = owners and not any(_made_in(reading, owner, call, loop) for owner in owners)
-        if backward and outside:
+        if backward and outside and not _starts_again(reading, owners, call, loop):
             message = f"{call.method} is made in every step: it starts without its averages"
             yield Match(call.span, message)
 
@@ -135,6 +138,19 @@ def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) ->
         n != number and set(reading.calls[n].targets) & set(made.targets)
         for n in reading.by_loop[loop]
     )
+
+
+def _starts_again(reading: Training, owners: list[str], made: Call, loop: int) -> bool:
+    """The weights are set back in every iteration, too: each task has its own training."""
+    for number in objects.around(reading, made, loop):
+        call = reading.calls[number]
+        if not RESET.search(call.method.casefold()) or not within(made.arms, call.arms):
+            continue
+        given = {call.receiver, *(value.name for value in call.args)} - {""}
+        whole = any(f"{owner}.".startswith(f"{name}.") for owner in owners for name in given)
+        if whole or call.method == "copy_":
+            return True
+    return False
 
 
 def _keeps_state(call: Call) -> bool:

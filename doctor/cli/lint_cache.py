@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,13 +18,15 @@ from doctor.script import read
 
 LIMIT = 20_000
 """Entries after which the older half is removed. Our own number."""
+OWN = re.compile(r"[0-9a-f]{64}|\.[0-9a-f]{64}\.\d+")
+"""Names of entries, and of those that a killed process left half written."""
 
 
 class LintCache:
-    """A directory that the user named. An entry that cannot be read is as none."""
+    """`doctor-lint` in a directory that the user named. An entry that cannot be read is as none."""
 
     def __init__(self, directory: str, *circumstances: object) -> None:
-        self.directory = Path(directory)
+        self.directory = Path(directory) / "doctor-lint"
         self.circumstances = repr((_code(), circumstances)).encode()
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -51,14 +55,22 @@ class LintCache:
             part.write_bytes(msgspec.json.encode(hits))
             part.replace(target)
         except OSError:
-            part.unlink(missing_ok=True)
+            _remove(part)
 
-    def trim(self) -> None:
-        """Remove the older half of a cache that is too large."""
-        entries = list(self.directory.iterdir())
-        if len(entries) > LIMIT:
+    def trim(self, limit: int = LIMIT) -> None:
+        """Remove the older half of a cache of more than `limit` entries, and no other file."""
+        try:
+            entries = [each for each in self.directory.iterdir() if OWN.fullmatch(each.name)]
+        except OSError:
+            return
+        if len(entries) > limit:
             for entry in sorted(entries, key=_age)[: len(entries) // 2]:
-                entry.unlink(missing_ok=True)
+                _remove(entry)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a directory, a read-only disk, or removed by another process
+        path.unlink()
 
 
 def _age(path: Path) -> float:

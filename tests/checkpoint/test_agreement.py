@@ -79,6 +79,22 @@ def test_a_head_that_is_not_in_the_files(tmp_path: Path) -> None:
     assert "head" in verdict.summary
 
 
+def test_a_head_of_several_modules(tmp_path: Path) -> None:
+    """lm_head.ln and lm_head.linear, as in the first form of Phi."""
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(tmp_path / "m", "tied")
+    edit(folder / "config.json", tie_word_embeddings=False)
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    head = {"lm_head.ln.weight": torch.ones(8), "lm_head.linear.weight": torch.ones(40, 8)}
+    save_file({**tensors, **head}, path, {"format": "pt"})
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.PASS
+    layer = {"model.decoder.layers.weight": torch.ones(8)}
+    save_file({**tensors, **layer}, path, {"format": "pt"})
+    assert CONFIG(checkpoint=scanned(folder)).status is Status.FAIL
+
+
 def test_tokens_without_a_row(tmp_path: Path) -> None:
     make(tmp_path / "m", with_tokenizer)
     path = tmp_path / "m/tokenizer.json"

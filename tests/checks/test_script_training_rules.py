@@ -100,6 +100,61 @@ def epochs(scheduler: str, end: str) -> str:
 
 STEP = "loss.backward()"
 
+PLATEAU = "ReduceLROnPlateau(optimizer)"
+EITHER = f"lr_scheduler.{PLATEAU} if plateau else lr_scheduler.StepLR(optimizer, 3)"
+BY_TEST = f"""None
+if plateau:
+    scheduler = lr_scheduler.{PLATEAU}
+else:
+    scheduler = lr_scheduler.StepLR(optimizer, 3)"""
+STEP_BY_TEST = """
+    if plateau:
+        scheduler.step(val_loss)
+    else:
+        scheduler.step()
+"""
+SECOND_PHASE = f"""
+    scheduler.step()
+scheduler = lr_scheduler.{PLATEAU}
+for epoch in range(epochs):
+    scheduler.step(val_loss)
+"""
+
+CARRIED = """
+import torch
+from torch import nn
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.RNN(4, 4)
+    def forward(self, x, h):
+        {}
+        return self.rnn(x, h)
+model = {}
+h = torch.zeros(1, 2, 4)
+for x, y in loader:
+    out, h = model(x, h)
+    loss = nn.functional.mse_loss(out, y)
+    loss.backward()
+"""
+
+TASKS = """
+import torch
+model = torch.nn.Linear(2, 2)
+for task in tasks:
+    {}
+    optimizer = torch.optim.Adam(model.parameters())
+    loss = model(task.x).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+BEST = """if good:
+    state = model.state_dict()
+    {}
+"""
+USED = "model.load_state_dict(state)"
+
 SILENT = [
     ("zeroed-before-step", loop(f"{STEP}\noptimizer_d.zero_grad()")),
     ("zeroed-before-step", loop(f"{STEP}\noptimizer.zero_grad()\nmodel(y).sum().backward()")),
@@ -254,6 +309,46 @@ SILENT = [
         ),
     ),
     (
+        "schedule-in-wrong-unit",
+        EPOCHS.replace("range(epochs)", "range(100)").format(
+            "lr_scheduler.CosineAnnealingLR(optimizer, 100)", "        scheduler.step()"
+        ),
+    ),
+    (
+        "schedule-in-wrong-unit",
+        EPOCHS.replace("in loader", "in [whole]").format(
+            "lr_scheduler.CosineAnnealingLR(optimizer, epochs)", "        scheduler.step()"
+        ),
+    ),
+    (
+        "schedule-in-wrong-unit",
+        epochs(
+            "lr_scheduler.CosineAnnealingLR(optimizer, T_max=len(loader))",
+            "        scheduler.step()",
+        ),
+    ),
+    *(
+        (slug, epochs(made, steps))
+        for slug in ("plateau-without-metric", "metric-to-step-scheduler")
+        for made, steps in (
+            (BY_TEST, STEP_BY_TEST),
+            (EITHER, STEP_BY_TEST),
+            ("lr_scheduler.StepLR(optimizer, 3)", SECOND_PHASE),
+        )
+    ),
+    *(
+        ("optimizer-made-each-step", TASKS.format(again))
+        for again in ("model.load_state_dict(initial)", "reset(model)", "model.apply(init)")
+    ),
+    ("hidden-not-detached", CARRIED.format("h = h.detach()", "Cell()")),
+    *(
+        ("best-state-not-copied", loop(STEP, f"for e in range(2):\n{indented(kept, 4)}\n{USED}"))
+        for kept in (
+            BEST.format("state = {k: v.clone() for k, v in state.items()}"),
+            BEST.format("for k in state: state[k] = state[k].clone()"),
+        )
+    ),
+    (
         "plateau-without-metric",
         epochs("lr_scheduler.ReduceLROnPlateau(optimizer)", "    scheduler.step(loss)"),
     ),
@@ -394,7 +489,41 @@ SILENT = [
     ("trainer-argument-removed", "args = TrainingArguments('x', eval_strategy='epoch')"),
 ]
 
+FIRES = [
+    (
+        "schedule-in-wrong-unit",
+        epochs(
+            "lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=len(loader))",
+            "        scheduler.step()",
+        ),
+    ),
+    (
+        "metric-to-step-scheduler",
+        epochs(
+            "None\nif plan:\n    scheduler = lr_scheduler.StepLR(optimizer, 3)",
+            "    scheduler.step(loss)",
+        ),
+    ),
+    (
+        "metric-to-step-scheduler",
+        epochs("lr_scheduler.StepLR(optimizer, 3)", SECOND_PHASE.replace("step()", "step(loss)")),
+    ),
+    (
+        "plateau-without-metric",
+        epochs(
+            "lr_scheduler.StepLR(optimizer, 3)", SECOND_PHASE.replace("step(val_loss)", "step()")
+        ),
+    ),
+    ("hidden-not-detached", CARRIED.format("h = h.float()", "Cell()")),
+    ("optimizer-made-each-step", TASKS.format("model.train()")),
+    (
+        "best-state-not-copied",
+        loop(STEP, f"for e in range(2):\n{indented(BEST.format('best = e'), 4)}\n{USED}"),
+    ),
+]
+
 UNDECIDED = [
+    ("hidden-not-detached", CARRIED.format("pass", "build(Cell)")),
     (
         "softmax-before-cross-entropy",
         """
@@ -430,6 +559,11 @@ UNDECIDED = [
 @pytest.mark.parametrize(("slug", "code"), SILENT)
 def test_a_trap_is_silent(slug: str, code: str) -> None:
     assert slug not in codes(code)
+
+
+@pytest.mark.parametrize(("slug", "code"), FIRES)
+def test_beside_a_trap_the_mistake_is_reported(slug: str, code: str) -> None:
+    assert codes(code).get(slug) == "fail"
 
 
 @pytest.mark.parametrize(("slug", "code"), UNDECIDED)

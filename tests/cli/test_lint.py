@@ -126,7 +126,7 @@ def test_suppressions(here: Path, comment: str, code: int, reported: list[str]) 
 def test_a_cache_keeps_results_by_content(here: Path) -> None:
     lint = (*ONLY, "--format", "concise", "--cache", "kept")
     first = run(here, *lint).stdout
-    (entry,) = (here / "kept").iterdir()
+    (entry,) = (here / "kept" / "doctor-lint").iterdir()
     entry.write_text(entry.read_text().replace("gradients are clipped", "kept: gradients"))
     assert "kept: gradients" in run(here, *lint).stdout
     (here / "train.py").write_text(SCRIPT + "\n")

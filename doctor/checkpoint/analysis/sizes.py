@@ -45,9 +45,10 @@ LLAMA_LIKE = frozenset(
 """model_types whose projections are q_proj, k_proj and v_proj, and gate_proj but for a few."""
 
 HEADS = re.compile(
-    r"(?:.*\.)?(?:lm_head|embed_out|output|output_layer|proj_out|decoder|generator_lm_head|head"
-    r"|predictions\.decoder)\.\w+"
+    r"(?:.*\.)?(?:(?:lm_head|embed_out|output_layer|generator_lm_head)(?:\.\w+){1,3}"
+    r"|(?:output|proj_out|decoder|head|predictions\.decoder)\.\w+)"
 )
+"""The tensors of a head; one of several modules only where no other module has its name."""
 
 MOST_TENSORS = 200_000
 

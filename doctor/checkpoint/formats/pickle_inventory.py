@@ -6,21 +6,20 @@ what lies before the damage, so the globals are listed here without any of the r
 
 from __future__ import annotations
 
-import bz2
 import itertools
-import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
+from doctor.checkpoint.formats.compressed import MAGICS, magic_of, unpack
 from doctor.checkpoint.formats.torch_legacy import MAGIC
 from doctor.checkpoint.formats.torch_zip import LOCAL, OWN_RECORDS, TAIL, Record, read_entries
 from doctor.checkpoint.inventory import Inventory
-from doctor.checkpoint.io.file_type import LOOK
+from doctor.checkpoint.io.file_type import LOOK, is_tar
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
@@ -41,27 +40,12 @@ MOST_RECORDS = 1_000
 MOST_LOST, LOST = 5_000, 4 * 1024 * 1024
 """Records of a zip without a directory, and bytes of each pickle that are read there."""
 
-UNPACKED = 32 * 1024 * 1024
-"""Bytes of a compressed file that are looked into: joblib compresses whole pickles."""
-
-_COMPRESSED: tuple[tuple[bytes, Callable[[bytes], bytes]], ...] = (
-    (b"\x1f\x8b", lambda data: zlib.decompressobj(31).decompress(data, UNPACKED)),
-    (b"BZh", lambda data: bz2.BZ2Decompressor().decompress(data, UNPACKED)),
-    (b"\xfd7zXZ\0", lambda data: _lzma().decompress(data, UNPACKED)),
-    (b"\x5d\0\0", lambda data: _lzma().decompress(data, UNPACKED)),
-    *(
-        (b"\x78" + level, lambda data: zlib.decompressobj().decompress(data, UNPACKED))
-        for level in (b"\x01", b"\x5e", b"\x9c", b"\xda")
-    ),
+_UNREAD = (
+    (b"7z\xbc\xaf\x27\x1c", "is a 7z archive"),
+    (b"\x28\xb5\x2f\xfd", "is packed by zstd"),
+    (b"\x04\x22\x4d\x18", "is packed by lz4"),
+    (b"\x02\x21\x4c\x18", "is packed by lz4"),
 )
-"""First bytes of what programs write around a pickle, and how it is unpacked."""
-
-
-def _lzma() -> lzma.LZMADecompressor:
-    return lzma.LZMADecompressor(memlimit=4 * UNPACKED)
-
-
-_UNREAD = ((b"7z\xbc\xaf\x27\x1c", "is a 7z archive"), (b"\x28\xb5\x2f\xfd", "is packed by zstd"))
 """What may hold pickles and cannot be unpacked here."""
 
 _OTHER_FORMATS = (
@@ -72,7 +56,7 @@ _OTHER_FORMATS = (
 _PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
 _TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")
 """A pickle of protocol 0 or 1 that begins with a global."""
-_HOLDS_PICKLES = (ZIP, numpy_arrays.MAGIC, *(begin for begin, _ in _COMPRESSED))
+_HOLDS_PICKLES = (ZIP, numpy_arrays.MAGIC, *MAGICS)
 _DEFLATED = 8
 
 
@@ -111,22 +95,28 @@ def _look(source: Source, inventory: Inventory, depth: int) -> None:
         return
     try:
         first = source.read(min(LOOK, source.size), 0)
-        unpack = next((way for begin, way in _COMPRESSED if first.startswith(begin)), None)
-        packed = next((text for begin, text in _UNREAD if first.startswith(begin)), "")
+        compressed = magic_of(first)
+        if unread := _unread(first):
+            inventory.break_off(f"{unread}, whose content was not read")
         if first.startswith(ZIP):
             _archive(source, inventory, depth)
         elif first.startswith(numpy_arrays.MAGIC):
             first = source.read(min(numpy_arrays.BEGINNING, source.size), 0)
             _array(first, source, inventory, depth)
-        elif unpack:
-            _unpacked(source, unpack, inventory, depth)
-        elif packed:
-            inventory.break_off(f"{packed}, whose content was not read")
+        elif compressed:
+            _unpacked(source, compressed, inventory, depth)
         elif not first.startswith(_OTHER_FORMATS):
             _in_a_row(source, inventory, depth)
             _behind(source, inventory, depth)
     except CheckpointError as error:
         inventory.break_off(error.text)
+
+
+def _unread(first: bytes) -> str:
+    """What a file is that cannot be unpacked here, "" where it is none."""
+    if is_tar(first):
+        return "is a tar archive"
+    return next((text for begin, text in _UNREAD if first.startswith(begin)), "")
 
 
 def _behind(source: Source, inventory: Inventory, depth: int) -> None:
@@ -137,17 +127,21 @@ def _behind(source: Source, inventory: Inventory, depth: int) -> None:
         inventory.merge(inside)
 
 
-def _unpacked(
-    source: Source, unpack: Callable[[bytes], bytes], inventory: Inventory, depth: int
-) -> None:
-    """A file that is compressed as a whole; what is no such file after all is left alone."""
-    try:
-        data = unpack(source.read(min(LARGEST, source.size), 0))
-    except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError):
-        return
-    inside = Inventory(inventory.file)
-    _look(_Memory(data), inside, depth + 1)
+def _unpacked(source: Source, magic: bytes, inventory: Inventory, depth: int) -> None:
+    """A file that is compressed as a whole, or a plain pickle that begins as one does."""
+    data = source.read(min(LARGEST, source.size), 0)
+    unpacked = unpack(data, magic)
+    plain, inside = Inventory(inventory.file), Inventory(inventory.file)
+    if unpacked.incomplete or not unpacked.content:
+        _in_a_row(source, plain, depth)
+        _behind(source, plain, depth)
+    _look(_Memory(unpacked.content), inside, depth + 1)
     inventory.merge(inside)
+    inventory.merge(plain)
+    if unpacked.content or not plain.pickles:
+        inventory.break_off(inside.incomplete or unpacked.incomplete)
+    if source.size > len(data):
+        inventory.break_off(f"is compressed, and only its first {LARGEST >> 20} MiB were read")
 
 
 def _in_a_row(source: Source, inventory: Inventory, depth: int) -> None:

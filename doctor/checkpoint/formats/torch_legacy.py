@@ -10,7 +10,7 @@ from doctor.checkpoint.actions import all_actions
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_dtypes import ITEM, STORAGES
 from doctor.checkpoint.formats.torch_objects import Tree
-from doctor.checkpoint.io.file_type import describe_file_type
+from doctor.checkpoint.io.file_type import describe_file_type, is_tar
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.nodes import Global, Persistent, Pickled, mapping
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
@@ -71,7 +71,7 @@ def _is_untyped(reference: Persistent) -> bool:
 def _recognised(first: bytes) -> None:
     if not first:
         raise CheckpointError("damaged", "is empty")
-    if first[257:262] == b"ustar" or first[:16].rstrip(b"\0") in (b"sys_info", b"pickle"):
+    if is_tar(first):
         text = "is a tar archive, as torch.save wrote before 0.1.10: unsupported, as it cannot be "
         raise CheckpointError("not-inspectable", text + "inspected safely")
     if first[:1] == b"\x80":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 
 LOOK = 512
 """Bytes that are examined."""
@@ -42,6 +43,17 @@ def describe_file_type(data: bytes) -> str | None:
     if len(first) == LOOK and not first.strip(b"\0"):
         return "zeros from its first byte on, as an unfinished download leaves"
     return None
+
+
+def is_tar(first: bytes) -> bool:
+    """Whether a file begins with a tar archive's header, also one of the form without a magic."""
+    if first[257:262] == b"ustar" or first[:16].rstrip(b"\0") in (b"sys_info", b"pickle"):
+        return True
+    try:
+        tarfile.TarInfo.frombuf(first[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 def _pointer(first: bytes) -> str:
