@@ -48,11 +48,11 @@ class Clearing:
 
     def before_backward(self) -> None:
         """Notice whether it was cleared since the last `note`, if it was not before."""
-        parameter = self.sample() if self.sample is not None else None
-        if parameter is None or parameter.grad is None:
+        gradient = self._gradient()
+        if gradient is None:
             self.cleared = self.set_to_none = True
             self._version = None
-        elif self._version is None or self._version != _version(parameter.grad):
+        elif self._version is None or self._version != _version(gradient):
             self.cleared, self.set_to_none = True, False
 
     def note(self) -> None:
@@ -76,13 +76,9 @@ class Clearing:
         Values are compared, from the first step without a backward pass on: a gradient that is
         written through `.data` keeps its memory and version.
         """
-        parameter = self.sample() if self.sample is not None else None
-        gradient = None if parameter is None else parameter.grad
-        if (
-            gradient is None
-            or gradient.is_sparse
-            or not (without_backward or self._copy is not None)
-        ):
+        gradient = self._gradient()
+        followed = without_backward or self._copy is not None
+        if gradient is None or gradient.is_sparse or not followed:
             return False
         before, self._copy = self._copy, part(gradient).detach().clone()
         if not without_backward or before is None or before.shape != self._copy.shape:
@@ -91,8 +87,7 @@ class Clearing:
 
     def is_clear(self) -> bool:
         """Whether the gradient is None or 0 now; this may wait for a device."""
-        parameter = self.sample() if self.sample is not None else None
-        gradient = None if parameter is None else parameter.grad
+        gradient = self._gradient()
         return gradient is None or not bool(part(gradient).any())
 
     def step_ended(self) -> None:
@@ -100,8 +95,12 @@ class Clearing:
         self._version, self._added = self._now(), False
 
     def _now(self) -> Foreign:
+        return _version(self._gradient())
+
+    def _gradient(self) -> Foreign:
+        """The sampled gradient; None where there is none, or no parameter yet or any more."""
         parameter = self.sample() if self.sample is not None else None
-        return None if parameter is None else _version(parameter.grad)
+        return None if parameter is None else parameter.grad
 
 
 def _version(gradient: Tensor) -> Foreign:

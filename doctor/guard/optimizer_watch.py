@@ -257,8 +257,7 @@ class OptimizerWatch:
             step.norm = root(norms)
             if len(extra) > 1 and extra[1]:
                 step.norm /= extra[1]
-        bad = step.norm is not None and not math.isfinite(step.norm)
-        self.whole_norm = bad or not step.norm
+        self.whole_norm = not step.norm or not math.isfinite(step.norm)
         self.judge.judge_step(self, step)
 
     def skip(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import List
+from typing import Iterable, List, Tuple
 
 from . import thresholds as limit
 
@@ -37,8 +37,7 @@ class Spikes:
             self._rates.append(rate)
         self._age = (self._age + 1) % limit.SPIKE_EVERY
         if not self._age and len(self._window) == limit.SPIKE_WINDOW:
-            self._median = _median(list(self._window))
-            self._bound = _far(list(self._window), limit.SPIKE_DEVIATIONS)
+            self._median, self._bound = _median(self._window), _far(self._window)
         if risen:
             self._begin_anew()
         self._above = self._above + 1 if value > self._bound else 0
@@ -62,30 +61,29 @@ class Spikes:
         if len(self._block) < limit.LEVEL_STEPS:
             return False
         level, self._block = _median(self._block), []
-        before = list(self._blocks)
+        jumped = len(self._blocks) >= limit.LEVEL_BLOCKS_FROM and level > _far(self._blocks)
         self._blocks.append(level)
-        return len(before) >= limit.LEVEL_BLOCKS_FROM and level > _far(
-            before, limit.SPIKE_DEVIATIONS
-        )
+        return jumped
 
 
-def _far(values: List[float], deviations: float) -> float:
+def _far(values: Iterable[float]) -> float:
     """What is far above the values: noise is often a factor, so their logarithms count as well."""
-    median = _median(list(values))
-    far = max(_bound(values, deviations), median + limit.SPIKE_SHARE * abs(median))
+    median, bound = _bound(values)
+    far = max(bound, median + limit.SPIKE_SHARE * abs(median))
     if min(values) > 0.0:
-        logarithm = _bound([math.log(value) for value in values], deviations)
+        _, logarithm = _bound([math.log(value) for value in values])
         far = max(far, math.exp(logarithm) if logarithm < LARGEST else math.inf)
     return far
 
 
-def _bound(values: List[float], deviations: float) -> float:
-    """So many scaled median deviations above the median."""
-    median = _median(list(values))
-    return median + deviations * 1.4826 * _median([abs(value - median) for value in values])
+def _bound(values: Iterable[float]) -> Tuple[float, float]:
+    """The median, and what is SPIKE_DEVIATIONS scaled median deviations above it."""
+    median = _median(values)
+    deviation = 1.4826 * _median([abs(value - median) for value in values])
+    return median, median + limit.SPIKE_DEVIATIONS * deviation
 
 
-def _median(values: List[float]) -> float:
-    values.sort()
-    middle = len(values) // 2
-    return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+def _median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
