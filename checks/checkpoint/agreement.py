@@ -6,6 +6,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checkpoint.records import Checkpoint, LoraFit, Optimizer, Size, Tokenizer
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.checks.checkpoint.optimizer import NO_STATE, unread_state
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 
@@ -174,7 +175,7 @@ def optimizer_fits(checkpoint: Checkpoint) -> Verdict:
     if optimizer is None:
         return _without_optimizer(checkpoint)
     if isinstance(optimizer, Unknown):
-        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+        return unknown(unread_state(optimizer))
     if not checkpoint.contents.tensors:
         return unknown("the weights could not be read")
     if checkpoint.model.quantized:
@@ -210,7 +211,7 @@ def _without_optimizer(checkpoint: Checkpoint) -> Verdict:
     if scheduler and checkpoint.training.history:
         text = f"{scheduler} and trainer_state.json are here and no optimizer's state"
         return warn(f"{text}: a resumed run begins with empty moments", fix=LOST_FIX)
-    return skip("no optimizer state in these files")
+    return skip(NO_STATE)
 
 
 FIT_FIX = (

@@ -27,6 +27,7 @@ from doctor.checks.checkpoint.norm_causes import (
     length_of_run,
     steps_by_rate,
 )
+from doctor.checks.checkpoint.optimizer import unread_state
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
 
 RANK = (Status.PASS, Status.WARN, Status.FAIL)
@@ -139,7 +140,7 @@ def _undecided(checkpoint: Checkpoint) -> str:
     """Why the optimizer's state does not decide, "" where there is none."""
     optimizer = checkpoint.training.optimizer
     if isinstance(optimizer, Unknown):
-        return f"the optimizer's state could not be read: {optimizer.reason}"
+        return unread_state(optimizer)
     if optimizer is None or optimizer.norms is None or optimizer.norms.matched_by:
         return ""
     return f"the optimizer's state cannot be matched with the norms: {optimizer.norms.reason}"

@@ -18,6 +18,12 @@ from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, un
 
 NO_STATE = "no optimizer state in these files"
 
+
+def unread_state(state: Unknown) -> str:
+    """Why nothing is known of an optimizer's state that is there."""
+    return f"the optimizer's state could not be read: {state.reason}"
+
+
 NOT_FINITE_FIX = (
     "Return to a checkpoint whose step count and learning rate are finite, and check what the "
     "scheduler computes: a learning rate of NaN makes every weight NaN at the next step."
@@ -44,7 +50,7 @@ def master_weights_fp32(checkpoint: Checkpoint) -> Verdict:
     if optimizer is None:
         return skip(f"{NO_STATE}; weights saved in bf16 are not a fault by themselves")
     if isinstance(optimizer, Unknown):
-        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+        return unknown(unread_state(optimizer))
     if optimizer.low_masters:
         return warn("DeepSpeed's bf16_master_weights_and_grads is set; fp32 weights required")
     if optimizer.masters.keys() & {"F32", "F64"}:
@@ -87,7 +93,7 @@ def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
     if optimizer is None:
         return skip(NO_STATE)
     if isinstance(optimizer, Unknown):
-        return unknown(f"the optimizer's state could not be read: {optimizer.reason}")
+        return unknown(unread_state(optimizer))
     if keeps_no_state(optimizer):
         if optimizer.nonfinite:
             return warn(f"{optimizer.kind}, {_nonfinite(optimizer)}", fix=NOT_FINITE_FIX)

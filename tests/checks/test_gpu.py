@@ -104,9 +104,9 @@ def test_rocm_without_a_gpu_is_explained_by_its_own_nodes_and_variables(
 ) -> None:
     verdict = on_rocm(not_started(NO_HIP), **host)
     assert verdict.status is Status.FAIL
-    told = " ".join((verdict.fix or "", *verdict.commands, *verdict.causes))
-    assert words in told
-    assert not any(word in told for word in ("nvidia", "libcuda", "DRV001"))
+    advice = " ".join((verdict.fix or "", *verdict.commands, *verdict.causes))
+    assert words in advice
+    assert not any(word in advice for word in ("nvidia", "libcuda", "DRV001"))
 
 
 def test_rocm_that_works_passes_whatever_the_variables_and_nodes() -> None:
