@@ -30,7 +30,8 @@ def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "__init__.py").write_text("mine = True")
     code = (
-        "import sys, checks, doctor.catalog\nprint(checks.mine, 'doctor.checks.gpu' in sys.modules)"
+        "import sys, checks, doctor.catalog\n"
+        "print(checks.mine, bool(doctor.catalog.CHECKS) and 'doctor.checks.gpu' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
