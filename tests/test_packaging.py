@@ -49,7 +49,7 @@ def test_a_check_module_has_one_identity() -> None:
 
 
 def test_every_directory_of_modules_is_a_package() -> None:
-    """setuptools finds packages by their __init__.py and leaves out what has none."""
+    """mypy and import-linter leave out what has no __init__.py."""
     directories = {path.parent for path in PACKAGE.rglob("*.py")}
     assert [path for path in directories if not (path / "__init__.py").exists()] == []
 
