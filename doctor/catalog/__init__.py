@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from doctor._util.errors import UserError
 from doctor.checks import (
     checkpoint,
+    data,
     driver,
     expected,
     gpu,
@@ -33,6 +34,7 @@ _MODULES = (
     storage,
     checkpoint,
     training,
+    data,
     script,
     guard,
     log,
@@ -48,8 +50,8 @@ CHECKS: tuple[Check, ...] = tuple(
 )
 """Every check, in display order."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG")
-"""Families of commands other than run: a script, a running training, a log."""
+ELSEWHERE = ("DAT", "SCR", "GRD", "LOG")
+"""Families of commands other than run: data, a script, a running training, a log."""
 
 MACHINE_CHECKS = tuple(check for check in CHECKS if check.family not in ELSEWHERE)
 """The checks of a machine, its torch, a checkpoint and a training step."""

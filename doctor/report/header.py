@@ -15,6 +15,7 @@ from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.report.checkpoint import checkpoint_parts
+from doctor.report.data import data_parts
 from doctor.report.line import Line
 from doctor.report.origin import origin_of
 from doctor.report.report import Report
@@ -93,6 +94,8 @@ def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
             yield "scripts", f"{report.files:,} file{'s' * (report.files != 1)}"
         case "checkpoint":
             yield from checkpoint_parts(facts)
+        case "data":
+            yield from data_parts(facts.data)
         case _:
             yield from _machine_parts(report)
 
