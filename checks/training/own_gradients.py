@@ -27,6 +27,7 @@ from doctor.checks.training.own_parameters import (
     without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
+from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import without_gradient
 from doctor.job.job import Job
@@ -54,6 +55,11 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if verdict.status is not Status.FAIL:
         verdict = reached_unevenly(own, required, verdict, own_batch=not job.hf)
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
+    if may_be_the_cut(own, job.expect_no_grad):
+        return unknown(
+            f"{own.description}: {verdict.summary}, with {own.layers} of {own.all_layers} layers; "
+            f"try more with --layers {2 * (own.layers or 1)}"
+        )
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     copied = {name for cut in cuts if cut.kind == "copied" for name in cut.parameters}

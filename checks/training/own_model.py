@@ -28,6 +28,7 @@ from doctor.checks.training.own_failures import (
 from doctor.checks.training.own_rates import by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
+from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.job.run_options import RunOptions
@@ -35,6 +36,23 @@ from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
 
 ALL = RunOptions()
 FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
+
+
+def left_out(own: OwnModel) -> str:
+    """Why a failure with fewer layers than the model has is not judged; "" if it is."""
+    if not may_be_the_cut(own):
+        return ""
+    if not own.built.ok:
+        what = f"could not be built: {own.built.detail}"
+    elif own.smoke and not own.smoke.completed:
+        what = judged.ended(own.smoke)
+    else:
+        return ""
+    return (
+        f"{what}, with {own.layers} of {own.all_layers} layers; whether all of them have this "
+        f"error is not known; try more with --layers {2 * (own.layers or 1)}, or a factory with "
+        "--model"
+    )
 
 
 def without_diagnosis(own: OwnModel, steps: Smoke) -> OwnModel:
@@ -47,6 +65,8 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     proven = explain(own)
+    if left := left_out(own):
+        return unknown(f"{own.description}: {left}", seconds=own.built.seconds)
     if not own.built.ok:
         return about(own, smoke, build_failure(own, proven), proven)
     if own.smoke is None:

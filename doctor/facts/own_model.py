@@ -233,6 +233,14 @@ class OwnModel(Section, frozen=True, kw_only=True):
     saved_weights: int | None = None
     """Bytes that torch.save would write of the model's state dict; nothing is written."""
     saved_optimizer: int | None = None
+    layers: int | None = None
+    """Layers of a model directory as built, and according to its config.json."""
+    all_layers: int | None = None
+    whole_error: str | None = None
+    """The error of the same model with all its layers, built and run forward without memory; "" if
+    it has none; None: not tried, or not decided."""
+    failed_depths: tuple[int, ...] = ()
+    """Smaller numbers of layers with which the same training failed."""
     whole: bool = True
     """False: layers were cut, so bytes and counts are not those of the job."""
     all_parameters: int | None = None

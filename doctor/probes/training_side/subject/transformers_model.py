@@ -15,17 +15,12 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers
-from . import subjects, tokenizers_text, training_step, transformers_batch
+from . import layer_cut, subjects, tokenizers_text, training_step, transformers_batch
 from .subjects import Unsupported
 from .transformers_batch import batch_for
 
 LAYERS = 2
 SEED = 21
-COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
-          "decoder_layers")  # fmt: skip
-"""What configurations call the number of layers."""
-
-
 class NotBuilt(Exception):
     """The directory cannot be trained; the message says why."""
 
@@ -39,8 +34,6 @@ class Built(NamedTuple):
     all_layers: Optional[int]
     renamed: bool = False
     """Another class than config.json names, which computes no loss."""
-    all_parameters: Optional[int] = None
-    """With all layers; None if none was cut."""
 
 
 def make(
@@ -108,8 +101,6 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Foreign) -> None:
             parts.append("%d tokens for max_position_embeddings %d" % (length, positions))
     fields = {
         "said": "%s (%s)" % (spec["directory"], ", ".join(parts)),
-        "whole": built.layers == built.all_layers,
-        "all_parameters": built.all_parameters,
         "pad_id": getattr(tokenizer, "pad_token_id", None),
     }
     wire.send(note={"own": fields})
@@ -138,6 +129,8 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
     with wire.stage("read config.json"):
         whole = configuration(transformers, spec["directory"])
         config, layers, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
+    everything = count_all(transformers, whole) if layers != count else None
+    note_depth(layers, count, everything)
     with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
         torch.manual_seed(SEED)
         dtype_argument = {dtype_keyword(transformers): dtype}
@@ -147,8 +140,37 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
             model = _initialized(transformers, config, dtype_argument)
     named = getattr(whole, "architectures", None) or ()
     renamed = bool(named) and type(model).__name__ not in named
-    everything = count_all(transformers, whole) if layers != count else None
-    return Built(model, layers, count, renamed, everything)
+    return Built(model, layers, count, renamed)
+
+
+def note_depth(layers: Optional[int], count: Optional[int], parameters: Optional[int]) -> None:
+    """Note the depth before the model is built: an error of building may come from the cut."""
+    fields = {"layers": layers, "all_layers": count, "whole": layers == count}
+    wire.send(note={"own": {**fields, "all_parameters": parameters}})
+
+
+def whole_error(spec: Dict[str, Any]) -> Optional[str]:
+    """The error of the same model with all its layers, "" if it has none; None: not decided.
+
+    It is built and run forward without memory, on the meta device.
+    """
+    transformers, meta = imported(), torch.device("meta")
+    try:
+        with wire.stage("build all layers without memory"):
+            config = configuration(transformers, spec["directory"])
+            with meta:
+                model = _initialized(transformers, config, {})
+    except Exception as error:
+        return wire.describe(error)
+    try:
+        with wire.stage("run all layers without memory"):
+            batch = batch_for(model, spec, SEED)
+            subjects.model_loss(model, subjects.on_device(batch, meta))
+    except NotImplementedError:
+        return None
+    except Exception as error:
+        return None if "meta" in str(error) else wire.describe(error)
+    return ""
 
 
 def count_all(transformers: Foreign, config: Foreign) -> Optional[int]:
@@ -197,24 +219,10 @@ def cut(
     data = config.to_dict()
     if not weights:
         data.pop("quantization_config", None)
-    counts: List[int] = []
-    _cut(data, layers, counts)
-    if not counts:
-        return config, None, None
-    return type(config).from_dict(data), min(layers, max(counts)), max(counts)
-
-
-def _cut(data: Dict[str, Any], layers: int, counts: List[int]) -> None:
-    """Cut this part of a configuration, its nested parts, and lists with one entry per layer."""
-    own_counts = {name: data[name] for name in COUNTS if isinstance(data.get(name), int)}
-    counts.extend(own_counts.values())
-    for name, value in data.items():
-        if name in own_counts:
-            data[name] = min(layers, value)
-        elif isinstance(value, dict):
-            _cut(value, layers, counts)
-        elif isinstance(value, (list, tuple)) and len(value) in own_counts.values():
-            data[name] = value[:layers]
+    less = layer_cut.cut(data, layers, in_order=weights)
+    if less.layers == less.all_layers:
+        return type(config).from_dict(data), less.layers, less.all_layers
+    return type(config).from_dict(less.data), less.layers, less.all_layers
 
 
 def dtype_keyword(transformers: Foreign) -> str:
