@@ -1,12 +1,12 @@
-"""Every model class of the installed transformers that builds from a small configuration, under --hf.
+"""Every model class of the installed transformers that builds small, under --hf.
 
     python benchmarks/hf_classes.py [PART OF A NAME ...]
 
-Each class of the causal, masked, sequence-to-sequence, image, audio and image-and-text mappings gets
-its default configuration with small sizes and LAYERS layers. One that this file can build is trained
-by the probe of `doctor run --hf` in one process, with the layers that the doctor cuts. Its
-configuration is sound, so a failure is a fault of the doctor or a defect of the library: it is run
-again with all its layers, and printed with both results. DEFECTS are those of the library.
+Each class of the causal, masked, sequence-to-sequence, image, audio and image-and-text mappings
+gets its default configuration with small sizes and LAYERS layers. One that builds is trained by the
+probe of `doctor run --hf`, all in one process, with the layers that the doctor cuts. Its
+configuration is sound, so a failure is a fault of the doctor, a defect of the library (DEFECTS), or
+of the sizes that this file chose: those fail with all layers, too (OWN_SIZES).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_lay
 SMALL = {
     64: ("hidden_size", "d_model", "n_embd", "embed_dim", "emb_dim", "embedding_size", "model_dim",
          "embed_dim", "decoder_hidden_size", "encoder_hidden_size"),
+    1: ("n_group", "topk_group", "num_expert_group"),
     128: ("intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff", "mlp_dim",
           "ffn_hidden_size", "dense_intermediate_size", "intermediate_size_mlp"),
     4: ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
@@ -46,7 +47,7 @@ SMALL = {
     2: ("num_key_value_heads", "num_experts_per_tok", "top_k", "moe_topk", "moe_k"),
     16: ("head_dim", "d_kv", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank", "global_head_dim",
          "hidden_size_per_layer_input"),
-    8: ("qk_rope_head_dim", "num_experts", "n_routed_experts", "num_local_experts",
+    8: ("qk_rope_head_dim", "rotary_dim", "num_experts", "n_routed_experts", "num_local_experts",
         "moe_num_experts"),
     32: ("q_lora_rank", "moe_intermediate_size", "sliding_window", "attention_window",
          "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
@@ -63,7 +64,7 @@ def small(data: dict[str, Any], layers: int) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, value in data.items():
         result[name] = value
-        if isinstance(value, bool) or value is None:
+        if isinstance(value, bool) or value is None or not isinstance(name, str):
             continue
         if isinstance(value, dict):
             kept = {k: v for k, v in value.items() if not str(k).isdigit() or int(k) < layers}

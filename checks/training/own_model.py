@@ -25,10 +25,10 @@ from doctor.checks.training.own_failures import (
     nonfinite_values,
     trains,
 )
+from doctor.checks.training.own_files import undecided_by_the_cut, with_files
 from doctor.checks.training.own_rates import by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
-from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.job.run_options import RunOptions
@@ -36,23 +36,6 @@ from doctor.judge.check import Check, Owner, Status, Verdict, unknown, warn
 
 ALL = RunOptions()
 FIRST_CAUSE = "Fix SMK006 first: this error follows from the values that are not finite."
-
-
-def left_out(own: OwnModel) -> str:
-    """Why a failure with fewer layers than the model has is not judged; "" if it is."""
-    if not may_be_the_cut(own):
-        return ""
-    if not own.built.ok:
-        what = f"could not be built: {own.built.detail}"
-    elif own.smoke and not own.smoke.completed:
-        what = judged.ended(own.smoke)
-    else:
-        return ""
-    return (
-        f"{what}, with {own.layers} of {own.all_layers} layers; whether all of them have this "
-        f"error is not known; try more with --layers {2 * (own.layers or 1)}, or a factory with "
-        "--model"
-    )
 
 
 def without_diagnosis(own: OwnModel, steps: Smoke) -> OwnModel:
@@ -65,7 +48,7 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     proven = explain(own)
-    if left := left_out(own):
+    if left := undecided_by_the_cut(own):
         return unknown(f"{own.description}: {left}", seconds=own.built.seconds)
     if not own.built.ok:
         return about(own, smoke, build_failure(own, proven), proven)
@@ -83,7 +66,7 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         failed = failed_step(own, verdict, last, proven, sound=trains(smoke))
         both = _is_selected(LOSS_FINITE, options)
         return _ended(own, own.smoke, smoke, failed, proven, both=both)
-    return about(own, smoke, verdict)
+    return about(own, smoke, with_files(own, verdict))
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -143,6 +126,8 @@ STEP_COMPLETES = Check(
         "memory grows in each of ten steps, by at least 256 KiB",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
+        "of a model directory: tokens outside of the embedding, weights that lack parameters, or "
+        "quantized weights that would train without adapters",
     ),
     fix=STEP_FIX,
     limits="that a whole run completes: only a few steps of one batch were run.",

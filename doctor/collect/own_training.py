@@ -137,7 +137,8 @@ def _run_steps(
     child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> Steps:
     """With more layers of a model directory while fewer may be why it fails."""
-    steps, failed = _run_in_precision(child, job, device, chosen, report_progress), []
+    steps = _run_in_precision(child, job, device, chosen, report_progress)
+    failed: list[int] = []
     while isinstance(own := steps[0], OwnModel):
         layers = next_depth(own, _exempt(own, job))
         if layers is None:

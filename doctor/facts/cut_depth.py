@@ -18,15 +18,15 @@ def may_be_the_cut(own: OwnModel, expect_no_grad: Sequence[str] = ()) -> bool:
     if own.whole or own.unsupported or own.layers is None:
         return False
     if not own.built.ok:
-        return own.built.how == "error" and not _same(own.built.detail, own.whole_error)
+        raised = own.built.how == "error" and own.raised is not None  # not a message of the doctor
+        return raised and not _same(own.built.detail, own.whole_error)
     if own.smoke is None:
         return False
     last = own.smoke.stages[-1].ended if own.smoke.stages else None
     if last is not None and not last.ok:
         return last.how == "error" and not _same(last.detail, own.whole_error)
     return any(
-        not any(fnmatchcase(each.name, glob) for glob in expect_no_grad)
-        for each in unreached(own)
+        not any(fnmatchcase(each.name, glob) for glob in expect_no_grad) for each in unreached(own)
     )
 
 

@@ -227,6 +227,14 @@ class OwnModel(Section, frozen=True, kw_only=True):
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
+    outside_tokens: int = 0
+    """Ordinary tokens of that tokenizer that the model has no embedding of."""
+    vocabulary: int | None = None
+    """Tokens that the model has an embedding of."""
+    initialized: tuple[str, ...] = ()
+    """Parameters that the directory's weights do not hold, outside of the layers."""
+    quantization: str = ""
+    """The method by which config.json quantizes the weights; "" if it does not."""
     scalers: tuple[Scaler, ...] = ()
     """Recorded for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()

@@ -54,19 +54,18 @@ def _part(
     sizes.extend((len(kept[count]), count) for count in counts.values())
     only = next(iter(kept)) if len(kept) == 1 else None
     result: Dict[Any, Any] = {}
-    for name, value in data.items():
-        if not isinstance(name, str):  # of a dict by label or by layer
-            result[name] = value
-        elif name in counts:
-            result[name] = len(kept[value])
+    for key, value in data.items():
+        name = str(key)  # a number in a dict by label
+        if key in counts:
+            result[key] = len(kept[value])
         elif _is_by_layer(name, value) and len(value) in kept:
-            result[name] = _selected(value, kept[len(value)])
+            result[key] = _selected(value, kept[len(value)])
         elif only is None:
-            result[name] = _nested(value, layers, in_order, sizes)
+            result[key] = _nested(value, layers, in_order, sizes)
         else:
-            result[name] = _of_layers(name, value, only, kept[only])
-            if result[name] is value:
-                result[name] = _nested(value, layers, in_order, sizes)
+            result[key] = _of_layers(name, value, only, kept[only])
+            if result[key] is value:
+                result[key] = _nested(value, layers, in_order, sizes)
     for name in ("attn_layer", "expert_layer"):
         _shorten_period(result, name, max((len(each) for each in kept.values()), default=0))
     return result
@@ -198,7 +197,7 @@ def _cycle(data: Dict[str, Any], count: int) -> int:
 def _shorten_period(part: Dict[str, Any], name: str, layers: int) -> None:
     """One layer in `period` is of another kind: with fewer layers than that, in as many."""
     period, offset = part.get(name + "_period"), part.get(name + "_offset")
-    if not (_is_count(period) and isinstance(offset, int) and 1 < layers < offset + 1):
+    if not (isinstance(period, int) and isinstance(offset, int) and 1 < layers < offset + 1):
         return
     part[name + "_period"] = min(period, layers)
     part[name + "_offset"] = layers - 1
