@@ -13,7 +13,7 @@ import msgspec
 from doctor._util.units import listed
 from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import Parameter, Smoke
+from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Verdict, fail, warn
 
