@@ -9,6 +9,7 @@ from doctor.checks import (
     checkpoint,
     driver,
     expected,
+    fleet,
     gpu,
     guard,
     log,
@@ -36,6 +37,7 @@ _MODULES = (
     script,
     guard,
     log,
+    fleet,
 )
 
 
@@ -48,8 +50,8 @@ CHECKS: tuple[Check, ...] = tuple(
 )
 """Every check, in display order."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG")
-"""Families of commands other than run: a script, a running training, a log."""
+ELSEWHERE = ("SCR", "GRD", "LOG", "FLT")
+"""Families of commands other than run: a script, a running training, a log, several nodes."""
 
 MACHINE_CHECKS = tuple(check for check in CHECKS if check.family not in ELSEWHERE)
 """The checks of a machine, its torch, a checkpoint and a training step."""
