@@ -27,7 +27,7 @@ from doctor.judge.engine import examine
 from doctor.report.progress import ProgressBar
 from doctor.report.report import FailOn, Report
 
-CHECKS = catalog.lookup("DAT")
+CHECKS = catalog.of_families("DAT")
 SPLITS = ("train", "eval")
 ROWS = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".txt", ".ndjson")
 

@@ -16,4 +16,5 @@ FAMILIES = {
     "SCR": "training script",
     "GRD": "running training",
     "LOG": "training log",
+    "FLT": "several nodes",
 }

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended, Unknown
-from doctor.catalog import lookup
+from doctor.catalog import of_families
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
 from doctor.judge.check import Status, Verdict
 
-CHECKS = {check.code: check for check in lookup("DAT")}
+CHECKS = {check.code: check for check in of_families("DAT")}
 LABELS = Labels(
     objective="next token",
     documents=256,
