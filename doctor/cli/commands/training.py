@@ -105,6 +105,10 @@ def scan(
             metavar="PATH[=WEIGHT]",
         ),
     ] = None,
+    equals: Annotated[
+        str | None,
+        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -129,6 +133,7 @@ def scan(
             tensors=tensors,
             merged_from=merged_from,
             adapters=tuple(adapter or ()),
+            equals=equals,
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,
