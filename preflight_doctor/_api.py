@@ -99,11 +99,12 @@ def run(
 
 def collect(*, config: str | Path | None = None, **settings: Unpack[Settings]) -> Facts:
     """Examine this machine without judging it. Raises UserError."""
+    from doctor.catalog import MACHINE_CHECKS
     from doctor.cli.examine import collect_facts
     from doctor.cli.inputs import resolve
 
     with _called("collect"):
-        request = resolve(_flags(settings), _config(config), None).request
+        request = resolve(_flags(settings), _config(config), None, MACHINE_CHECKS).request
         return collect_facts(request, progress=False, held=_held_memory())
 
 
@@ -138,6 +139,7 @@ def scan(
     `deep` reads every value; `baseline` is an earlier checkpoint to compare with; with `tensors`
     the report lists every tensor.
     """
+    from doctor.cli.scan import ScanOptions
     from doctor.cli.scan import scan as scan_command
 
     with _called("scan"):
@@ -145,9 +147,9 @@ def scan(
             str(path),
             _selection(only, skip),
             _config(config),
-            baseline=None if baseline is None else str(baseline),
-            deep=deep,
-            tensors=tensors,
+            ScanOptions(
+                baseline=None if baseline is None else str(baseline), deep=deep, tensors=tensors
+            ),
             fail_on=fail_on,
             progress=False,
         )
