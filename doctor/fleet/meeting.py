@@ -34,8 +34,10 @@ WAIT_SECONDS = 2.0
 """For one answer, before what was said is said again."""
 PAUSE_SECONDS = 0.5
 """After an attempt that brought nothing."""
-LEAVE_SECONDS = 1.5
-"""For the others to read that the report is printed, before their store ends."""
+GRACE_SECONDS = 1.5
+"""How long the others stay beyond the deadline, to read that the report is printed."""
+LEAVE_SECONDS = 1.0
+"""For them to answer, before their store ends."""
 
 
 def key_of(member: Member, round: Round, sender: int, receiver: int | str) -> str:
@@ -119,7 +121,7 @@ class RankZero:
     def _round(self) -> bool:
         """Read what is new and acknowledge it; whether there was anything."""
         assert self._client
-        got, deadline = self.gathered, self._deadline
+        got, deadline = self.gathered, self._deadline + GRACE_SECONDS
         others = range(1, self._member.nodes)
         if not got.hellos:
             data = self._first.close("opening", 0, TO_ALL, self._opening)
@@ -128,7 +130,8 @@ class RankZero:
         results = {
             self._key("result", rank): rank for rank in got.hellos if rank not in got.results
         }
-        values, refused = self._client.read([*results, *hellos], WAIT_SECONDS, deadline)
+        wait = min(WAIT_SECONDS, self._deadline - time.monotonic())
+        values, refused = self._client.read([*results, *hellos], wait, deadline)
         for key, reason in refused.items():
             got.refused[{**hellos, **results}.get(key, 0)] = reason
         answers: dict[str, bytes] = {}
@@ -236,7 +239,7 @@ class Other:
     ) -> None:
         """`name`: of this node, as a report prints it."""
         self.contact = Contact()
-        self._member, self._name, self._deadline = member, name, deadline
+        self._member, self._name, self._deadline = member, name, deadline + GRACE_SECONDS
         self._first = Seal(key, member.job, member.restart)
         self._seal: Seal | None = None
         self._nonce = new_nonce()
