@@ -28,11 +28,12 @@ HOMES = {
     "SCR": "script",
     "GRD": "guard",
     "LOG": "log",
+    "FLT": "fleet",
 }
 """The module of `doctor.checks` that holds a family."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG")
-"""Families of commands other than run: a script, a running training, a log."""
+ELSEWHERE = ("SCR", "GRD", "LOG", "FLT")
+"""Families of commands other than run: a script, a running training, a log, several nodes."""
 
 CHECKS: tuple[Check, ...]
 """Every check, in display order."""

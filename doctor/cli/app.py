@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from doctor import __version__
-from doctor.cli.commands import about, machine, training
+from doctor.cli.commands import about, machine, nodes, training
+from doctor.cli.commands.fleet import FLEET
 from doctor.cli.flag_groups import grouped
 from doctor.cli.panels import Command
 
@@ -44,6 +45,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
     "triage": (training.triage, "doctor triage train.log"),
+    "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),
@@ -53,9 +55,18 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
 }
 """Function and example, in the order of `doctor --help`."""
 
-for name, (command, example) in COMMANDS.items():
-    # Of a training's own command line, after --, no flag is the guard's.
-    settings = {"allow_interspersed_args": name != "guard"}
-    app.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
-        grouped(command)
-    )
+fleet = typer.Typer(
+    help="Run a command on several nodes at once, one doctor on each.",
+    rich_markup_mode=None,
+    epilog="Example: srun --ntasks-per-node=1 doctor fleet run",
+)
+"""Its commands are started on each node by the launcher of the training."""
+
+for group, commands in ((app, COMMANDS), (fleet, FLEET)):
+    for name, (command, example) in commands.items():
+        # Of a training's own command line, after --, no flag is the guard's.
+        settings = {"allow_interspersed_args": name != "guard"}
+        group.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
+            grouped(command)
+        )
+app.add_typer(fleet, name="fleet")

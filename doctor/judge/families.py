@@ -15,4 +15,5 @@ FAMILIES = {
     "SCR": "training script",
     "GRD": "running training",
     "LOG": "training log",
+    "FLT": "several nodes",
 }

@@ -30,6 +30,7 @@ def run(
 
     Node 0 prints the report on all. Exit codes: the node's own, on node 0 the fleet's.
     """
+    from doctor import catalog
     from doctor.cli.fleet import meet, this_node
     from doctor.cli.inputs import resolve
     from doctor.cli.run import run
@@ -37,7 +38,8 @@ def run(
 
     output_options = requested_output(output, save_facts, shared=shared)
     flags, selected = set_flags(training, job, run_flags), set_flags(selection)
-    inputs = resolve({**flags, **selected}, config, None)  # mistakes end the command here
+    # Mistakes that every node would make end the command here, before the others are met.
+    inputs = resolve({**flags, **selected}, config, None, catalog.MACHINE_CHECKS)
     node = this_node(_options(fleet), inputs.request.job.python)
     examine = partial(run, {**flags, **selected}, config, fail_on=output.fail_on)
     if node.member.nodes == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.judge.sources.addresses import ADDRESSES
 from doctor.judge.sources.documents import DOCUMENTS
 from doctor.judge.sources.log_threads import LOG_THREADS
+from doctor.judge.sources.node_threads import NODE_THREADS
 from doctor.judge.sources.source import Source
 
 __all__ = [
@@ -18,7 +19,7 @@ __all__ = [
     "short_section",
 ]
 
-SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS)}
+SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS, *NODE_THREADS)}
 
 
 def is_document(id: str) -> bool:
