@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -24,7 +23,6 @@ from doctor.cli.node_files import node_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
 from doctor.collect.interpreter import choose
-from doctor.facts.facts import Facts
 from doctor.facts.fleet import NodeSummary, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting
 from doctor.fleet import summary as summaries
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = 3
 DELIVERY_SECONDS = 3.0
-"""Before the deadline: a node whose examination is not over by then says so, and rank 0 hears it."""
+"""Before the deadline: a node whose examination is not over by then says so to rank 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

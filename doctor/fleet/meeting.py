@@ -7,9 +7,9 @@ task ends. What is not answered is sent again after the connection was lost.
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -32,8 +32,8 @@ from doctor.fleet.store import Client, StoreError, StoreProcess, start_server
 
 WAIT_SECONDS = 2.0
 """For one answer, before what was said is said again."""
-PAUSE_SECONDS = 0.5
-"""After an attempt that brought nothing."""
+PAUSE_SECONDS, LONGEST_PAUSE = 0.5, 8.0
+"""After an attempt that brought nothing, doubled each time."""
 GRACE_SECONDS = 1.5
 """How long the others stay beyond the deadline, to read that the report is printed."""
 LEAVE_SECONDS = 1.0
@@ -85,13 +85,16 @@ class RankZero:
         except StoreError as error:
             self.gathered.failed = str(error)
             return self.gathered
+        pause = PAUSE_SECONDS
         while not self._is_complete() and time.monotonic() < self._deadline:
             try:
-                progress = self._round()
+                pause = 0.0 if self._round() else PAUSE_SECONDS
                 self.gathered.failed = ""
             except StoreError as error:
-                self.gathered.failed, progress = str(error), False
-            if not progress and self._stop.wait(PAUSE_SECONDS):
+                self.gathered.failed = str(error)
+                pause = min(2 * pause or PAUSE_SECONDS, LONGEST_PAUSE)
+            remaining = self._deadline - time.monotonic()
+            if self._stop.wait(max(0.0, min(pause, remaining))):
                 break
         return self.gathered
 
@@ -106,7 +109,7 @@ class RankZero:
         if not member.joins_agent:
             address = listening_address(member)
             self._server = start_server(self._python, address, port, member.nodes)
-            self._client = self._start_client("localhost" if not address else address, port)
+            self._client = self._start_client(address or "127.0.0.1", port)
             answer = self._server.ready(self._deadline)
             self.gathered.files = _number(answer, "files")
         else:
@@ -205,8 +208,7 @@ def listening_address(member: Member) -> str:
 
 
 def is_numeric(address: str) -> bool:
-    import ipaddress
-
+    """Whether it is an address and no name."""
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -234,9 +236,7 @@ class Contact:
 class Other:
     """A node other than rank 0, in a thread of its own."""
 
-    def __init__(
-        self, member: Member, name: str, key: bytes, python: str, deadline: float
-    ) -> None:
+    def __init__(self, member: Member, name: str, key: bytes, python: str, deadline: float) -> None:
         """`name`: of this node, as a report prints it."""
         self.contact = Contact()
         self._member, self._name, self._deadline = member, name, deadline + GRACE_SECONDS
@@ -246,7 +246,8 @@ class Other:
         self._result: Result | None = None
         self._changed = threading.Event()
         self._stopped = False
-        self._client = Client(python, member.address, member.port, loopback=member.named)
+        loopback = member.named or member.joins_agent
+        self._client = Client(python, member.address, member.port, loopback=loopback)
 
     def deliver(self, result: Result) -> None:
         """Hand over what is to be sent; from another thread."""
@@ -260,14 +261,17 @@ class Other:
 
     def talk(self) -> Contact:
         """The whole conversation: until rank 0 has printed or the deadline has passed."""
+        pause = PAUSE_SECONDS
         try:
             while not self._stopped and time.monotonic() < self._deadline:
                 try:
                     if self._step():
                         break
+                    pause = PAUSE_SECONDS
                 except (StoreError, MessageError) as error:
                     self.contact.problem = str(error)
-                    self._pause(PAUSE_SECONDS)
+                    self._pause(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
             return self.contact
         finally:
             self._client.end()
@@ -314,8 +318,15 @@ class Other:
     def _hello(self) -> Hello:
         found = self._client.connected
         hello = Hello(nonce=self._nonce, node=self._name, version=__version__)
-        return hello if found is None else _with_connection(hello, found.source, found.interface,
-                                                            found.resolving, found.connecting)
+        if found is None:
+            return hello
+        return msgspec.structs.replace(
+            hello,
+            source=found.source,
+            interface=found.interface,
+            resolving=found.resolving,
+            connecting=found.connecting,
+        )
 
     def _send(self, round: Round, message: msgspec.Struct, answered_by: Round) -> bool:
         """Store a message; whether rank 0 acknowledged it within a moment."""
@@ -345,17 +356,3 @@ class Other:
         if key in refused:
             raise MessageError(refused[key])
         return values.get(key)
-
-
-def _with_connection(
-    hello: Hello, source: str, interface: str, resolving: float, connecting: float
-) -> Hello:
-    return msgspec.structs.replace(
-        hello, source=source, interface=interface, resolving=resolving, connecting=connecting
-    )
-
-
-def ranks_without(results: Iterable[int], nodes: int) -> tuple[int, ...]:
-    """The ranks other than 0 that no result came from."""
-    there = set(results)
-    return tuple(rank for rank in range(1, nodes) if rank not in there)

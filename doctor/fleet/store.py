@@ -6,7 +6,6 @@ The store's own timeouts do not hold while its server is stopped, and resolving 
 from __future__ import annotations
 
 import base64
-import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -52,6 +51,7 @@ class StoreProcess:
     def __init__(self, python: str, probe: str, *arguments: str) -> None:
         self._python, self._probe, self._arguments = python, probe, arguments
         self._child = self._begin("light")
+        self.is_ready = False
 
     def _begin(self, how: str) -> Child:
         command = probe_command(self._python, self._probe, *self._arguments, how)
@@ -63,11 +63,12 @@ class StoreProcess:
     def ready(self, deadline: float) -> Answer:
         """Its first answer, of torch's store alone or else of all of torch. Raises StoreError."""
         answer = self._wait(min(IMPORT_SECONDS, deadline - time.monotonic()))
-        if answer.ended.ok or answer.ended.how == "timeout" or answer.ended.code is not None:
-            return _checked(answer)
-        self._child.kill()
-        self._child = self._begin("whole")
-        return _checked(self._wait(min(IMPORT_SECONDS, deadline - time.monotonic())))
+        if not (answer.ended.ok or answer.ended.how == "timeout" or answer.ended.code is not None):
+            self._child.kill()
+            self._child = self._begin("whole")
+            answer = self._wait(min(IMPORT_SECONDS, deadline - time.monotonic()))
+        self.is_ready = answer.ended.ok
+        return _checked(answer)
 
     def call(self, deadline: float, **request: object) -> dict[str, object]:
         """One answer. Raises StoreError, after which the process is gone."""
@@ -114,7 +115,8 @@ class Client:
             self.end()
             self._process = self._start()
         try:
-            self._process.ready(deadline)
+            if not self._process.is_ready:
+                self._process.ready(deadline)
             seconds = max(1.0, min(CONNECT_SECONDS, deadline - time.monotonic()) - 1.0)
             found = self._process.call(
                 deadline,
@@ -125,7 +127,8 @@ class Client:
                 loopback=self._loopback,
             )
         except StoreError:
-            self.end()
+            if not self._process.alive:
+                self.end()
             raise
         self._is_connected = True
         self.connected = self.connected or Connected(
@@ -180,13 +183,3 @@ def _seconds(value: object) -> float:
 def start_server(python: str, address: str, port: int, nodes: int) -> StoreProcess:
     """Start a store that listens at one address of this machine, "" for all of them."""
     return StoreProcess(python, SERVER, address, str(port), str(nodes), str(SERVER_MEMORY))
-
-
-@contextlib.contextmanager
-def ended(process: StoreProcess | Client | None):  # type: ignore[no-untyped-def]
-    """End a process however the block ends."""
-    try:
-        yield process
-    finally:
-        if process is not None:
-            process.end()

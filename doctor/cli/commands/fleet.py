@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from doctor.cli import job_options, options
-from doctor.cli.fleet_options import FleetFlags
 from doctor.cli.flag_groups import set_flags
+from doctor.cli.fleet_options import FleetFlags
 from doctor.cli.requested_output import requested_output
 
 if TYPE_CHECKING:

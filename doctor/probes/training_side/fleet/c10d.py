@@ -16,7 +16,7 @@ OWN_MEMORY = 64 * 2**20
 
 def tcp_store(whole: bool) -> Any:
     """The class TCPStore. `whole`: by importing all of torch."""
-    if not whole:
+    if not whole and "torch" not in sys.modules:
         _stand_in("torch")
         _stand_in("torch.distributed")
         import torch._C
@@ -26,9 +26,9 @@ def tcp_store(whole: bool) -> Any:
 
             return TCPStore
         raise ImportError("torch was built without torch.distributed")
-    from torch.distributed import TCPStore as Store
+    import torch.distributed
 
-    return Store
+    return torch.distributed.TCPStore  # type: ignore[attr-defined]
 
 
 def _stand_in(name: str) -> None:

@@ -3,8 +3,8 @@
     {"do": "connect", "host": name, "port": n, "seconds": s, "loopback": true}
         {"address", "source", "interface", "resolving": s, "connecting": s}
     {"do": "set", "values": {key: base64}}                   {}
-    {"do": "read", "keys": [...], "wait": s, "most": bytes}
-        {"values": {key: base64}, "refused": {key: reason}}; waits for one of the keys at most so long
+    {"do": "read", "keys": [...], "wait": s, "most": bytes}  waits for one of the keys
+        {"values": {key: base64}, "refused": {key: reason}}
 
 The store's own timeouts do not hold while its server is stopped: the parent kills this process.
 """
@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ... import wire
 from . import c10d
@@ -37,10 +37,13 @@ def main(memory: str, whole: str) -> None:
     wire.send(answer={})
     client = Client(tcp_store)
     for request in wire.requests():
+        name = request.pop("do")
         try:
-            answer = getattr(client, request.pop("do"))(**request)
+            answer = getattr(client, name)(**request)
         except (Exception, MemoryError) as error:
             wire.send(error=wire.describe(error))
+            if name == "connect":  # it is tried again
+                continue
             return
         wire.send(answer=answer)
         if answer.get("refused"):  # the connection is out of step
@@ -59,9 +62,7 @@ class Client:
             address = resolve(host, port)
         resolved = time.monotonic()
         if not loopback and is_loopback(address):
-            raise ConnectionError(
-                "%s resolves to %s, which is this node itself" % (host, address)
-            )
+            raise ConnectionError("%s resolves to %s, which is this node itself" % (host, address))
         with wire.stage("connecting to %s port %d" % (address, port)):
             source = source_address(address, port)
             self._store = self._tcp_store(
@@ -86,34 +87,43 @@ class Client:
         return {}
 
     def read(self, keys: List[str], wait: float, most: int) -> Dict[str, Any]:
-        deadline = time.monotonic() + wait
-        present = self._present(keys)
-        while not present and time.monotonic() < deadline:
-            seconds = max(0.01, min(POLL_SECONDS, deadline - time.monotonic()))
+        values: Dict[str, str] = {}
+        total = 0
+        for key in self._first_present(keys, time.monotonic() + wait):
+            if total > most:  # the rest comes with the next request
+                break
+            value = self._value(key)
+            if value is None or len(value) > most:
+                size = "the value is too large" if value is None else "%d bytes" % len(value)
+                return {"values": values, "refused": {key: "%s; at most %d bytes" % (size, most)}}
+            total += len(value)
+            values[key] = base64.b64encode(value).decode("ascii")
+        return {"values": values, "refused": {}}
+
+    def _first_present(self, keys: List[str], deadline: float) -> List[str]:
+        """Those keys that have a value, as soon as one has, or none."""
+        while True:
+            present = self._present(keys)
+            remaining = deadline - time.monotonic()
+            if present or remaining <= 0:
+                return present
             try:
+                seconds = max(0.01, min(POLL_SECONDS, remaining))
                 self._store.wait(keys[:1], datetime.timedelta(seconds=seconds))
             except Exception as error:
                 if "timeout" not in str(error).lower():
                     raise
-            present = self._present(keys)
-        values: Dict[str, str] = {}
-        total = 0
-        for key in present:
-            if total > most:  # the rest comes with the next request
-                break
-            try:
-                value = self._store.get(key)
-            except MemoryError:
-                return {"values": values, "refused": {key: "the value is too large to read"}}
-            except RuntimeError as error:
-                if "allocate" not in str(error):
-                    raise
-                return {"values": values, "refused": {key: "the value is too large to read"}}
-            if len(value) > most:
-                return {"values": values, "refused": {key: "%d bytes; at most %d" % (len(value), most)}}
-            total += len(value)
-            values[key] = base64.b64encode(value).decode("ascii")
-        return {"values": values, "refused": {}}
+
+    def _value(self, key: str) -> Optional[bytes]:
+        """The value, None if there is no memory for it."""
+        try:
+            return bytes(self._store.get(key))
+        except MemoryError:
+            return None
+        except RuntimeError as error:
+            if "allocate" in str(error):
+                return None
+            raise
 
     def _present(self, keys: List[str]) -> List[str]:
         return [key for key in keys if self._store.check([key])]

@@ -50,10 +50,12 @@ def raise_file_limit(nodes: int) -> int:
 
 
 def listen(address: str, port: int, nodes: int) -> socket.socket:
-    """A socket that listens at one address, "" for all. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family)
+    """A socket that listens at one address, "" for all of both families. Raises OSError."""
+    both = not address and socket.has_dualstack_ipv6()
+    listener = socket.socket(socket.AF_INET6 if both or ":" in address else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if both:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     listener.bind((address, port))
     listener.listen(min(4096, nodes + 64))
     return listener
