@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from doctor.checks.checkpoint import agreement, changed, files, loading, norms, optimizer, values
+from doctor.checks.checkpoint import (
+    agreement,
+    changed,
+    files,
+    loading,
+    merged,
+    norms,
+    optimizer,
+    values,
+)
 
 CHECKS = (
     *files.CHECKS,
@@ -12,4 +21,5 @@ CHECKS = (
     *optimizer.CHECKS,
     *loading.CHECKS,
     *agreement.CHECKS,
+    *merged.CHECKS,
 )

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "read": (machine.read, "doctor read issue.txt"),
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
+    "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
@@ -70,3 +71,6 @@ for group, commands in ((app, COMMANDS), (fleet, FLEET)):
             grouped(command)
         )
 app.add_typer(fleet, name="fleet")
+
+EVERY = COMMANDS | {f"fleet {name}": command for name, command in FLEET.items()}
+"""The same of all commands, by the words that call them."""

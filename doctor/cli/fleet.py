@@ -121,8 +121,7 @@ def _as_other(node: Node, examination: Future[Report]) -> int:
     other = Other(node.member, node.name, node.key, node.python, node.deadline)
     talking = background(other.talk)
     own = _outcome(examination, node.deadline - DELIVERY_SECONDS)
-    result = own if isinstance(own, str) else node_of(own.facts)
-    other.deliver(_result(result))
+    other.deliver(_result(_summary(node, own)))
     try:
         contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
     except TimeoutError:
@@ -155,6 +154,13 @@ def _outcome(examination: Future[Report], deadline: float) -> Report | str:
         return "the examination did not end before the deadline"
     except UserError as error:
         return str(error)
+
+
+def _summary(node: Node, own: Report | str) -> NodeSummary | str:
+    """What this node sends of its own report, under its launcher's name."""
+    if isinstance(own, str):
+        return own
+    return msgspec.structs.replace(node_of(own.facts), node=node.name, job=node.member.job)
 
 
 def _result(outcome: NodeSummary | str) -> Result:
@@ -202,8 +208,10 @@ def _fleet_report(
     fail_on: FailOn,
 ) -> Report:
     member = node.member
-    first = own if isinstance(own, str) else node_of(own.facts)
-    results = {0: first, **{rank: _opened(each) for rank, each in gathered.results.items()}}
+    results = {
+        0: _summary(node, own),
+        **{rank: _opened(each) for rank, each in gathered.results.items()},
+    }
     nodes = [
         msgspec.structs.replace(each, rank=rank)
         for rank, each in results.items()
@@ -211,9 +219,7 @@ def _fleet_report(
     ]
     failed = {rank: each for rank, each in results.items() if isinstance(each, str)}
     unread = [Unread(file=_label(node, gathered, rank), reason=why) for rank, why in failed.items()]
-    # SkyPilot's names are addresses, by which no node calls itself.
-    names = () if member.launcher == "skypilot" else member.names
-    expected = Expected(count=member.nodes, names=names)
+    expected = Expected(count=member.nodes, names=member.expected)
     fleet = compare(nodes, expected, unread=unread)
     fleet = msgspec.structs.replace(fleet, meeting=_meeting(node, gathered), origin="live")
     return judge(fleet, flags, config, fail_on, time.monotonic() - node.started)
@@ -259,7 +265,7 @@ def _label(node: Node, gathered: Gathered, rank: int) -> str:
     if rank == 0:
         return node.name
     hello = gathered.hellos.get(rank)
-    return node.member.label(rank) if node.member.names or not hello else hello.node
+    return hello.node if hello else node.member.label(rank)
 
 
 def _opened(result: Result) -> NodeSummary | str:

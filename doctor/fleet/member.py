@@ -33,6 +33,8 @@ class Member:
     nodes: int = 1
     names: tuple[str, ...] = ()
     """Of all nodes, by rank; () if the launcher does not know them."""
+    expected: tuple[str, ...] = ()
+    """Names that nodes must report under, in any order."""
     address: str = ""
     """Where rank 0 can be reached, "" if nothing says so."""
     port: int = 0
@@ -67,12 +69,12 @@ def member_of(
     member = Member() if launched is None else _launched(launched, environ)
     if launched is None or member.launcher == "kubernetes":  # which does not say how many there are
         _check_both(rank if launched is None else member.rank, nodes or len(names) or None)
-    if names:
-        member = replace(member, names=names, nodes=len(names))
+    named = len(names) if launched is None or member.launcher == "kubernetes" else 0
     member = replace(
         member,
         rank=member.rank if rank is None else rank,
-        nodes=nodes or member.nodes,
+        nodes=nodes or named or member.nodes,
+        expected=names or member.expected,
     )
     if address or port:
         # The agent's store is at the agent's address only.
@@ -101,9 +103,9 @@ def _checked(member: Member) -> Member:
             f"node rank {member.rank} is not below the number of nodes, {member.nodes}; ranks are "
             "counted from 0"
         )
-    if member.names and len(member.names) != member.nodes:
+    if member.expected and len(member.expected) != member.nodes:
         raise UserError(
-            f"--nodes-from names {len(member.names)} nodes, and the fleet has {member.nodes}"
+            f"--nodes-from names {len(member.expected)} nodes, and the fleet has {member.nodes}"
         )
     if member.nodes > 1 and not member.address:
         raise UserError(
@@ -133,9 +135,11 @@ def _launched(launched: Launched, environ: Mapping[str, str]) -> Member:
             )
         case "slurm":
             names = _slurm_names(environ)
+            known = names if len(names) == member.nodes else ()
             return replace(
                 member,
-                names=names if len(names) == member.nodes else (),
+                names=known,
+                expected=known,
                 address=next(iter(names), ""),
                 job=f"{launched.job}.{environ.get('SLURM_STEP_ID', '')}",
                 restart=_number(environ, "SLURM_RESTART_COUNT"),

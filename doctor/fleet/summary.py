@@ -70,6 +70,8 @@ def _short(problem: NodeProblem) -> NodeProblem:
 def compared(facts: Facts) -> dict[Topic, dict[str, str]]:
     """Topic -> name -> value; a value that is long, has lines or may hold a secret as its hash."""
     found: dict[Topic, dict[str, str]] = {}
+    if isinstance(facts.host, Host):
+        found["variables"] = {}
     for topic, name, value in values(facts):
         if value is not None:
             found.setdefault(topic, {})[name] = _compact(value)

@@ -67,7 +67,11 @@ SKYPILOT = {
             {"rank": 3, "nodes": 8},
         ),
         ({}, {"rank": 1, "nodes": 2, "address": "a", "port": 4000}, {"rank": 1, "port": 4000}),
-        ({}, {"rank": 1, "names": ("a", "b"), "address": "a"}, {"nodes": 2, "names": ("a", "b")}),
+        (
+            {},
+            {"rank": 1, "names": ("a", "b"), "address": "a"},
+            {"nodes": 2, "expected": ("a", "b")},
+        ),
         # The port of torchrun's agent belongs to its address.
         (TORCHRUN, {"address": "10.0.0.9"}, {"address": "10.0.0.9", "joins_agent": False}),
     ],
