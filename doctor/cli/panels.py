@@ -23,7 +23,7 @@ PANELS = ("Job", "Model and script", "Paths", "Scope", "Fleet", "Fixes", "Settin
           "Gate", "Facts", "Output", "Options")  # fmt: skip
 """Headings in the order of the help; those without a heading of their own are the last."""
 
-fleet, job, model, paths, scope, fixes, settings, job_file, gate, facts, output, _ = map(
+(job, model, paths, scope, fleet, fixes, settings, job_file, gate, facts, output, _) = map(
     _below, PANELS
 )
 

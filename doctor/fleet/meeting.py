@@ -231,6 +231,13 @@ class Contact:
     """Of the fleet, once rank 0 has printed it."""
     problem: str = ""
     """The last thing that went wrong, "" after it went right."""
+    refusal: bool = False
+    """The problem is a message of rank 0 that did not verify."""
+
+    def note(self, error: StoreError | MessageError) -> None:
+        """Keep what went wrong; a lost connection says less than a message that was refused."""
+        if isinstance(error, MessageError) or not self.refusal:
+            self.problem, self.refusal = str(error), isinstance(error, MessageError)
 
 
 class Other:
@@ -269,7 +276,7 @@ class Other:
                         break
                     pause = PAUSE_SECONDS
                 except (StoreError, MessageError) as error:
-                    self.contact.problem = str(error)
+                    self.contact.note(error)
                     self._pause(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
             return self.contact
@@ -304,6 +311,7 @@ class Other:
         if self._seal:
             self.contact.welcomed = self._send("hello", self._hello(), "welcome")
             self.contact.problem = "" if self.contact.welcomed else "rank 0 did not answer"
+            self.contact.refusal = False
 
     def _read_opening(self) -> None:
         data = self._read("opening", "all")

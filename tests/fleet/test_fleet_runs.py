@@ -42,7 +42,7 @@ def in_time(each: Nodes, *ranks: int) -> bool:
 
 def test_nodes_meet_and_the_first_one_prints_the_report() -> None:
     with fleet(3, secret="0123456789abcdef") as each:
-        assert each.run() == {0: 0, 1: 0, 2: 0}
+        assert each.run() == {0: 0, 1: 0, 2: 0}, each.nodes[0].stdout
         report = each.nodes[0].stdout
         assert "pass FLT001" in report
         assert "3 nodes reported; 3 required" in report
@@ -66,7 +66,7 @@ def test_a_fleet_of_one_says_what_run_says() -> None:
 
 def test_what_did_not_come_is_named_in_time() -> None:
     """One node never starts, one has another key, and one is stopped after it started."""
-    with fleet(4, deadline=25.0, secret="0123456789abcdef") as each:
+    with fleet(4, deadline=16.0, secret="0123456789abcdef") as each:
         each.start(0)
         each.start(2, env={"DOCTOR_FLEET_SECRET": "another-key-of-16"})
         stopped = each.start(3)
@@ -82,7 +82,7 @@ def test_what_did_not_come_is_named_in_time() -> None:
 
 
 def test_the_first_node_dies() -> None:
-    with fleet(2, deadline=20.0) as each:
+    with fleet(2, deadline=14.0) as each:
         first, other = each.start(0), each.start(1)
         wait_for_port(each.port, first)
         first.process.kill()
@@ -103,7 +103,7 @@ def wait_for_port(port: int, node: nodes.Node) -> None:
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with fleet(2, deadline=15.0) as each, socket.socket() as taken:
+    with fleet(2, deadline=12.0) as each, socket.socket() as taken:
         taken.bind(("127.0.0.1", each.port))
         taken.listen()
         assert each.run() == {0: 1, 1: 3}
