@@ -10,6 +10,12 @@ from __future__ import annotations
 import os
 import sys
 
+if sys.version_info < (3, 11):  # noqa: UP036 - run from a checkout, or of an installation by force
+    sys.exit(
+        f"doctor: needs Python 3.11 or newer, and this is {sys.version.split()[0]}; `uvx --python "
+        "3.12 --from ADDRESS doctor run` brings one and examines the torch of this one"
+    )
+
 FOLDER = os.path.realpath(f"{__file__}/../..")
 if __name__ == "__main__" and not sys.flags.safe_path and os.path.realpath(sys.path[0]) != FOLDER:
     del sys.path[0]  # the working directory, whose modules would be imported for the doctor's

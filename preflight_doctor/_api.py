@@ -99,11 +99,12 @@ def run(
 
 def collect(*, config: str | Path | None = None, **settings: Unpack[Settings]) -> Facts:
     """Examine this machine without judging it. Raises UserError."""
+    from doctor.catalog import MACHINE_CHECKS
     from doctor.cli.examine import collect_facts
     from doctor.cli.inputs import resolve
 
     with _called("collect"):
-        request = resolve(_flags(settings), _config(config), None).request
+        request = resolve(_flags(settings), _config(config), None, MACHINE_CHECKS).request
         return collect_facts(request, progress=False, held=_held_memory())
 
 

@@ -137,9 +137,9 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runner")
     source = directory / "action"  # pip builds in the source directory
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "action.yml"):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "action.yml"):
         shutil.copy(ROOT / name, source)
-    for name in ("checks", "doctor", "preflight_doctor", "docs/recipes"):
+    for name in ("checks", "doctor", "preflight_doctor", "man", "docs/recipes"):
         shutil.copytree(ROOT / name, source / name, symlinks=True)
     link_dependencies(directory / "dependencies")
     return directory

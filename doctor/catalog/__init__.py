@@ -1,66 +1,73 @@
-"""Every check, by family and code; the engine runs them in the order of `Check.after`."""
+"""Every check, by family and code; the engine runs them in the order of `Check.after`.
+
+A family's checks are imported when they are first asked for: a command that judges one family does
+not import the others. Names are looked up among the texts of the index.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from functools import cache
 
 from doctor._util.errors import UserError
-from doctor.checks import (
-    checkpoint,
-    driver,
-    expected,
-    gpu,
-    guard,
-    log,
-    memory,
-    numerics,
-    script,
-    storage,
-    torch_build,
-    training,
-)
-from doctor.judge import names
+from doctor.judge import index, names
 from doctor.judge.check import Check
 from doctor.judge.families import FAMILIES
 
-_MODULES = (
-    expected,
-    driver,
-    torch_build,
-    gpu,
-    numerics,
-    memory,
-    storage,
-    checkpoint,
-    training,
-    script,
-    guard,
-    log,
-)
+HOMES = {
+    "JOB": "expected",
+    "DRV": "driver",
+    "TOR": "torch_build",
+    "GPU": "gpu",
+    "NUM": "numerics",
+    "MEM": "memory",
+    "DSK": "storage",
+    "CKP": "checkpoint",
+    "SMK": "training",
+    "DAT": "data",
+    "SCR": "script",
+    "GRD": "guard",
+    "LOG": "log",
+    "FLT": "fleet",
+}
+"""The module of `doctor.checks` that holds a family."""
 
+ELSEWHERE = ("DAT", "SCR", "GRD", "LOG", "FLT")
+"""Families of commands other than run: data, a script, a running training, a log, nodes."""
 
-def _display_order(check: Check) -> tuple[int, str]:
-    return list(FAMILIES).index(check.family), check.code
-
-
-CHECKS: tuple[Check, ...] = tuple(
-    sorted((check for module in _MODULES for check in module.CHECKS), key=_display_order)
-)
+CHECKS: tuple[Check, ...]
 """Every check, in display order."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG")
-"""Families of commands other than run: a script, a running training, a log."""
-
-MACHINE_CHECKS = tuple(check for check in CHECKS if check.family not in ELSEWHERE)
+MACHINE_CHECKS: tuple[Check, ...]
 """The checks of a machine, its torch, a checkpoint and a training step."""
 
 RETIRED: frozenset[str] = frozenset()
 """Codes of removed checks; never reused."""
 
 
+@cache
+def of_families(*families: str) -> tuple[Check, ...]:
+    """The checks of these families, in display order."""
+    return tuple(check for family in FAMILIES if family in families for check in _family(family))
+
+
+def _family(family: str) -> list[Check]:
+    checks = importlib.import_module(f"doctor.checks.{HOMES[family]}").CHECKS
+    return sorted(checks, key=lambda check: check.code)
+
+
+def __getattr__(name: str) -> tuple[Check, ...]:
+    if name == "CHECKS":
+        return of_families(*FAMILIES)
+    if name == "MACHINE_CHECKS":
+        return of_families(*(family for family in FAMILIES if family not in ELSEWHERE))
+    raise AttributeError(name)
+
+
 def find(name: str) -> tuple[Check, ...]:
     """The checks named by a code, a slug, an older slug or a document section; () if none."""
-    return names.find(name, CHECKS)
+    return _checks(names.find(name, index.entries()))
 
 
 def lookup(name: str) -> tuple[Check, ...]:
@@ -68,12 +75,21 @@ def lookup(name: str) -> tuple[Check, ...]:
 
     Raises UserError with the nearest names.
     """
-    return names.lookup(name, CHECKS)
+    return _checks(names.lookup(name, index.entries()))
 
 
-def select(
-    only: Sequence[str], skip: Sequence[str], among: Sequence[Check] = MACHINE_CHECKS
-) -> tuple[Check, ...]:
+def _checks(entries: Sequence[index.Entry]) -> tuple[Check, ...]:
+    codes = {entry.code for entry in entries}
+    families = sorted({entry.family for entry in entries})
+    return tuple(check for check in of_families(*families) if check.code in codes)
+
+
+def codes(name: str) -> frozenset[str]:
+    """The codes of the checks that `lookup` returns, without importing them. Raises UserError."""
+    return frozenset(entry.code for entry in names.lookup(name, index.entries()))
+
+
+def select(only: Sequence[str], skip: Sequence[str], among: Sequence[Check]) -> tuple[Check, ...]:
     """Those of `among` that --only and --skip select; () selects all. Raises UserError.
 
     Each element holds names of codes, slugs or families, separated by commas.
@@ -91,4 +107,4 @@ def select(
 
 def _codes(selected: Sequence[str]) -> set[str]:
     parts = [part.strip() for name in selected for part in name.split(",") if part.strip()]
-    return {check.code for part in parts for check in lookup(part)}
+    return {code for part in parts for code in codes(part)}

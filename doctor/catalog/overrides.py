@@ -13,6 +13,7 @@ from doctor.errors.causes import BY_ID
 from doctor.errors.retired import current
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
+from doctor.judge import index
 from doctor.judge.check import Finding, Status, Verdict, fail
 
 NOTHING_TO_FIX = "Omit --inject, which forced this failure."
@@ -64,12 +65,12 @@ def _ignored_codes(ignore: Ignore, where: str) -> frozenset[str]:
         near = difflib.get_close_matches(str(ignore.cause), BY_ID, 2)
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise UserError(f"{where}cause: no cause is called {ignore.cause!r}{hint}")
-    return frozenset(check.code for check in catalog.CHECKS)
+    return frozenset(entry.code for entry in index.entries())
 
 
 def _codes(name: str, where: str) -> frozenset[str]:
     try:
-        return frozenset(check.code for check in catalog.lookup(name))
+        return catalog.codes(name)
     except UserError as error:
         raise UserError(f"{where}{error}") from None
 

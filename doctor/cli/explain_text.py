@@ -19,6 +19,7 @@ from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
 from doctor.job.job import Job
+from doctor.judge import index
 from doctor.judge import names as check_names
 from doctor.judge.check import Check, Finding
 from doctor.judge.engine import examine
@@ -98,11 +99,10 @@ def explain_fragment(text: str) -> Explained | None:
 
 def explain_nearest(text: str) -> Explained:
     """The checks that are near a text of no class. Raises UserError if none is."""
-    from doctor import catalog
 
     nearest = keyword_checks(text) or _similar(text)
     if not nearest:
-        near = ", ".join(check_names.nearest(text, catalog.CHECKS)) if len(text) < 40 else ""
+        near = ", ".join(check_names.nearest(text, index.entries())) if len(text) < 40 else ""
         raise UserError(
             f"nothing is known about {text.strip()[:80]!r}; "
             + (f"nearest: {near}" if near else "paste the line with the error, or `doctor list`")

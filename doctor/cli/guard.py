@@ -32,7 +32,7 @@ from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
-CHECKS = catalog.lookup("GRD")
+CHECKS = catalog.of_families("GRD")
 GPU_CHECKS = tuple(
     dataclasses.replace(check, required="never")
     for check in catalog.MACHINE_CHECKS

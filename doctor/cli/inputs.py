@@ -50,7 +50,7 @@ def resolve(
     flags: Mapping[str, Any],
     config: ConfigFlags,
     facts_file: Path | None,
-    among: Sequence[Check] = catalog.MACHINE_CHECKS,
+    among: Sequence[Check],
     saved: Facts | None = None,
 ) -> Inputs:
     """The inputs of a run. Keys of `flags` are fields of Job or RunOptions. Raises UserError.

@@ -36,16 +36,19 @@ class Command(TyperCommand):
         return ["[OPTIONS]", *(argument.metavar for argument in self._params(ctx, "argument"))]
 
     def format_options(self, ctx: object, formatter: Any) -> None:
+        for heading, records in self.sections(ctx):
+            _write(formatter, heading, records)
+
+    def sections(self, ctx: object) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Heading -> names and help of each argument or option below it."""
         arguments = self._params(ctx, "argument")
-        _write(formatter, "Arguments", [(each.metavar, each.help or "") for each in arguments])
-        options = self._params(ctx, "option")
         panels: dict[str, list[Any]] = {panel: [] for panel in PANELS}
-        for option in options:
+        for option in self._params(ctx, "option"):
             panel = getattr(option, "rich_help_panel", None)
             record = _without_old_names(option, *option.get_help_record(ctx))
             panels[panel or PANELS[-1]].append(record)
-        for panel, records in panels.items():
-            _write(formatter, panel, records)
+        first = [(each.metavar, each.help or "") for each in arguments]
+        return [(name, rows) for name, rows in [("Arguments", first), *panels.items()] if rows]
 
     def _params(self, ctx: Any, kind: str) -> list[Any]:
         return [param for param in self.get_params(ctx) if param.param_type_name == kind]
@@ -59,7 +62,6 @@ def _without_old_names(option: Any, names: str, help: str) -> tuple[str, str]:
 
 
 def _write(formatter: Any, heading: str, records: list[tuple[str, str]]) -> None:
-    if records:
-        with formatter.section(heading):
-            padded = [(f"{name:<{NAMES}}", help) for name, help in records]
-            formatter.write_dl(padded, col_max=NAMES)
+    with formatter.section(heading):
+        padded = [(f"{name:<{NAMES}}", help) for name, help in records]
+        formatter.write_dl(padded, col_max=NAMES)

@@ -70,16 +70,17 @@ def _report(
     )
 
 
-SCRIPT_CHECKS = catalog.lookup("SCR")
-
-
 def _checks(*, with_scripts: bool) -> tuple[Check, ...]:
     """The checks of a machine, with those of scripts where scripts are judged."""
-    return catalog.MACHINE_CHECKS + SCRIPT_CHECKS * with_scripts
+    return catalog.MACHINE_CHECKS + (_script_checks() if with_scripts else ())
+
+
+def _script_checks() -> tuple[Check, ...]:
+    return catalog.of_families("SCR")
 
 
 def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
-    return examine(SCRIPT_CHECKS, facts) if facts.scripts is not None else ()
+    return examine(_script_checks(), facts) if facts.scripts is not None else ()
 
 
 def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:

@@ -31,7 +31,7 @@ from doctor.report.report import FailOn, Report, Tensor
 SECONDS = 120.0
 """Without progress of the child: a dead mount or a server that does not respond."""
 
-CHECKS = catalog.lookup("CKP")
+CHECKS = catalog.of_families("CKP")
 DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 """Views of the device that a job trains on; a scan has none."""
 

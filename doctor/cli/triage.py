@@ -36,7 +36,7 @@ from doctor.report import terminal
 from doctor.report.line import WORDS
 from doctor.report.report import FailOn, Report
 
-LOG_CHECKS = catalog.lookup("LOG")
+LOG_CHECKS = catalog.of_families("LOG")
 ORDER = (Status.FAIL, Status.WARN, Status.UNKNOWN, Status.NOTE, Status.PASS, Status.SKIP)
 """The first cause first, then what else is wrong."""
 

@@ -13,6 +13,7 @@ import pytest
 import typer.main
 from recorded import machine_file
 
+from doctor import catalog
 from doctor.cli.app import COMMANDS, app
 from doctor.cli.inputs import resolve
 from doctor.cli.options import ConfigFlags
@@ -103,7 +104,7 @@ def test_a_word_without_its_option_is_named_with_it(
 def test_arguments_of_a_model_in_the_job_file_are_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "doctor.toml").write_text('[job]\nmodel = "train.py:make"\n')
     file = ConfigFlags(config=tmp_path / "doctor.toml")
-    job = resolve({"arguments": (str(tmp_path),)}, file, None).request.job
+    job = resolve({"arguments": (str(tmp_path),)}, file, None, catalog.MACHINE_CHECKS).request.job
     assert (job.model, job.arguments) == (f"{tmp_path}/train.py:make", (str(tmp_path),))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import flag_table
 import hardware_page
+import man_pages
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
@@ -46,7 +47,8 @@ FACTS_FILE = MACHINES / "h200_torch2.11.json"
 """A facts file for readers of the README to try."""
 SHOWN = "h200_torch2.11"
 """The machine in the pictures."""
-FOLDERS = {DOCS / "checks": "*.md", DOCS / "errors": "*.md", MACHINES: "*.txt", FORMATS: "*"}
+FOLDERS = {DOCS / "checks": "*.md", DOCS / "errors": "*.md", MACHINES: "*.txt", FORMATS: "*",
+           man_pages.FOLDER: "*"}  # fmt: skip
 """Directories in which every file that fits is generated."""
 COUNTS = re.compile(r"\n\d+ (?:pass|warn|fail|skip|unknown) .*\d s(?=\n)")
 
@@ -60,6 +62,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_samples()),
         INDEX: index(),
         **_causes(),
+        **{man_pages.FOLDER / name: text for name, text in man_pages.pages().items()},
         check_index.FILE: check_index.text(checks),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
         DOCS / "hardware.md": hardware_page.page(),

@@ -42,7 +42,7 @@ LEVELS = {
 def render(report: Report) -> str:
     """One run, as indented JSON in ASCII."""
     families = {finding.family for finding in report.findings}
-    checks = [check for check in catalog.CHECKS if check.family in families]
+    checks = catalog.of_families(*families)
     rules = {check.code: number for number, check in enumerate(checks)}
     run: dict[str, Any] = {
         "tool": {
