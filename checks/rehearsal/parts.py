@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from doctor._util.units import shown
-from doctor.facts.rehearsal import RehearsedRun, Rehearsal, StageName
+from doctor.facts.rehearsal import Rehearsal, RehearsedRun, StageName
 from doctor.judge.check import Verdict, skip, unknown
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
-from doctor.facts.rehearsal import Lost, RehearsedRun, Rehearsal, Resumed
+from doctor.facts.rehearsal import Lost, Rehearsal, RehearsedRun, Resumed
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 NOT_RESUMED = (
@@ -168,7 +168,7 @@ WEIGHTS = Check(
     judge=weights,
     limits="that tensors outside of nn.Module are restored.",
     after=("RHS009",),
-    sources=("torch-saving-general",),
+    sources=("torch-load-module",),
 )
 
 
@@ -213,7 +213,7 @@ OPTIMIZER = Check(
     judge=optimizer,
     limits="that an optimizer outside of torch.optim is restored.",
     after=("RHS009",),
-    sources=("torch-saving-general",),
+    sources=("torch-load-optimizer",),
 )
 
 
@@ -255,7 +255,7 @@ SCHEDULE = Check(
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
     after=("RHS009",),
-    sources=("torch-saving-general",),
+    sources=("torch-load-optimizer",),
 )
 
 CHECKS = (RESUMES, WEIGHTS, OPTIMIZER, SCHEDULE)

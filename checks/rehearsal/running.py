@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 from doctor._util.median import median
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, unobserved
-from doctor.facts.rehearsal import Evaluated, RehearsedRank, RehearsedRun, Rehearsal
+from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 NEARLY_ALL = 0.95
 """Share of the GPU's memory that leaves too little for longer batches. Our own number."""
 GROWTH_CALLS = 8
 """Calls of a model in an evaluation from which growth is read. Our own number."""
+RISING = 0.7
+"""Share of the calls after which more is in use than before. Our own number."""
 GROWTH_BYTES = 64 * 2**20
 """Growth below this in one evaluation is noise of the allocator. Our own number."""
 
@@ -97,9 +101,7 @@ def fits(rehearsal: Rehearsal) -> Verdict:
         return reason
     assert run is not None
     full = [
-        rank
-        for rank in run.ranks
-        if rank.reserved and rank.total and rank.allocated is not None
+        rank for rank in run.ranks if rank.reserved and rank.total and rank.allocated is not None
     ]
     if not full:
         return skip("no GPU was used")
@@ -160,13 +162,17 @@ def growth_per_sample(evaluation: Evaluated) -> float:
     memory = evaluation.memory
     if len(memory) < GROWTH_CALLS:
         return 0.0
-    steps = [after - before for before, after in zip(memory[1:], memory[2:], strict=False)]
+    steps = [after - before for before, after in itertools.pairwise(memory[1:])]
     half = len(steps) // 2
-    rising = all(sum(d > 0 for d in part) >= 0.7 * len(part) for part in (steps[:half], steps[half:]))
+    rising = all(_rises(part) for part in (steps[:half], steps[half:]))
     grown = memory[-1] - memory[1]
     if not rising or grown < GROWTH_BYTES or not evaluation.samples:
         return 0.0
     return grown / max(1.0, evaluation.samples * (len(memory) - 2) / evaluation.calls)
+
+
+def _rises(steps: list[int]) -> bool:
+    return sum(step > 0 for step in steps) >= RISING * len(steps)
 
 
 EVALUATES = Check(

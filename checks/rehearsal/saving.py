@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, some
-from doctor.facts.rehearsal import OnDisk, RehearsedRun, Rehearsal
+from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 

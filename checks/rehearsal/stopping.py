@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
-from doctor.facts.rehearsal import RehearsedRun, Rehearsal
+from doctor.facts.rehearsal import Rehearsal, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown
 
 

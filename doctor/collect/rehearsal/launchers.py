@@ -58,10 +58,10 @@ def _inner(command: Sequence[str]) -> Sequence[str]:
 
 
 def _options(command: Sequence[str]) -> list[tuple[str, str]]:
+    """Options and what follows them, which is their value if they have one."""
     pairs = []
     for word, following in zip(command, (*command[1:], ""), strict=True):
-        option, equals, value = word.partition("=")
-        pairs.append((option.replace("_", "-") if not equals else option, value or following))
+        option, _, value = word.partition("=")
         pairs.append((option, value or following))
     return pairs
 
@@ -71,7 +71,8 @@ def write_stubs(directory: Path, calls: Path) -> None:
     directory.mkdir()
     for name in STUBS:
         path = directory / name
-        end = "exit 0" if name in PRETEND else f'echo "{name}: refused by doctor rehearse" >&2; exit 1'
+        refusal = f'echo "{name}: refused by doctor rehearse" >&2; exit 1'
+        end = "exit 0" if name in PRETEND else refusal
         path.write_text(
             f"#!/bin/sh\nprintf '%s\\n' \"{name} $*\" >> {shlex.quote(str(calls))}\n{end}\n"
         )

@@ -20,7 +20,8 @@ WHOLE = (".safetensors", ".bin", ".distcp", ".metadata")
 """Ends of files that make their directory a checkpoint."""
 ALONE = (".pt", ".pth", ".ckpt")
 """Ends of files that are one by themselves."""
-PARTS = ("optimizer", "scheduler", "rng_state", "random_states", "scaler", "training_args", "sampler")
+PARTS = ("optimizer", "scheduler", "rng_state", "random_states", "scaler", "training_args",
+         "sampler")  # fmt: skip
 """Beginnings of files that belong to the weights beside them."""
 
 

@@ -38,7 +38,8 @@ DEVICES = (
 )  # fmt: skip
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where torch's workers share tensors
 CACHES = {
-    "HF_HUB_CACHE": "~/.cache/huggingface/hub", "HF_DATASETS_CACHE": "~/.cache/huggingface/datasets",
+    "HF_HUB_CACHE": "~/.cache/huggingface/hub",
+    "HF_DATASETS_CACHE": "~/.cache/huggingface/datasets",
     "HF_MODULES_CACHE": "~/.cache/huggingface/modules", "HF_XET_CACHE": "~/.cache/huggingface/xet",
     "TORCH_HOME": "~/.cache/torch", "TORCH_EXTENSIONS_DIR": "~/.cache/torch_extensions",
     "TORCHINDUCTOR_CACHE_DIR": "", "TRITON_CACHE_DIR": "~/.triton", "NUMBA_CACHE_DIR": "",
@@ -55,6 +56,8 @@ class Workplace:
     root: Path
     scratch: Path
     """Temporary files of the command, in a short path of its own."""
+    made_base: bool
+    """The directory above `root` did not exist before."""
 
     @property
     def outputs(self) -> Path:
@@ -73,19 +76,21 @@ class Workplace:
         """Remove everything, or everything but the records."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         shutil.rmtree(self.outputs if logs else self.root, ignore_errors=True)
-        if not logs:
+        if not logs and self.made_base:
             with contextlib.suppress(OSError):
-                self.root.parent.rmdir()  # made by this rehearsal, and empty
+                (self.root.parent / MARKER).unlink()
+                self.root.parent.rmdir()  # not if another rehearsal is at work there
 
 
 def make_workplace(output_dir: Path | None) -> Workplace:
     """New, marked directories below `output_dir`. Raises UserError in or beside a real run."""
-    base = Path(os.path.abspath(output_dir or NAME))  # noqa: PTH100 - resolve follows links
+    base = Path(os.path.abspath(output_dir or NAME))
     if found := find_run(base):
         raise UserError(
             f"--output-dir {printable(str(base))} is in or beside a run: {printable(found)}; name "
             "a directory elsewhere, so that nothing resumes from a rehearsal"
         )
+    made_base = not base.exists()
     try:
         root = _new(base)
         scratch = Path(tempfile.mkdtemp(prefix="doctor-"))
@@ -96,7 +101,7 @@ def make_workplace(output_dir: Path | None) -> Workplace:
                 file.write(MARKER_TEXT)
     except OSError as error:
         raise UserError(f"--output-dir {printable(str(base))}: {error.strerror or error}") from None
-    return Workplace(root, scratch)
+    return Workplace(root, scratch, made_base)
 
 
 def _new(base: Path) -> Path:
@@ -117,21 +122,18 @@ def find_run(base: Path) -> str:
     """
     directory = Path(os.path.realpath(base))
     temporary = Path(os.path.realpath(tempfile.gettempdir()))
-    if found := _checkpoint_in(directory, weights=True):
-        return found
-    for path in itertools.takewhile(lambda p: p not in (temporary, p.parent), directory.parents):
-        if found := _checkpoint_in(path, weights=False):
-            return found
+    above = itertools.takewhile(lambda p: p not in (temporary, p.parent), directory.parents)
     parent = directory.parent
-    if parent in (Path(os.path.realpath(".")), temporary, parent.parent):
-        return ""
-    if found := _checkpoint_in(parent, weights=True):
-        return found
-    for entry in _entries(parent):
-        if entry.name != directory.name and entry.is_dir():
-            if found := _checkpoint_in(Path(entry), weights=True):
-                return found
-    return ""
+    beside = parent not in (Path(os.path.realpath(".")), temporary, parent.parent)
+    siblings = [Path(each) for each in _entries(parent) if each.is_dir()] if beside else []
+    examined = [
+        (directory, True),
+        (parent, beside),
+        *((path, False) for path in above),
+        *((path, True) for path in siblings if path != directory),
+    ]
+    found = (_checkpoint_in(path, weights=weights) for path, weights in examined)
+    return next(filter(None, found), "")
 
 
 def _checkpoint_in(directory: Path, *, weights: bool) -> str:
@@ -167,7 +169,8 @@ def writable(workplace: Workplace, environ: Mapping[str, str], more: tuple[Path,
     """
     caches = [str(path) for path in _caches(environ)]
     own = [workplace.outputs, workplace.root / "records", workplace.scratch]
-    return [*map(str, own), SHARED_MEMORY, *map(os.path.realpath, [*caches, *more])]
+    others = [os.path.realpath(each) for each in (*caches, *map(str, more))]
+    return [*map(str, own), SHARED_MEMORY, *others]
 
 
 def _caches(environ: Mapping[str, str]) -> Iterator[Path]:

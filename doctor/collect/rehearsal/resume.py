@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
 from doctor.facts.rehearsal import Lost, RehearsedRank, Resumed
 
 NAMED = 5
-RESUMING = ("resume", "continue", "restart", "autoresume", "load_from", "from_checkpoint", "init_from")
+RESUMING = ("resume", "continue", "restart", "load_from", "from_checkpoint", "init_from")
 """Words of a command line that speak of resuming."""
 PREFIXES = ("_orig_mod.", "module.", "model.", "_fsdp_wrapped_module.")
 VOLATILE = {"lr", "initial_lr"}
@@ -41,8 +41,10 @@ def compare(
     for rank, saved, _, begun, now in results:
         lost += _lost(saved, now, begun, rank)
     rank, saved, newest, begun, now = results[0]
-    from_start = begun is not None and _same(begun.weights, now.weights) and not _same(
-        saved.weights, now.weights
+    from_start = (
+        begun is not None
+        and _same(begun.weights, now.weights)
+        and not _same(saved.weights, now.weights)
     )
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
@@ -89,12 +91,13 @@ def _same(left: dict[str, LastTensor], right: dict[str, LastTensor]) -> bool:
 
 def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
     """What differs between the save and the start, each kind once."""
-    found = []
+    found: list[Lost] = []
     own, copies = _apart(saved.weights)
-    for kind, names in (("weights", own), ("average", copies)):
-        found += _tensors(kind, names, now.weights, begun and begun.weights, rank)  # type: ignore[arg-type]
-    lasting = {name: tensor for name, tensor in saved.buffers.items()}
-    found += _tensors("buffers", lasting, now.buffers, begun and begun.buffers, rank)
+    fresh = begun.weights if begun else None
+    found += _tensors("weights", own, now.weights, fresh, rank)
+    found += _tensors("average", copies, now.weights, fresh, rank)
+    fresh = begun.buffers if begun else None
+    found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
     for name, optimizer in saved.optimizers.items():
         after = now.optimizers.get(name)
         if after is not None:
@@ -188,7 +191,9 @@ def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[st
     for key, value in before.items():
         if after.get(key) != value:
             number = not isinstance(value, list)
-            return (f"{key} {value}", f"{key} {after.get(key)}") if number else (key, "other values")
+            return (
+                (f"{key} {value}", f"{key} {after.get(key)}") if number else (key, "other values")
+            )
     return "", ""
 
 
@@ -235,10 +240,10 @@ def _of_rank_0(processes: Sequence[Observed]) -> RehearsedRank | None:
 
 def _first_ranks(lost: Sequence[Lost]) -> list[Lost]:
     """Each kind once, of the first rank that has it."""
-    key: Callable[[Lost], tuple[str, tuple[str, ...]]] = lambda each: (each.kind, each.names)  # noqa: E731
+
     unique: dict[tuple[str, tuple[str, ...]], Lost] = {}
     for each in lost:
-        unique.setdefault(key(each), each)
+        unique.setdefault((each.kind, each.names), each)
     return list(unique.values())
 
 

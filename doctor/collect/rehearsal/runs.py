@@ -98,7 +98,8 @@ def run(
     try:
         return _Run(request, name, process, records, deadline, stop_at).watch()
     finally:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         with contextlib.suppress(OSError):
             process.stdin.close()  # the supervisor ends what is left
         process.wait()
@@ -185,7 +186,7 @@ class _Run:
             case "started":
                 self.end.began = event["moment"]
                 self.end.protection = Protection(
-                    landlock=event["landlock"], mounts=event["mounts"],
+                    landlock=event.get("landlock", 0), mounts=event.get("mounts", False),
                     network=event["network"], why=event["why"],
                 )  # fmt: skip
                 if not self.request.network and event["network"] == "open":
@@ -228,7 +229,9 @@ class _Run:
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int(path.stem.partition("-")[2]), signal.SIGRTMIN + 7)
         began = time.monotonic()
-        while time.monotonic() - began < FRAMES_SECONDS and not all(p.stat().st_size for p in paths):
+        while not all(path.stat().st_size for path in paths):
+            if time.monotonic() - began > FRAMES_SECONDS:
+                return
             time.sleep(POLL_SECONDS)
 
     def order(self, line: str) -> None:

@@ -19,9 +19,9 @@ from doctor.facts.guard import Guarded
 from doctor.facts.rehearsal import (
     Attempt,
     Protection,
+    Rehearsal,
     RehearsedRun,
     RehearsedStage,
-    Rehearsal,
     Resumed,
     RunName,
     StageName,
@@ -134,7 +134,7 @@ class _Stages:
     def continue_(self, first: RehearsedRun, stopped: RehearsedRun) -> None:
         """Stage 6."""
         if not stopped.written:
-            self.skip(("continues",), "nothing had been written to {output} when the run was stopped")
+            self.skip(("continues",), "nothing was in {output} when the run was stopped")
         elif self.left < max(LEAST_SECONDS, first.seconds / 2):
             self.skip(("continues",), f"--budget {self.options.budget:g} s is spent")
         else:
@@ -242,9 +242,8 @@ class _Stages:
 
     def compare(self, command: Sequence[str]) -> Resumed | None:
         """The state before the stop with that after the resume."""
-        first, stopped, continued = (
-            records.read_processes(self.workplace.records(name)) for name in ("run", "stop", "resume")
-        )
+        directories = map(self.workplace.records, ("run", "stop", "resume"))
+        first, stopped, continued = map(records.read_processes, directories)
         steps = [record.moment for each in continued for record in each.steps]
         began = min(steps, default=float("inf"))
         return resume.compare(

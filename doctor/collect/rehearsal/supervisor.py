@@ -25,7 +25,7 @@ SUBREAPER, DEATH_SIGNAL = 36, 1
 """PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG"""
 POLL_SECONDS = 0.05
 LINGER_SECONDS = 5.0
-"""How long helpers (resource trackers, loggers) may take to end after the command. Our own number."""
+"""For helpers (resource trackers, loggers) to end after the command. Our own number."""
 KILL_SECONDS = 20.0
 """How long killed processes may take to vanish: one in the driver may never."""
 
@@ -90,7 +90,7 @@ def _run(spec: Spec, pipe: int) -> NoReturn:
         protection = _confine(spec)
         os.write(pipe, json.dumps(protection).encode())
         os.set_inheritable(pipe, False)
-        os.execvpe(spec.command[0], spec.command, spec.environment)
+        os.execvpe(spec.command[0], spec.command, spec.environment)  # noqa: S606
     except BaseException as error:
         reason = getattr(error, "strerror", None) or repr(error)
         os.write(pipe, json.dumps({"error": f"{spec.command[0]}: {reason}"}).encode())
@@ -109,24 +109,36 @@ def _confine(spec: Spec) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
     os.chdir(spec.directory)
-    held: dict[str, Any] = {"landlock": 0, "mounts": False, "network": "open", "why": ""}
-    if not spec.network:
+    why = "" if spec.network else _close_network()
+    closed = not spec.network and not why
+    files = _confine_files(spec, mounts=closed) if spec.files else {}
+    return {"network": "closed" if closed else "open", "why": why, **files}
+
+
+def _close_network() -> str:
+    """Why the network could not be closed, "" if it was."""
+    try:
+        namespaces.without_network()
+    except OSError as error:
+        return f"a network namespace: {error.strerror or error}"
+    return ""
+
+
+def _confine_files(spec: Spec, *, mounts: bool) -> dict[str, Any]:
+    """By read-only mounts, where there are namespaces, and Landlock. Raises OSError."""
+    if mounts:
         try:
-            namespaces.without_network()
-            held["network"] = "closed"
-        except OSError as error:
-            held["why"] = f"a network namespace: {error.strerror or error}"
-    if spec.files:
-        if held["network"] == "closed":
-            with contextlib.suppress(OSError):
-                namespaces.read_only_but(spec.writable)
-                held["mounts"] = True
-        try:
-            held["landlock"] = landlock.restrict_writes(spec.writable, spec.devices)
-        except OSError as error:
-            if not held["mounts"]:
-                raise OSError(error.errno, f"writes cannot be confined: {error.strerror}") from None
-    return held
+            namespaces.read_only_but(spec.writable)
+        except OSError:
+            mounts = False
+    try:
+        found = landlock.restrict_writes(spec.writable, spec.devices)
+    except OSError as error:
+        if not mounts:
+            text = f"writes cannot be confined: {error.strerror}; --unprotected accepts that"
+            raise OSError(error.errno, text) from None
+        found = 0
+    return {"landlock": found, "mounts": mounts}
 
 
 class Watched:

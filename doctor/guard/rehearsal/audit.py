@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from typing import Callable
+from typing import Callable, Dict
 
 from ..foreign import Foreign
 from .settings import Settings
@@ -62,64 +62,88 @@ class Events:
             self.busy = busy
 
 
-def install(settings: Settings) -> Report:
-    """Start listening; the function that reports."""
-    events = Events(settings)
-    output = settings.output.rstrip("/")
-    allowed = tuple(path.rstrip("/") + "/" for path in settings.writable)
+class Audit:
+    """What the audit events say of files and hosts."""
 
-    def changed(event: str, path: Foreign, descriptor: Foreign = None) -> None:
-        text = _absolute(path, descriptor)
-        if not text or (text + "/").startswith(allowed) or text.startswith(IGNORED):
+    def __init__(self, events: Events) -> None:
+        self.events = events
+        self.output = events.settings.output.rstrip("/")
+        self.allowed = tuple(path.rstrip("/") + "/" for path in events.settings.writable)
+        self.actions: Dict[str, Callable[..., None]] = {
+            "open": self.opened,
+            "os.rename": self.moved,
+            "os.link": self.moved,
+            "socket.getaddrinfo": self.resolved,
+            **dict.fromkeys(("os.listdir", "os.scandir", "glob.glob"), self.looked),
+            **dict.fromkeys(CHANGES, self.changed),
+        }
+
+    def __call__(self, event: str, args: Foreign) -> None:
+        """The hook itself, called for every event of Python."""
+        action = self.actions.get(event)
+        if action is None or self.events.busy:
             return
-        real = os.path.realpath(text)
-        if (real + "/").startswith(allowed) or real.startswith(IGNORED):
-            return
-        if "__pycache__" in real or (event == "os.mkdir" and os.path.isdir(real)):
-            return
-        events.report("write", event, text, exists=os.path.lexists(real))
-
-    def looked(event: str, path: Foreign) -> None:
-        text = _absolute(path, None)
-        if text == output or text.startswith(output + "/"):
-            events.report("read", event, text, exists=os.path.exists(text))
-
-    def resolve(event: str, args: Foreign) -> None:
-        if event == "open":
-            path, _, flags = args
-            if flags & WRITING:
-                changed("open", path)
-            else:
-                looked("open", path)
-        elif event in CHANGES:
-            place = CHANGES[event]
-            changed(event, args[0], args[place] if place and len(args) > place else None)
-        elif event in ("os.rename", "os.link"):
-            changed(event, args[0], args[2] if len(args) > 2 else None)
-            changed(event, args[1], args[3] if len(args) > 3 else None)
-        elif event in ("os.listdir", "os.scandir", "glob.glob"):
-            looked(event, args[0])
-        elif event == "socket.getaddrinfo":
-            host = args[0].decode() if isinstance(args[0], bytes) else args[0]
-            if isinstance(host, str) and host not in LOCAL and host != os.uname().nodename:
-                events.report("connect", host)
-
-    known = {"open", "os.rename", "os.link", "os.listdir", "os.scandir", "glob.glob",
-             "socket.getaddrinfo", *CHANGES}  # fmt: skip
-
-    def hook(event: str, args: Foreign) -> None:
-        if event not in known or events.busy:
-            return
-        events.busy = True
+        self.events.busy = True
         try:
-            resolve(event, args)
+            action(event, args)
         except Exception:  # the program goes on, whatever this could not read
             pass
         finally:
-            events.busy = False
+            self.events.busy = False
 
-    sys.addaudithook(hook)
+    def opened(self, event: str, args: Foreign) -> None:
+        """open(), for reading or writing."""
+        if args[2] & WRITING:
+            self.wrote(event, _absolute(args[0], None))
+        else:
+            self.looked(event, args)
+
+    def changed(self, event: str, args: Foreign) -> None:
+        """A file or directory is made, removed or changed."""
+        place = CHANGES[event]
+        self.wrote(event, _absolute(args[0], _at(args, place) if place else None))
+
+    def moved(self, event: str, args: Foreign) -> None:
+        """A rename or link, which changes two places."""
+        for path, place in ((args[0], 2), (args[1], 3)):
+            self.wrote(event, _absolute(path, _at(args, place)))
+
+    def looked(self, event: str, args: Foreign) -> None:
+        """Something is read or listed: of interest in {output}."""
+        text = _absolute(args[0], None)
+        if text == self.output or text.startswith(self.output + "/"):
+            self.events.report("read", event, text, exists=os.path.exists(text))
+
+    def resolved(self, event: str, args: Foreign) -> None:
+        """The address of a host is looked up."""
+        host = args[0].decode() if isinstance(args[0], bytes) else args[0]
+        if isinstance(host, str) and host not in LOCAL and host != os.uname().nodename:
+            self.events.report("connect", "look-up of the host", host)
+
+    def wrote(self, event: str, path: str) -> None:
+        """A change of a path that may lie outside."""
+        if not path or self._allows(path):
+            return
+        real = os.path.realpath(path)
+        if self._allows(real) or "__pycache__" in real:
+            return
+        if event == "os.mkdir" and os.path.isdir(real):
+            return
+        self.events.report("write", event, path, exists=os.path.lexists(real))
+
+    def _allows(self, path: str) -> bool:
+        return path.startswith(IGNORED) or (path + "/").startswith(self.allowed)
+
+
+def install(settings: Settings) -> Report:
+    """Start listening; the function that reports."""
+    events = Events(settings)
+    sys.addaudithook(Audit(events))
     return events.report
+
+
+def _at(args: Foreign, place: int) -> Foreign:
+    return args[place] if len(args) > place else None
 
 
 def _absolute(path: Foreign, descriptor: Foreign) -> str:
@@ -134,4 +158,4 @@ def _absolute(path: Foreign, descriptor: Foreign) -> str:
         return ""
     if isinstance(descriptor, int) and descriptor >= 0 and not path.startswith("/"):
         path = os.path.join(os.readlink(f"/proc/self/fd/{descriptor}"), path)
-    return os.path.abspath(path)
+    return str(os.path.abspath(path))

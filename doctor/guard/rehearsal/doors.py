@@ -50,7 +50,7 @@ def _hub(module: Foreign, report: Report) -> None:
         if original is None:
             continue
         setattr(api, name, _hub_upload(module, name, original, report))
-        bound = getattr(module, name, None)
+        bound: Foreign = getattr(module, name, None)
         if getattr(bound, "__self__", None) is not None:  # the function of the same name
             setattr(module, name, getattr(bound.__self__, name))
 

@@ -25,7 +25,7 @@ class AfterImport:
             spec: Foreign = find_spec(name)
         finally:
             self._finding.discard(name)
-        loader = getattr(spec, "loader", None)
+        loader: Foreign = getattr(spec, "loader", None)
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return spec

@@ -152,7 +152,9 @@ class Observer:
 
     # Saves and loads
 
-    def save(self, original: Callable[..., Foreign], name: str, place: int) -> Callable[..., Foreign]:
+    def save(
+        self, original: Callable[..., Foreign], name: str, place: int
+    ) -> Callable[..., Foreign]:
         """A function that saves; its argument at `place` is the path."""
 
         @functools.wraps(original)
@@ -285,4 +287,8 @@ def _checkpoints(package: Foreign, observer: Observer, patches: Patches) -> None
         wrapped = observer.save(original, f"torch.distributed.checkpoint.{name}", 1)
         for owner in (package, module):
             if vars(owner).get(name) is original:
-                patches.replace(owner, name, lambda _, wrapped=wrapped: wrapped)
+                patches.replace(owner, name, _constant(wrapped))
+
+
+def _constant(value: Foreign) -> Callable[[Foreign], Foreign]:
+    return lambda _: value

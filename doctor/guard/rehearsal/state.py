@@ -93,7 +93,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
                         entry = hashes.add(buffer)
                         entry.append(key not in held)
                         buffers[prefix + (f"{owner}.{key}" if owner else key)] = entry
-        states = {}
+        states: Dict[str, Foreign] = {}
         for optimizer in optimizers:
             name = _unused(_name_of(optimizer, names), states)
             states[name] = _optimizer(torch, optimizer, names, hashes)
@@ -116,10 +116,10 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
         "scaler": getattr(getattr(torch, "amp", None), "GradScaler", ()),
     }
     found: Dict[str, List[Foreign]] = {name: [] for name in kinds}
-    of_type: Dict[type, Any] = {}
+    of_type: Dict[type, Foreign] = {}
     for each in gc.get_objects():
         kind = type(each)
-        held = of_type.get(kind)
+        held: Foreign = of_type.get(kind)
         if held is None:
             names = [name for name, base in kinds.items() if issubclass(kind, base)]
             held = of_type[kind] = found[names[0]] if names else False
@@ -128,9 +128,7 @@ def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
     return found
 
 
-def _roots(
-    modules: List[Foreign], optimizers: List[Foreign]
-) -> List[Tuple[str, Foreign]]:
+def _roots(modules: List[Foreign], optimizers: List[Foreign]) -> List[Tuple[str, Foreign]]:
     """The outermost modules that hold tensors, each with the prefix of its names.
 
     The trained ones have none or a number; copies, such as averages, are named by their class.
@@ -169,7 +167,7 @@ def _optimizer(
     groups, state = [], {}
     for number, group in enumerate(optimizer.param_groups):
         parameters = group["params"]
-        keys = [names.get(id(p), f"group {number}, parameter {i}") for i, p in enumerate(parameters)]
+        keys = [names.get(id(p), f"group {number}, {i}") for i, p in enumerate(parameters)]
         options = {key: plain(torch, value) for key, value in group.items() if key != "params"}
         groups.append({"parameters": keys, "options": options})
         for key, parameter in zip(keys, parameters):
@@ -181,7 +179,7 @@ def _optimizer(
 
 def _held(torch: ModuleType, held: Foreign, hashes: Hashes) -> Foreign:
     """The state of one parameter: numbers as they are, tensors of more elements as hashes."""
-    values = {}
+    values: Dict[str, Foreign] = {}
     for key, value in held.items():
         if isinstance(value, torch.Tensor):
             number = value.numel() == 1 and value.is_cpu and not hasattr(value, "_local_tensor")
