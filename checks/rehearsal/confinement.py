@@ -94,7 +94,7 @@ UPLOADS = Check(
     "that others see. What was refused is what the real job will do.",
     passes=("nothing was to be uploaded, logged elsewhere or requeued",),
     notes=("it was, and was refused: each call is listed",),
-    fix="",
+    fix="Nothing: the real job may upload. Let nobody rely on what a rehearsal did not upload.",
     owner=Owner.JOB,
     judge=uploads,
     limits="that the real job uploads nothing: only what happens in these steps was seen.",

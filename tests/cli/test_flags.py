@@ -22,6 +22,7 @@ OTHER_MEANING = {
     ("list", "--format"): "the same",
     ("guard", "--output-dir"): "the records; that of the training is in its own command",
     ("rehearse", "--output-dir"): "where {output} is made",
+    ("rehearse", "--budget"): "of several runs, which are ended; a time with a unit",
 }
 
 

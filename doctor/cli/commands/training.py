@@ -77,7 +77,7 @@ def rehearse(
     ] = None,
     save_facts: options.SaveFacts = None,
 ) -> int:
-    """Run the job's own command in small: it runs, saves, evaluates, is stopped and continues.
+    """Try the job's own command: run, save, stop, continue.
 
     It writes only into {output}; uploads are refused. Exit codes as for run.
     """
