@@ -117,7 +117,7 @@ def main():
     if not {"DOCTOR_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX"} & set(os.environ):
         os.environ["DOCTOR_PYTHON"] = sys.executable
     program = os.path.join(home, "bin", "python")
-    os.execv(program, [program, "-m", "preflight_doctor"] + sys.argv[1:])
+    os.execv(program, [program, "-P", "-m", "preflight_doctor"] + sys.argv[1:])
 
 
 if __name__ == "__main__":
