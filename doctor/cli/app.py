@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from doctor import __version__
-from doctor.cli.commands import about, machine, training
+from doctor.cli.commands import about, machine, nodes, training
 from doctor.cli.flag_groups import grouped
 from doctor.cli.panels import Command
 
@@ -43,7 +43,9 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "read": (machine.read, "doctor read issue.txt"),
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
+    "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
+    "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),

@@ -12,6 +12,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
+from doctor.collect.deeper import next_depth
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
 from doctor.collect.faults import fault_of, missing_cpu_kernel
 from doctor.collect.other_seed import (
@@ -133,6 +134,23 @@ Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
 
 
 def _run_steps(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
+) -> Steps:
+    """With more layers of a model directory while fewer may be why it fails."""
+    steps = _run_in_precision(child, job, device, chosen, report_progress)
+    failed: list[int] = []
+    while isinstance(own := steps[0], OwnModel):
+        layers = next_depth(own, _exempt(own, job))
+        if layers is None:
+            own = msgspec.structs.replace(own, failed_depths=tuple(failed))
+            return own, *steps[1:]
+        failed.append(own.layers or 0)
+        deeper = msgspec.structs.replace(job, layers=layers)
+        steps = _run_in_precision(child, deeper, device, chosen, report_progress)
+    return steps
+
+
+def _run_in_precision(
     child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> Steps:
     """In the job's precision; in fp32 if a layer has no kernel on this CPU for that."""

@@ -227,12 +227,28 @@ class OwnModel(Section, frozen=True, kw_only=True):
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
+    outside_tokens: int = 0
+    """Ordinary tokens of that tokenizer that the model has no embedding of."""
+    vocabulary: int | None = None
+    """Tokens that the model has an embedding of."""
+    initialized: tuple[str, ...] = ()
+    """Parameters that the directory's weights do not hold, outside of the layers."""
+    quantization: str = ""
+    """The method by which config.json quantizes the weights; "" if it does not."""
     scalers: tuple[Scaler, ...] = ()
     """Recorded for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
     """Bytes that torch.save would write of the model's state dict; nothing is written."""
     saved_optimizer: int | None = None
+    layers: int | None = None
+    """Layers of a model directory as built, and according to its config.json."""
+    all_layers: int | None = None
+    whole_error: str | None = None
+    """The error of the same model with all its layers, built and run forward without memory; "" if
+    it has none; None: not tried, or not decided."""
+    failed_depths: tuple[int, ...] = ()
+    """Smaller numbers of layers with which the same training failed."""
     whole: bool = True
     """False: layers were cut, so bytes and counts are not those of the job."""
     all_parameters: int | None = None

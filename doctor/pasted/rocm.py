@@ -8,7 +8,7 @@ from doctor.pasted.reading import Reading, gpu_named
 
 START = re.compile(
     r"ROCm System Management Interface|\bAMD[ -]SMI\b|ROCk module|HSA System Attributes|"
-    r"\s*MARKET_NAME: "
+    r"\bMARKET_NAME: "
 )
 CONCISE = re.compile(r"\s*(\d{1,3})\s+(?:\d{1,3}\s+)?(?:0x[0-9a-f]{4},\s+\d+\s+)?[\d.]+\s?°?[cC]\b")
 NUMBERED = re.compile(
@@ -24,7 +24,7 @@ TABLE = re.compile(
     r"\|\s*[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d\s+(?!\|)(\S.{3,40}?)\s*\|", re.IGNORECASE
 )
 KFD = re.compile(
-    r"\s*(ROCk module is NOT loaded.{0,80}|Unable to open /dev/kfd.{0,100}|"
+    r"\s*(?!\s)(ROCk module is NOT loaded.{0,80}|Unable to open /dev/kfd.{0,100}|"
     r".{0,60}/dev/kfd.{0,20}: (?:Permission denied|No such file or directory).{0,40})"
 )
 NO_GPU = re.compile(r"No AMD GPUs? (?:specified|detected|found)|No agents? (?:found|detected)")

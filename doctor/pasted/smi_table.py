@@ -15,7 +15,7 @@ HEAD = re.compile(
     r"(?:\s+CUDA(?: UMD)? Version: (?P<cuda>[\d.]{3,8}|N/A|ERR!))?"
 )
 """Drivers since 610 print KMD for the kernel's and UMD for the user's part."""
-ANY_HEAD = re.compile(r"\s*\|?\s*NVIDIA-SMI\s+v?[\d.]{3,20}\b(.{0,120})")
+ANY_HEAD = re.compile(r"\s*(?!\s)\|?\s*NVIDIA-SMI\s+v?[\d.]{3,20}\b(.{0,120})")
 FIRST = re.compile(
     r"\s*\|\s*(\d{1,4})\s+(.{3,60}?)\s+(On|Off|WDDM|TCC|MCDM|N/A|ERR!)\s*\|"
     r"\s*([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d)\s+(On|Off|N/A|ERR!)\s*\|\s*(\S{1,12})"
@@ -41,7 +41,7 @@ ERRORS = (
 """What nvidia-smi prints -> NVML's code."""
 
 FAILED = re.compile(
-    r"\s*(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
+    r"\s*(?!\s)(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
     r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")

@@ -54,7 +54,7 @@ CODE = re.compile(
     r"\s*(?:(?:if|elif|except|assert|raise|def|return|import|from)\b|#|//)|.*\bin str\("
 )
 GPU = re.compile(
-    r"\s*(?:.{0,200}UserWarning:)?\s*(?:Found GPU\d{1,3} )?([A-Z][\w .-]{2,60}?)"
+    r"\s*(?!\s)(?:.{0,200}UserWarning:)?\s*(?!\s)(?:Found GPU\d{1,3} )?([A-Z][\w .-]{2,60}?)"
     r"(?: with CUDA capability sm_| which is of (?:cuda|compute) capability (?:\(CC\) )?)"
     r"(\d{1,2})\.?(\d)a?\b"
 )

@@ -14,6 +14,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from . import subjects, tokenizers_text
+from .model_files import BadFiles
 from .subjects import Unsupported
 
 Batch = Dict[str, Any]
@@ -89,7 +90,11 @@ def _tokens(model: Foreign, spec: Dict[str, Any], seed: int) -> torch.Tensor:
             "--seq-len %d is more than the %d positions of the model" % (length, learned)
         )
     tokens = tokenizers_text.tokenized(spec["directory"], spec["batch"], length, seed)
-    if tokens is None or int(tokens.max()) >= vocabulary:
+    if tokens is not None and int(tokens.max()) >= vocabulary:
+        raise BadFiles(
+            "the tokenizer gives token %d, and the model has %d" % (int(tokens.max()), vocabulary)
+        )
+    if tokens is None:
         tokens = subjects.random_tokens(vocabulary, spec["batch"], length, seed)
     return _without_special(tokens, config, vocabulary)
 

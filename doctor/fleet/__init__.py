@@ -1,0 +1,1 @@
+"""Several nodes: a node in a few kilobytes, and the comparison of many."""
