@@ -135,6 +135,21 @@ def scan(
         str | None,
         panels.scope("An earlier checkpoint, to compare parameters with.", metavar="PATH"),
     ] = None,
+    merged_from: Annotated[
+        str | None,
+        panels.scope("PATH is a merge: the base that --adapter was merged into.", metavar="PATH"),
+    ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        panels.scope(
+            "An adapter of the merge, or for the model at PATH (repeatable).",
+            metavar="PATH[=WEIGHT]",
+        ),
+    ] = None,
+    equals: Annotated[
+        str | None,
+        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -153,9 +168,14 @@ def scan(
         path,
         set_flags(selection),
         config,
-        baseline=baseline,
-        deep=deep,
-        tensors=tensors,
+        scan.ScanOptions(
+            baseline=baseline,
+            deep=deep,
+            tensors=tensors,
+            merged_from=merged_from,
+            adapters=tuple(adapter or ()),
+            equals=equals,
+        ),
         fail_on=output.fail_on,
         progress=not output.quiet,
     )
