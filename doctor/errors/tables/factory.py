@@ -110,7 +110,7 @@ ROWS = (
     Cause(
         id="adapters-are-disabled",
         errors=("RuntimeError",),
-        messages=(r"the adapters of \d+ layers are disabled",),
+        messages=(r"the adapters of \d{1,9} layers are disabled",),
         examples=(
             "no parameter of the model requires a gradient: nothing would train; the adapters of "
             "12 layers are disabled",
@@ -122,7 +122,7 @@ ROWS = (
     Cause(
         id="adapters-are-frozen",
         errors=("RuntimeError",),
-        messages=(r"\d+ parameters of adapters are frozen",),
+        messages=(r"\d{1,9} parameters of adapters are frozen",),
         examples=(
             "no parameter of the model requires a gradient: nothing would train; 16 parameters of "
             "adapters are frozen, as of an adapter that was loaded",
@@ -146,7 +146,10 @@ ROWS = (
     Cause(
         id="everything-is-frozen",
         errors=("RuntimeError",),
-        messages=(r"no parameter of the model requires a gradient",),
+        messages=(
+            r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
+            r"adapters|\d{1,9} parameters of adapters|it has a peft))",
+        ),
         examples=("no parameter of the model requires a gradient: nothing would train",),
         why="Everything is frozen; requires_grad = True of a module sets an "
         "attribute that nothing reads.",
