@@ -25,6 +25,7 @@ HOMES = {
     "DSK": "storage",
     "CKP": "checkpoint",
     "SMK": "training",
+    "DAT": "data",
     "SCR": "script",
     "GRD": "guard",
     "LOG": "log",
@@ -32,8 +33,8 @@ HOMES = {
 }
 """The module of `doctor.checks` that holds a family."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG", "FLT")
-"""Families of commands other than run: a script, a running training, a log, several nodes."""
+ELSEWHERE = ("DAT", "SCR", "GRD", "LOG", "FLT")
+"""Families of commands other than run: data, a script, a running training, a log, nodes."""
 
 CHECKS: tuple[Check, ...]
 """Every check, in display order."""

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "read": (machine.read, "doctor read issue.txt"),
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
+    "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),

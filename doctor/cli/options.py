@@ -95,6 +95,10 @@ Shared = Annotated[
     bool,
     panels.facts("Let other users read the facts or the records, which name people.", "--shared"),
 ]
+Python = Annotated[
+    str | None,
+    panels.paths("Training interpreter or environment (default: the active one).", metavar="PATH"),
+]
 Scripts = Annotated[
     list[str] | None,
     panels.model("A training script, to judge for this machine (repeatable).", "--script", **FILE),

@@ -13,6 +13,7 @@ from doctor._util.text_fields import Change, map_texts
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
+from doctor.facts.data import Data
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
@@ -74,8 +75,9 @@ HOLDS = "unredacted names of the host, directories and files, and values of envi
 
 SCANNED = "recorded by doctor scan"
 LINTED = "recorded by doctor lint"
+DELIVERED = "recorded by doctor data"
 """Values of `Facts.origin` where no machine was examined."""
-Subject = Literal["machine", "log", "training", "checkpoint", "scripts", "fleet"]
+Subject = Literal["machine", "log", "training", "checkpoint", "scripts", "fleet", "data"]
 
 
 def absent(reason: str) -> msgspec.Meta:
@@ -116,6 +118,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The same on the job's other GPUs."""
     attention: Annotated[Attention | Unknown | None, absent("omitted by --no-smoke")] = None
     own: Annotated[OwnModel | Unknown | None, absent("neither --model nor --hf given")] = None
+    data: Annotated[
+        Data | Unknown | None, absent("no data was read; doctor data TARGET reads them")
+    ] = None
     shape: Annotated[
         ModelShape | Unknown | None,
         absent("neither --hf nor --checkpoint names a directory on this machine"),
@@ -163,7 +168,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return "log"
         if self.guard is not None:
             return "training"
-        elsewhere: dict[str, Subject] = {SCANNED: "checkpoint", LINTED: "scripts"}
+        elsewhere: dict[str, Subject] = {
+            SCANNED: "checkpoint",
+            LINTED: "scripts",
+            DELIVERED: "data",
+        }
         return elsewhere.get(self.origin, "machine")
 
     @property

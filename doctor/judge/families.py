@@ -12,6 +12,7 @@ FAMILIES = {
     "DSK": "storage",
     "CKP": "checkpoint",
     "SMK": "smoke step",
+    "DAT": "data that reach the model",
     "SCR": "training script",
     "GRD": "running training",
     "LOG": "training log",

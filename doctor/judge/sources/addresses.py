@@ -484,6 +484,13 @@ ADDRESSES = (
     ),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
     Source(
+        "peft-lora",
+        "PEFT: LoRA",
+        "",
+        "https://huggingface.co/docs/peft/v0.8.0/developer_guides/lora",
+        checked="2026-11-23",
+    ),
+    Source(
         "deepspeed-fp16",
         "DeepSpeed Configuration JSON",
         "FP16 training options",
