@@ -39,6 +39,7 @@ def root(
 COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "run": (machine.run, "doctor run --params 8B --recipe amp --output-dir /data/runs"),
     "report": (machine.report, "doctor report machine.json --format html"),
+    "rehearse": (training.rehearse, "doctor rehearse -- python train.py --output_dir {output}"),
     "guard": (training.guard, "doctor guard -- torchrun --nproc-per-node 8 train.py"),
     "read": (machine.read, "doctor read issue.txt"),
     "lint": (training.lint, "doctor lint train.py configs/"),
@@ -56,8 +57,8 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
 """Function and example, in the order of `doctor --help`."""
 
 for name, (command, example) in COMMANDS.items():
-    # Of a training's own command line, after --, no flag is the guard's.
-    settings = {"allow_interspersed_args": name != "guard"}
+    # Of a training's own command line, after --, no flag is the doctor's.
+    settings = {"allow_interspersed_args": name not in ("guard", "rehearse")}
     app.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
         grouped(command)
     )

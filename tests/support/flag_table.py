@@ -11,7 +11,7 @@ import typer.main
 from doctor.cli.app import COMMANDS, app
 from doctor.cli.panels import PANELS
 
-REPORTS = ("run", "report", "read", "triage", "guard", "lint", "scan", "data")
+REPORTS = ("run", "report", "read", "triage", "rehearse", "guard", "lint", "scan", "data")
 """Commands that print a report."""
 OTHERS = ("prescribe", "explain", "list")
 HEADER = """# Commands and their flags
