@@ -34,7 +34,9 @@ def rows(family: str, fault: str) -> tuple[Any, list[Any]]:
         if fault == "split":
             encode = partial(made, add_special_tokens=False, split_special_tokens=True)
         ids, before = encode(full)["input_ids"], encode(prompt)["input_ids"]
-        start = next((n for n, (a, b) in enumerate(zip(ids, before)) if a != b), len(before))
+        start = next(
+            (n for n, (a, b) in enumerate(zip(ids, before, strict=False)) if a != b), len(before)
+        )
         if fault == "twice":
             ids, start = [made.bos_token_id, *ids], start + 1
         if fault == "nobos":

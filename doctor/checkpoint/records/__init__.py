@@ -7,6 +7,15 @@ from doctor.checkpoint.records.checkpoint import (
     Tokenizer,
 )
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.equality import Differing, Equality
+from doctor.checkpoint.records.merge import (
+    AdapterUse,
+    LayerUpdate,
+    Merge,
+    MergedWeight,
+    Replaced,
+    Untouched,
+)
 from doctor.checkpoint.records.model import LoraFit, ModelConfig, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
@@ -26,10 +35,13 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
+    "AdapterUse",
     "Checkpoint",
     "Constant",
     "Contents",
     "Copy",
+    "Differing",
+    "Equality",
     "Files",
     "Fit",
     "History",
@@ -37,9 +49,12 @@ __all__ = [
     "Kind",
     "Large",
     "LayerChange",
+    "LayerUpdate",
     "LayerValues",
     "Loading",
     "LoraFit",
+    "Merge",
+    "MergedWeight",
     "ModelConfig",
     "Movement",
     "NonFinite",
@@ -49,6 +64,7 @@ __all__ = [
     "Outlier",
     "Problem",
     "ProblemKind",
+    "Replaced",
     "Role",
     "Share",
     "Sibling",
@@ -56,6 +72,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "UnchangedRole",
+    "Untouched",
     "Values",
     "ZeroRange",
 ]
