@@ -36,6 +36,20 @@ class KernelEvent(Section, frozen=True, kw_only=True):
     """What the line says, where it is no Xid."""
 
 
+class Hca(Section, frozen=True, kw_only=True):
+    """One port of an InfiniBand or RoCE adapter, from /sys/class/infiniband."""
+
+    name: Product
+    """ "mlx5_0"; with a number after the first port: "mlx5_0/2"."""
+    state: Product = ""
+    """ "ACTIVE", "DOWN", "INIT"."""
+    rate: Product = ""
+    """ "400 Gb/sec (4X NDR)"."""
+    link_layer: Product = ""
+    """ "InfiniBand" or "Ethernet"."""
+    firmware: Product = ""
+
+
 class Host(Section, frozen=True, kw_only=True):
     """The operating system and its limits, read from procfs and sysfs only."""
 
@@ -87,6 +101,12 @@ class Host(Section, frozen=True, kw_only=True):
     """Size of /dev/shm; None: there is none."""
     kernel_events: tuple[KernelEvent, ...] | None = None
     """Errors of GPUs in the kernel log since the driver was loaded; None: it is not readable."""
+    hcas: tuple[Hca, ...] | None = None
+    """Ports of InfiniBand and RoCE adapters; () where there are none, None: not read."""
+    mac_addresses: tuple[Identifier, ...] | None = None
+    """Of network devices on a bus; virtual ones are left out."""
+    limits: dict[str, int | None] | None = None
+    """Soft limits of this process by the names of `ulimit`: a None in it is unlimited."""
 
     @property
     def jetson(self) -> bool:
@@ -176,6 +196,8 @@ class Gpu(Section, frozen=True, kw_only=True):
     ecc: bool | None = None
     pci_id: int | None = None
     """Device id of PCI."""
+    vbios: Product | None = None
+    """Version of the GPU's firmware."""
     cores: int | None = None
     """CUDA cores of the whole GPU."""
     power_limit: int | None = None
@@ -244,6 +266,8 @@ class Interpreter(Section, frozen=True, kw_only=True):
     """Whether the command uv is on this machine's PATH; recorded where there is no pip."""
     packages: tuple[Product, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
+    installed: tuple[Product, ...] | None = None
+    """All installed distributions, spelt in the same way; None: not recorded."""
     torch_path: str | None = None
     """The file that `import torch` takes; recorded if the import failed."""
 

@@ -12,7 +12,10 @@ FAMILIES = {
     "DSK": "storage",
     "CKP": "checkpoint",
     "SMK": "smoke step",
+    "DAT": "data that reach the model",
     "SCR": "training script",
+    "RHS": "rehearsal",
     "GRD": "running training",
     "LOG": "training log",
+    "FLT": "several nodes",
 }

@@ -9,12 +9,15 @@ from doctor import __version__
 from doctor._util.records import Unknown
 from doctor._util.units import gb, gib, shown
 from doctor.facts.facts import Facts
+from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
 from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.report.checkpoint import checkpoint_parts
+from doctor.report.data import data_parts
+from doctor.report.fleet import fleet_parts
 from doctor.report.line import Line
 from doctor.report.origin import origin_of
 from doctor.report.report import Report
@@ -93,6 +96,10 @@ def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
             yield "scripts", f"{report.files:,} file{'s' * (report.files != 1)}"
         case "checkpoint":
             yield from checkpoint_parts(facts)
+        case "data":
+            yield from data_parts(facts.data)
+        case "fleet" if isinstance(facts.fleet, Fleet):
+            yield from fleet_parts(facts.fleet)
         case _:
             yield from _machine_parts(report)
 

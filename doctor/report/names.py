@@ -52,6 +52,13 @@ class Names:
             lambda match: self.replacements.get(match[0].casefold(), HIDDEN), text
         )
 
+    def without(self, names: Iterable[str]) -> Names:
+        """The same without these names, which are left as they are."""
+        kept = {name.casefold() for name in names}
+        if kept.isdisjoint(self.replacements):
+            return self
+        return Names({name: by for name, by in self.replacements.items() if name not in kept})
+
     @functools.cached_property
     def _pattern(self) -> re.Pattern[str]:
         longest_first = sorted(self.replacements, key=len, reverse=True)

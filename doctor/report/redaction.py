@@ -17,6 +17,7 @@ import msgspec
 from doctor._util.secrets import HIDDEN, hide_in_arguments, hide_secrets
 from doctor._util.text_fields import Change, map_texts
 from doctor.facts.facts import Facts
+from doctor.facts.fleet import Fleet
 from doctor.facts.machine import Host
 from doctor.judge.check import Check, Finding, Verdict
 from doctor.judge.engine import examine
@@ -69,7 +70,7 @@ def redact(
     if keep_names:
         return _mapped(report, _change(hide_secrets))  # type: ignore[no-any-return]
     nodes = pseudonyms(_nodes(facts)) if hide_nodes else Names({})
-    names = names_of((host, here) if here else (host,))
+    names = names_of((host, here) if here else (host,)).without(_compared_nodes(facts))
     values = _value_cleaner(host)
 
     def name(text: str) -> str:
@@ -95,6 +96,13 @@ def _nodes(facts: Facts) -> list[str]:
 
     map_texts(facts, {**_change(text), "product": str, "node": node, "arguments": tuple})
     return names
+
+
+def _compared_nodes(facts: Facts) -> list[str]:
+    """The names of the nodes that a comparison is about: one of them may be this machine."""
+    if not isinstance(facts.fleet, Fleet):
+        return []
+    return [*(line.node for line in facts.fleet.nodes), *facts.fleet.missing]
 
 
 def _change(text: Callable[[str], str], node: Callable[[str], str] = str) -> Change:

@@ -1,0 +1,43 @@
+"""How findings name nodes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from doctor._util.units import listed, shown
+from doctor.facts.fleet import Difference, Group
+
+MOST_NAMES = 8
+"""Nodes that a summary names; the table of the report has all."""
+VALUE = 60
+"""Characters of a value."""
+
+
+def nodes(names: Sequence[str]) -> str:
+    """ "gpu-01, gpu-02 and 14 more"."""
+    return listed([shown(name, 80) for name in names], MOST_NAMES)
+
+
+def counted(count: int, word: str = "node") -> str:
+    """ "1 node", "61 nodes"."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def difference(each: Difference) -> str:
+    """ "driver: 61 nodes have 580.95.05, gpu-17 has 570.86.10"."""
+    first, *others = each.groups
+    parts = [f"{counted(first.count)} {_have(first.count)} {value(first)}"]
+    parts += [f"{nodes(group.nodes)} {_have(group.count)} {value(group)}" for group in others[:3]]
+    if len(others) > 3:
+        parts.append(f"{len(others) - 3} more values")
+    detail = f" ({shown(each.detail, 300)})" if each.detail else ""
+    return f"{shown(each.name)}: {', '.join(parts)}{detail}"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def value(group: Group) -> str:
+    """The value of a group as a report prints it."""
+    return shown(group.value, VALUE) if group.value else "none set"

@@ -1,0 +1,142 @@
+"""The comparison of nodes: summaries in, the section `fleet` of the facts out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from doctor.facts.facts import Facts, without_machine
+from doctor.facts.fleet import (
+    Difference,
+    Fleet,
+    Known,
+    NodeClass,
+    NodeLine,
+    NodeProblem,
+    NodeSummary,
+    Problems,
+    Unread,
+)
+from doctor.fleet.differences import compared, differences, doubled
+from doctor.fleet.expected import NOT_STATED, Expected, missing
+from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
+
+COMPARED = "recorded by doctor compare"
+ORDER = ("fail", "unknown", "warn")
+
+
+def compare(
+    nodes: Sequence[NodeSummary],
+    expected: Expected = NOT_STATED,
+    *,
+    unread: Iterable[Unread] = (),
+    groups: Mapping[str, str] | None = None,
+    known: Sequence[Known] | None = None,
+) -> Fleet:
+    """What the nodes have in common and what not.
+
+    `unread` are files or nodes that gave no summary, `groups` the switch or rack by node's name,
+    `known` what a ledger has on them. A node that was measured again has one more rate in each
+    metric (`remeasured`); call this again then, until `Fleet.again` is empty. Pure, and linear in
+    the nodes: `fleet_facts` makes facts of the result, which the checks FLT judge.
+    """
+    ordered = sorted(nodes, key=_order)
+    unlike = tuple(differences(ordered))
+    gone, ranks, others = missing(ordered, expected)
+    rare = _rare(unlike)
+    kinds = [name for name, _ in Counter(n.classed for n in ordered if n.classed).most_common()]
+    index = {name: number for number, name in enumerate(kinds)}
+    counts = Counter(node.classed for node in ordered)
+    return Fleet(
+        nodes=tuple(_line(node, index, groups or {}, rare) for node in ordered),
+        expected=len(expected.names) or expected.count,
+        missing=gone,
+        missing_ranks=ranks,
+        unexpected=others,
+        unread=tuple(unread),
+        doubled=tuple(doubled(ordered)),
+        problems=tuple(_problems(ordered)),
+        differences=unlike,
+        compared=compared(ordered),
+        classes=tuple(NodeClass(classed=name, count=counts[name]) for name in kinds),
+        known=None if known is None else tuple(known),
+        drain=_drain(ordered),
+    )
+
+
+def fleet_facts(fleet: Fleet, seconds: float = 0.0) -> Facts:
+    """Facts of several nodes; `doctor.catalog.lookup("FLT")` judges them."""
+    return without_machine(
+        "doctor compare compares nodes; it does not examine this machine",
+        origin=COMPARED,
+        job=Job(device="cpu"),
+        options=RunOptions(smoke=False),
+        fleet=fleet,
+        seconds=seconds,
+    )
+
+
+def remeasured(node: NodeSummary, rates: Mapping[str, float]) -> NodeSummary:
+    """The summary with one more measurement, metric -> rate."""
+    longer = {name: (*node.rates.get(name, ()), rate) for name, rate in rates.items()}
+    return msgspec.structs.replace(node, rates=node.rates | longer)
+
+
+def _order(node: NodeSummary) -> tuple[int, str, str]:
+    return (node.rank if node.rank is not None else 2**31), node.node, node.file
+
+
+def _rare(unlike: Sequence[Difference]) -> Counter[str]:
+    """Node -> values that it has with a minority."""
+    return Counter(
+        node for each in unlike for group in each.groups[1:] for node in set(group.nodes)
+    )
+
+
+def _line(
+    node: NodeSummary, index: Mapping[str, int], groups: Mapping[str, str], rare: Counter[str]
+) -> NodeLine:
+    failed = tuple(each.code for each in node.problems if each.status == "fail")
+    blocking = tuple(each.code for each in node.problems if each.status == "unknown")
+    return NodeLine(
+        node=node.node,
+        rank=node.rank,
+        outcome=node.outcome,
+        codes=failed or (blocking if node.outcome == "unknown" else ()),
+        kind=index.get(node.classed),
+        group=groups.get(node.node, ""),
+        differs=rare[node.node],
+        clock=node.clock,
+    )
+
+
+def _drain(nodes: Sequence[NodeSummary]) -> Literal["slurm", "kubernetes", ""]:
+    """The launcher of these two that started most nodes."""
+    counts = Counter(node.launcher for node in nodes)
+    if not counts["slurm"] and not counts["kubernetes"]:
+        return ""
+    return "slurm" if counts["slurm"] >= counts["kubernetes"] else "kubernetes"
+
+
+def _problems(nodes: Sequence[NodeSummary]) -> list[Problems]:
+    """Findings of the nodes' own checks, by check and status."""
+    found: dict[tuple[str, str], list[tuple[str, NodeProblem]]] = defaultdict(list)
+    for node in nodes:
+        for problem in node.problems:
+            found[problem.status, problem.code].append((node.node, problem))
+    ordered = sorted(
+        found.items(), key=lambda item: (ORDER.index(item[0][0]), -len(item[1]), item[0][1])
+    )
+    return [
+        Problems(
+            code=code,
+            status=which[0][1].status,
+            summary=which[0][1].summary,
+            nodes=tuple(dict.fromkeys(node for node, _ in which)),
+        )
+        for (_, code), which in ordered
+    ]
