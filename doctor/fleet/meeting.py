@@ -34,9 +34,9 @@ WAIT_SECONDS = 2.0
 """For one answer, before what was said is said again."""
 PAUSE_SECONDS, LONGEST_PAUSE = 0.5, 8.0
 """After an attempt that brought nothing, doubled each time."""
-GRACE_SECONDS = 1.5
+GRACE_SECONDS = 1.0
 """How long the others stay beyond the deadline, to read that the report is printed."""
-LEAVE_SECONDS = 1.0
+LEAVE_SECONDS = 0.6
 """For them to answer, before their store ends."""
 
 
