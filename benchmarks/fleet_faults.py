@@ -340,22 +340,25 @@ def no_route(nodes: Nodes) -> list[str]:
     nodes.wrapper = ("unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh")
     nodes.start(1)
     nodes.codes()
-    return says(nodes, 0, "missing: n1") + says(nodes, 1, f"port {nodes.port}", "refused")
+    return says(nodes, 0, "missing: n1") + says(nodes, 1, f"port {nodes.port}", "was not reached")
 
 
 @contextlib.contextmanager
 def namespace(*rules: str) -> Iterator[tuple[str, ...]]:
     """A network namespace that reaches this machine as 10.77.0.1; the words that run in it."""
-    name, commands = f"doctor{os.getpid()}", []
+    number = f"{os.getpid() % 100_000}{len(NAMESPACES)}"
+    NAMESPACES.append(number)
+    name, here, there = f"doctor{number}", f"da{number}", f"db{number}"
+    inside = f"ip netns exec {name}"
     commands = [
         f"ip netns add {name}",
-        f"ip link add {name[:11]}a type veth peer name {name[:11]}b",
-        f"ip link set {name[:11]}b netns {name}",
-        f"ip addr add 10.77.0.1/24 dev {name[:11]}a",
-        f"ip link set {name[:11]}a up",
-        f"ip netns exec {name} ip addr add 10.77.0.2/24 dev {name[:11]}b",
-        f"ip netns exec {name} ip link set {name[:11]}b up",
-        *(f"ip netns exec {name} {rule.format(device=name[:11] + 'b')}" for rule in rules),
+        f"ip link add {here} type veth peer name {there}",
+        f"ip link set {there} netns {name}",
+        f"ip addr add 10.77.0.1/24 dev {here}",
+        f"ip link set {here} up",
+        f"{inside} ip addr add 10.77.0.2/24 dev {there}",
+        f"{inside} ip link set {there} up",
+        *(f"{inside} {rule.format(device=there)}" for rule in rules),
     ]
     try:
         for command in commands:
@@ -364,13 +367,29 @@ def namespace(*rules: str) -> Iterator[tuple[str, ...]]:
                 raise SkipCase(f"{command}: {done.stderr.strip()}")
         yield ("ip", "netns", "exec", name)
     finally:
+        subprocess.run(["ip", "link", "del", here], capture_output=True, check=False)
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+NAMESPACES: list[str] = []
+
+
+@case("root")
+def node_in_a_network_of_its_own(nodes: Nodes) -> list[str]:
+    with namespace() as words:
+        nodes.address = ("--address", "10.77.0.1")
+        start_all(nodes, 1)
+        nodes.wrapper = words
+        nodes.start(1)
+        codes = nodes.codes()
+    return expect(set(codes.values()) == {0}, f"{codes}") + says(nodes, 0, "3 nodes reported", "db")
 
 
 @case("root")
 def blocked_port(nodes: Nodes) -> list[str]:
-    """Packets to the first node are dropped, as by a firewall."""
-    with namespace("tc qdisc add dev {device} root netem loss 100%") as words:
+    """Packets to the first node are lost without an answer: they go to a MAC that nobody has."""
+    lost = "ip neigh add 10.77.0.1 lladdr 02:00:00:00:00:99 dev {device}"
+    with namespace(lost) as words:
         nodes.address = ("--address", "10.77.0.1")
         start_all(nodes, 1)
         nodes.wrapper = words
@@ -379,16 +398,46 @@ def blocked_port(nodes: Nodes) -> list[str]:
     return says(nodes, 0, "missing: n1") + says(nodes, 1, "10.77.0.1", f"port {nodes.port}")
 
 
-@case("root")
+@case()
 def latency(nodes: Nodes) -> list[str]:
-    with namespace("tc qdisc add dev {device} root netem delay 200ms") as words:
-        nodes.address = ("--address", "10.77.0.1")
-        nodes.deadline = 60.0
+    """0.2 s in each direction between n1 and the first node."""
+    nodes.deadline = 60.0
+    with delayed(nodes.port, 0.2) as port:
         start_all(nodes, 1)
-        nodes.wrapper = words
-        nodes.start(1)
+        nodes.start(1, "--port", str(port))
         codes = nodes.codes()
-    return expect(set(codes.values()) == {0}, f"{codes}") + says(nodes, 0, "3 nodes reported")
+    return expect(codes[1] == 0, f"{codes}") + says(nodes, 0, "3 nodes reported")
+
+
+@contextlib.contextmanager
+def delayed(port: int, seconds: float) -> Iterator[int]:
+    """A port that leads to another one, each byte later by so many seconds."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                time.sleep(seconds)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near = listener.accept()[0]
+                try:
+                    far = socket.create_connection(("127.0.0.1", port))
+                except OSError:
+                    near.close()
+                    continue
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=forward, args=pair, daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        listener.close()
 
 
 @case()
@@ -397,6 +446,44 @@ def other_variables(nodes: Nodes) -> list[str]:
     nodes.start(1, env={"NCCL_SOCKET_IFNAME": "eth9"})
     nodes.codes()
     return says(nodes, 0, "FLT006", "n1 has eth9")
+
+
+SKEW = """
+import time
+now = time.time
+time.time = lambda: now() + 2.0
+"""
+
+
+@case()
+def skewed_clock_and_a_node_that_cannot_reduce(nodes: Nodes) -> list[str]:
+    """n1's clock is 2 s ahead; n2 has no interface that gloo may use."""
+    (nodes.directory / "sitecustomize.py").write_text(SKEW)
+    nodes.deadline = 300.0
+    nodes.count = 4
+    nodes.flags = (*EXAMINE, "--collectives")
+    start_all(nodes, 1, 2)
+    nodes.start(1, env={"PYTHONPATH": str(nodes.directory)})
+    nodes.start(2, env={"GLOO_SOCKET_IFNAME": "absent0"})
+    nodes.codes()
+    return says(nodes, 0, "FAIL FLT010", "n1, +2.", "n2 failed with every partner")
+
+
+@case("root")
+def wrong_shared_path(nodes: Nodes) -> list[str]:
+    """n1 has another file system at the path of the output directory."""
+    output = nodes.directory / "output"
+    output.mkdir()
+    nodes.flags = (*EXAMINE, "--output-dir", str(output))
+    start_all(nodes, 1)
+    nodes.wrapper = (
+        *("unshare", "--mount", "sh", "-c"),
+        f'mount -t tmpfs none {output} && exec "$@"',
+        "sh",
+    )
+    nodes.start(1)
+    nodes.codes()
+    return says(nodes, 0, "warn FLT018", "is not seen on n1")
 
 
 def command_of(pid: int) -> bytes:
