@@ -13,7 +13,8 @@ from doctor._util.errors import UserError
 from doctor.cli.explain import explain
 
 HEAD = re.compile(
-    r"(?:\A|\n\n)(?:LOG\d{3} |harmless \()?([a-z0-9]+(?:-[a-z0-9]+)+)(?:\):)?(?: .*)?$", re.MULTILINE
+    r"(?:\A|\n\n)(?:LOG\d{3} |harmless \()?([a-z0-9]+(?:-[a-z0-9]+)+)(?:\):)?(?: .*)?$",
+    re.MULTILINE,
 )
 
 

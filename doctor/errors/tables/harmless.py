@@ -76,7 +76,8 @@ ROWS = (
             "Some weights of BertForSequenceClassification were not initialized from the model "
             "checkpoint at bert-base and are newly initialized: ['classifier.weight']",
         ),
-        why="Expected where the task has a new head.",
+        why="Expected where the task has a new head. With an adapter name that layer in "
+        "modules_to_save, or it is not saved.",
         fix="",
         role="harmless",
     ),
