@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from doctor.checks.checkpoint import (
+    adapter_fit,
     agreement,
     changed,
+    equal,
     files,
     loading,
     merged,
@@ -22,4 +24,6 @@ CHECKS = (
     *loading.CHECKS,
     *agreement.CHECKS,
     *merged.CHECKS,
+    *adapter_fit.CHECKS,
+    *equal.CHECKS,
 )

@@ -18,8 +18,8 @@ from doctor.checkpoint.collected import (
 )
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.merges import ModelPaths, read_merge
-from doctor.checkpoint.records import Checkpoint, Kind, Merge, Movement, Share, Values
+from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
+from doctor.checkpoint.records import Checkpoint, Equality, Kind, Merge, Movement, Share, Values
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor, distinct
@@ -45,6 +45,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The base of a merge."""
     adapters: tuple[tuple[str, float], ...] = ()
     """Paths and weights."""
+    equals: str | None = None
+    """A checkpoint that should hold the same values."""
 
 
 def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
@@ -70,7 +72,22 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         if request.baseline
         else None,
         merge=_merge(request, checkpoint, current, stage, progress) if request.adapters else None,
+        equality=_equality(request, checkpoint, current, stage, progress),
     )
+
+
+def _equality(
+    request: ScanRequest,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+    progress: ProgressThrottle,
+) -> Equality | Unknown | None:
+    if request.equals is None:
+        return None
+    if current.directory is None:
+        return unread(checkpoint)
+    return read_equality(request.path, current, request.equals, stage, progress)
 
 
 def _merge(

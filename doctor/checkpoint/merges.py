@@ -1,4 +1,4 @@
-"""A merged model, its base and the adapters, from their paths to the record of a merge."""
+"""Models beside each other, from their paths to a record: a merge, or two that should be equal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.equivalence import compare_models
 from doctor.checkpoint.analysis.merging.adapter import Adapter, read_adapter
 from doctor.checkpoint.analysis.merging.merge import examine_merge
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
@@ -20,7 +21,7 @@ from doctor.checkpoint.io.files import LocalDirectory, read_json
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config
-from doctor.checkpoint.records import Merge
+from doctor.checkpoint.records import Equality, Merge
 from doctor.checkpoint.scan import scan
 
 
@@ -64,6 +65,24 @@ def read_merge(
             every=every,
             progress=report,
         )
+
+
+def read_equality(
+    path: str, current: TensorCollector, other: str, stage: Stage, progress: ProgressThrottle
+) -> Equality | Unknown:
+    """Unknown where one of the paths holds no tensors on this machine."""
+    one, another = _model(current, path), _scanned(other, stage, progress)
+    for each in (one, another):
+        if isinstance(each, Unknown):
+            return each
+    assert isinstance(one, Model)
+    assert isinstance(another, Model)
+
+    def report(done: int, total: int) -> None:
+        progress("compare both", done, total, "tensors")
+
+    with stage("compare both"):
+        return compare_models(one, another, other_path=redact_url(other), progress=report)
 
 
 def _model(found: TensorCollector, path: str) -> Model | Unknown:

@@ -49,10 +49,16 @@ class ScanOptions:
     """The report lists every tensor."""
     merged_from: str | None = None
     adapters: tuple[str, ...] = ()
+    equals: str | None = None
 
     def request(self) -> dict[str, object]:
         """The fields of the child's ScanRequest. Raises UserError for what is not there."""
-        for flag, path in (("--baseline", self.baseline), ("--merged-from", self.merged_from)):
+        paths = {
+            "--baseline": self.baseline,
+            "--merged-from": self.merged_from,
+            "--equals": self.equals,
+        }
+        for flag, path in paths.items():
             if path is not None:
                 check_exists(path, flag)
         if self.merged_from is not None and not self.adapters:
@@ -63,6 +69,7 @@ class ScanOptions:
             "tensors": self.tensors,
             "merged_from": self.merged_from,
             "adapters": [weighted(text) for text in self.adapters],
+            "equals": self.equals,
         }
 
 

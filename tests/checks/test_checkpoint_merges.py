@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorded_checkpoints import checkpoint, merge, merged_weight
+from recorded_checkpoints import checkpoint, lora, merge, merged_weight
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import AdapterUse, Merge, MergedWeight, Replaced, Untouched
+from doctor.checks.checkpoint.adapter_fit import FITS
 from doctor.checks.checkpoint.merge_scale import scale_reason
 from doctor.checks.checkpoint.merged import ADDS_UP, REST
 from doctor.judge.check import Status, Verdict
@@ -107,3 +108,28 @@ def test_the_reason_of_a_scale(scale: float, words: str) -> None:
     reason = scale_reason(merge(), scale)
     assert words in reason
     assert bool(words) == bool(reason)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PASS),
+        ({"unmatched": ("q",), "unmatched_count": 1}, Status.FAIL),
+        ({"misfits": ("q: the product is [3, 4]",), "misfit_count": 1}, Status.FAIL),
+        ({"incomplete": ("q",)}, Status.FAIL),
+        ({"zero": 2}, Status.FAIL),
+        ({"zero": 1}, Status.WARN),
+        ({"unscaled": 1}, Status.UNKNOWN),
+        ({"modules": 0}, Status.UNKNOWN),
+        ({"unsupported": "IA3: only LoRA and DoRA are computed"}, Status.UNKNOWN),
+    ],
+)
+def test_whether_an_adapter_fits(fields: dict[str, Any], status: Status) -> None:
+    record = merge(adapters=(lora(**fields),))
+    assert FITS.judge(checkpoint=checkpoint(merge=record)).status is status
+
+
+def test_an_adapter_that_was_not_named_or_read() -> None:
+    assert FITS.judge(checkpoint=checkpoint()).status is Status.SKIP
+    unread = checkpoint(merge=Unknown(reason="no weights"))
+    assert FITS.judge(checkpoint=unread).status is Status.UNKNOWN

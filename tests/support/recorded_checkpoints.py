@@ -11,6 +11,8 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import (
     AdapterUse,
     Checkpoint,
+    Differing,
+    Equality,
     Fit,
     History,
     LayerUpdate,
@@ -184,6 +186,7 @@ def fp32_run() -> Facts:
             baseline="/data/runs/checkpoint-0", changed=810, unchanged=0, seconds=0.1
         ),
         merge=merge(),
+        equality=Equality(other="/models/copy", compared=810, equal=810),
     )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
 
@@ -292,9 +295,7 @@ def merged_weight(number: int, **fields: Any) -> MergedWeight:
 def merge(*weights: MergedWeight, **fields: Any) -> Merge:
     known: dict[str, Any] = {
         "base": "/models/llama",
-        "adapters": (
-            AdapterUse(path="/data/adapter", method="LoRA", rank=16, alpha=32.0, modules=2),
-        ),
+        "adapters": (lora(),),
         "weights": weights or (merged_weight(0), merged_weight(1)),
         "untouched": Untouched(compared=289, equal=289),
         "layers": (
@@ -304,6 +305,11 @@ def merge(*weights: MergedWeight, **fields: Any) -> Merge:
     return Merge(**known | fields)
 
 
+def lora(**fields: Any) -> AdapterUse:
+    known: dict[str, Any] = {"path": "/data/adapter", "method": "LoRA", "rank": 16, "alpha": 32.0}
+    return AdapterUse(**known | {"modules": 2} | fields)
+
+
 def merged_twice() -> Facts:
     """A merge with twice the update, and a norm that is not the base's."""
     twice = {"scale": 2.0, "moved": 0.008, "residual": 0.004}
@@ -311,12 +317,24 @@ def merged_twice() -> Facts:
         merge=merge(
             merged_weight(0, **twice),
             merged_weight(1, **twice),
+            adapters=(lora(unmatched=("layers.9.q_proj",), unmatched_count=1),),
             untouched=Untouched(
                 compared=289,
                 equal=288,
                 changed=("model.norm.weight by 0.01 of its size",),
                 changed_count=1,
             ),
-        )
+        ),
+        equality=Equality(
+            other="/models/copy",
+            compared=291,
+            equal=290,
+            differing=(
+                Differing(
+                    name="model.norm.weight", elements=64, of=4096, largest=0.5, relative=0.01
+                ),
+            ),
+            differing_count=1,
+        ),
     )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)

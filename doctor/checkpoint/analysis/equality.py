@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
@@ -34,6 +34,8 @@ class Difference:
     size: float = 0.0
     """Sum of squares of the other tensor's values."""
     read: int = 0
+    halves: set[str] = field(default_factory=lambda: {"BF16", "F16"})
+    """Dtypes that rounding one of them to makes the other, in all that was looked at."""
 
     @property
     def relative(self) -> float:
@@ -95,6 +97,8 @@ def _bytes(
             result.size += float(_squares(decode(one.dtype, right)))
     if result.outcome == "differs" and one.dtype in FLOATS and not result.elements:
         result.outcome = "equal"  # zeros of both signs, or NaN of one payload and another
+    if result.outcome == "differs" and result.halves and one.dtype in ("F32", "F64"):
+        result.reason = f"one of them was rounded to {min(result.halves)} on the way"
     return result
 
 
@@ -133,6 +137,7 @@ def _count(result: Difference, one: Any, other: Any) -> None:
     import numpy
 
     with numpy.errstate(over="ignore", invalid="ignore"):
+        result.halves = {half for half in result.halves if _is_rounded(half, one, other)}
         wrong = one - other
         differs = (one != other) & ~(numpy.isnan(one) & numpy.isnan(other))
         wrong[~differs] = 0
@@ -141,6 +146,10 @@ def _count(result: Difference, one: Any, other: Any) -> None:
         result.largest = max(result.largest, float(numpy.abs(finite).max(initial=0)))
         result.squares += float(_squares(finite))
         result.size += float(_squares(numpy.where(numpy.isfinite(other), other, 0)))
+
+
+def _is_rounded(half: str, one: Any, other: Any) -> bool:
+    return _same(rounded(half, one), other) or _same(one, rounded(half, other))
 
 
 def _squares(values: Any) -> Any:

@@ -7,6 +7,7 @@ from doctor.checkpoint.records.checkpoint import (
     Tokenizer,
 )
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.equality import Differing, Equality
 from doctor.checkpoint.records.merge import (
     AdapterUse,
     LayerUpdate,
@@ -39,6 +40,8 @@ __all__ = [
     "Constant",
     "Contents",
     "Copy",
+    "Differing",
+    "Equality",
     "Files",
     "Fit",
     "History",

@@ -6,6 +6,7 @@ import msgspec
 
 from doctor._util.records import Section, Unknown
 from doctor.checkpoint.records.contents import Contents, Files
+from doctor.checkpoint.records.equality import Equality
 from doctor.checkpoint.records.merge import Merge
 from doctor.checkpoint.records.model import LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem
@@ -124,6 +125,8 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     """Which parameters changed since --baseline; None: no --baseline."""
     merge: Merge | Unknown | None = None
     """The adapters beside --merged-from, or beside this model; None: no --adapter."""
+    equality: Equality | Unknown | None = None
+    """The values beside those of --equals; None: no --equals."""
     problems: tuple[Problem, ...] = ()
     siblings: tuple[Sibling, ...] = ()
     """The checkpoints of the run, oldest first, where a directory above them was named: the last

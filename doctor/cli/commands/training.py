@@ -56,6 +56,47 @@ def guard(
     return code
 
 
+def rehearse(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND...", help="The job in few steps, after --; {output} is a directory."
+        ),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    rehearsal: options.RehearsalFlags,
+    output_dir: Annotated[
+        Path | None,
+        panels.output(
+            "Directory for {output}, outside of every run (default: doctor-rehearsal).",
+            "--output-dir",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Try the job's own command: run, save, stop, continue.
+
+    It writes only into {output}; uploads are refused. Exit codes as for run.
+    """
+    from doctor.cli import rehearse
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts)
+    report = rehearse.rehearse(
+        command,
+        set_flags(selection),
+        set_flags(rehearsal),
+        config,
+        output_dir=output_dir,
+        fail_on=output.fail_on,
+        quiet=output.quiet,
+    )
+    return delivery.deliver(report, output_options)
+
+
 def lint(
     flags: options.LintFlags,
     selection: options.SelectionFlags,
@@ -105,6 +146,10 @@ def scan(
             metavar="PATH[=WEIGHT]",
         ),
     ] = None,
+    equals: Annotated[
+        str | None,
+        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -129,6 +174,7 @@ def scan(
             tensors=tensors,
             merged_from=merged_from,
             adapters=tuple(adapter or ()),
+            equals=equals,
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,
