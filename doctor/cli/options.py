@@ -157,7 +157,8 @@ class OutputFlags:
         bool | None,
         panels.output(
             "Hide or show values of variables, the host's name and home directories (default: "
-            "hide; lint shows paths as they are). --redact also hides the names of nodes.",
+            "hide; lint shows paths as they are). --redact also hides the names of nodes, and makes "
+            "pseudonyms of names and UUIDs in --save-facts.",
             "--redact/--no-redact",
         ),
     ] = None
