@@ -32,6 +32,7 @@ from doctor.facts.machine import (
     Torch,
 )
 from doctor.facts.own_model import OwnModel
+from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.script import Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import ModelShape, Settings, Smoke
@@ -140,6 +141,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = None
     log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
     guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
+    rehearsal: Annotated[Rehearsal | Unknown | None, absent("no command was rehearsed")] = None
     launched: Annotated[
         Launched | None, absent("no launcher of several nodes started the doctor")
     ] = None
@@ -166,7 +168,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return "fleet"
         if self.log is not None or self.flight_recorder is not None:
             return "log"
-        if self.guard is not None:
+        if self.guard is not None or self.rehearsal is not None:
             return "training"
         elsewhere: dict[str, Subject] = {
             SCANNED: "checkpoint",

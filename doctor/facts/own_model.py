@@ -39,6 +39,10 @@ class Trend(Section, frozen=True, kw_only=True):
 
     losses: tuple[Number, ...] = ()
     """From the first step on, the judged ones included."""
+    ran: int | None = None
+    """Steps that were run, the judged ones included; fewer than `planned` if their time was over:
+    then `losses` and what is recorded per step have the judged ones alone."""
+    planned: int | None = None
     classes: int | None = None
     """Classes of the cross entropy in the loss, if it has exactly one."""
     misused: tuple[Misuse, ...] = ()
@@ -212,6 +216,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     other_seed: OtherSeed | None = None
     """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
+    slower: tuple[tuple[float, tuple[Number, ...]], ...] = ()
+    """Shares of the learning rate, and the losses of the same steps with it; recorded where the
+    loss explodes in them."""
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""

@@ -14,6 +14,7 @@ FAMILIES = {
     "SMK": "smoke step",
     "DAT": "data that reach the model",
     "SCR": "training script",
+    "RHS": "rehearsal",
     "GRD": "running training",
     "LOG": "training log",
     "FLT": "several nodes",

@@ -10,7 +10,7 @@ import typer
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
-from doctor.job.quantities import parse_seconds
+from doctor.job.quantities import MOST, parse_seconds
 
 
 def guard(
@@ -54,6 +54,47 @@ def guard(
     )
     delivery.deliver_on_stderr(report, output_options)
     return code
+
+
+def rehearse(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND...", help="The job in few steps, after --; {output} is a directory."
+        ),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    rehearsal: options.RehearsalFlags,
+    output_dir: Annotated[
+        Path | None,
+        panels.output(
+            "Directory for {output}, outside of every run (default: doctor-rehearsal).",
+            "--output-dir",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Try the job's own command: run, save, stop, continue.
+
+    It writes only into {output}; uploads are refused. Exit codes as for run.
+    """
+    from doctor.cli import rehearse
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts)
+    report = rehearse.rehearse(
+        command,
+        set_flags(selection),
+        set_flags(rehearsal),
+        config,
+        output_dir=output_dir,
+        fail_on=output.fail_on,
+        quiet=output.quiet,
+    )
+    return delivery.deliver(report, output_options)
 
 
 def lint(
@@ -109,6 +150,22 @@ def scan(
         str | None,
         panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
     ] = None,
+    resume: Annotated[
+        bool,
+        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
+    ] = False,
+    gpus: Annotated[
+        int | None,
+        panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
+    ] = None,
+    script: Annotated[
+        str | None,
+        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -119,7 +176,7 @@ def scan(
 
     Exit codes as for run.
     """
-    from doctor.cli import scan
+    from doctor.cli import continuing, scan
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts)
@@ -134,6 +191,7 @@ def scan(
             merged_from=merged_from,
             adapters=tuple(adapter or ()),
             equals=equals,
+            plan=continuing.plan_of(resume, gpus, script, facts),
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,
