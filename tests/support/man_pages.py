@@ -10,7 +10,7 @@ import typer
 import typer.main
 from paths import ROOT
 
-from doctor.cli.app import COMMANDS, app
+from doctor.cli.app import EVERY, app
 
 FOLDER = ROOT / "man"
 EXIT_CODES = (
@@ -25,6 +25,14 @@ EXIT_CODES = (
 PARSER: Any = typer.main.get_command(app)
 
 
+def parsed(name: str) -> Any:
+    """The parser of a command, "run" or "fleet run"."""
+    command = PARSER
+    for word in name.split():
+        command = command.commands[word]
+    return command
+
+
 def pages() -> dict[str, str]:
     """File name -> text in roff."""
     return {"doctor.1": "\n".join(_page()) + "\n", "preflight-doctor.1": ".so man1/doctor.1\n"}
@@ -35,23 +43,23 @@ def _page() -> Iterator[str]:
     yield f".SH NAME\ndoctor \\- {_escaped(str(PARSER.help).rstrip('.'))}"
     yield ".SH SYNOPSIS\n.B doctor\n.I COMMAND\n[OPTIONS]"
     yield ".SH COMMANDS"
-    for name in COMMANDS:
+    for name in EVERY:
         yield f".TP\n.B {_escaped(name)}\n{_escaped(_paragraphs(name)[0])}"
     yield ".SH EXIT STATUS"
     for code, meaning in EXIT_CODES:
         yield f".TP\n.B {code}\n{_escaped(meaning)}"
-    for name in COMMANDS:
+    for name in EVERY:
         yield from _command(name)
 
 
 def _command(name: str) -> Iterator[str]:
-    command = PARSER.commands[name]
+    command = parsed(name)
     arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
     yield f".SH DOCTOR {_escaped(name.upper())}"
     words = " ".join(filter(None, ["[OPTIONS]", *arguments]))
     yield f".PP\n.B doctor {_escaped(name)}\n{_escaped(words)}"
     yield from (f".PP\n{_escaped(paragraph)}" for paragraph in _paragraphs(name))
-    yield f".PP\nExample: {_escaped(COMMANDS[name][1])}"
+    yield f".PP\nExample: {_escaped(EVERY[name][1])}"
     for heading, records in command.sections(typer.Context(command)):
         yield f".SS {_escaped(heading)}"
         for names, help in records:
@@ -59,7 +67,7 @@ def _command(name: str) -> Iterator[str]:
 
 
 def _paragraphs(name: str) -> list[str]:
-    return re.split(r"\n\s*\n", str(PARSER.commands[name].help).replace("\b", ""))
+    return re.split(r"\n\s*\n", str(parsed(name).help).replace("\b", ""))
 
 
 def _escaped(text: str) -> str:

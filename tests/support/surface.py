@@ -9,14 +9,13 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Iterator
-from typing import Any
 
-import typer.main
+from man_pages import parsed
 from paths import ROOT
 
 import preflight_doctor
 from doctor import catalog
-from doctor.cli.app import app
+from doctor.cli.app import EVERY
 from doctor.collect import early
 from doctor.judge.check import Status
 from doctor.judge.families import FAMILIES
@@ -56,10 +55,9 @@ def _names() -> Iterator[str]:
 
 
 def _flags() -> Iterator[str]:
-    parser: Any = typer.main.get_command(app)
-    for name, command in parser.commands.items():
+    for name in EVERY:
         yield f"command {name}"
-        for param in command.params:
+        for param in parsed(name).params:
             if param.param_type_name != "option":
                 continue
             for flag in (*param.opts, *param.secondary_opts):
