@@ -38,7 +38,7 @@ def compare(
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
 ) -> int:
-    """Compare the facts of several nodes: who is missing, differs or is slower.
+    """Compare the facts of several nodes, and judge each.
 
     Each node is judged by all checks. Exit codes as for run.
     """

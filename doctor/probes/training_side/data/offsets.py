@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import LABELS, TOKENS, Tokens
+from .documents import BORDERS, LABELS, TOKENS, Tokens, is_packed
 
 LENGTH = 24
 ROWS = 8
@@ -36,20 +36,42 @@ def measure(
     module.eval()
     trial = Trial(module, loss, batch, real)
     shifts: Dict[str, int] = {}
+    later = 0
     for number in range(ROUNDS):
         first = 4 + number * ROWS
-        at = torch.arange(first, first + trial.rows) % (trial.length - 4) + 2
-        for position, last in zip(at.tolist(), trial.dependence(at)):
-            if last is None:
+        at = torch.arange(first, first + trial.rows) % (trial.length - 6) + 2
+        for position, span in zip(at.tolist(), trial.dependence(at)):
+            if span is None:
                 raise NotMeasurable("the loss does not depend on the tokens of the changed label")
-            shift = str(position - last)
+            shift = str(position - span[1])
             shifts[shift] = shifts.get(shift, 0) + 1
+            later += span[1] == trial.length - 1
     return {
         "type": "Offset",
         "positions": sum(shifts.values()),
         "shifts": shifts,
+        "later": later,
+        "crossing": crossing(trial, batch) if is_packed(real) else None,
         "seconds": time.perf_counter() - started,
     }
+
+
+def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
+    """Positions of a second document whose loss depends on the first one; None where a form of
+    packing is used that the trial does not make."""
+    if not containers.is_mapping(batch) or "position_ids" not in batch:
+        return None
+    if any(name in batch for name in (*BORDERS, "seq_idx")):
+        return None
+    half = trial.length // 2
+    trial.documents = 2
+    try:
+        trial.unchanged = trial.gradient(trial.ids)
+        at = torch.arange(trial.rows) % (half - 4) + half + 3
+        spans = trial.dependence(at)
+    except Exception:
+        return None
+    return sum(span is not None and span[0] < half for span in spans)
 
 
 def draw_weights(module: torch.nn.Module) -> None:
@@ -77,6 +99,8 @@ class Trial:
         vocabulary = self.embedding.num_embeddings
         self.length = max(16, min(LENGTH, real.ids.shape[1]))
         self.rows = ROWS
+        self.documents = 1
+        """Of each row."""
         generator = torch.Generator().manual_seed(11)
         low = min(vocabulary - 1, 10)
         shape = (self.rows, self.length)
@@ -84,25 +108,26 @@ class Trial:
         self.vocabulary, self.low = vocabulary, low
         self.device = next(module.parameters()).device
         self.form = form_of(batch)
-        self.unchanged = self._gradient(self.ids)
+        self.unchanged = self.gradient(self.ids)
 
-    def dependence(self, at: torch.Tensor) -> List[Optional[int]]:
-        """For each row the last input that the loss of the label at `at` depends on."""
+    def dependence(self, at: torch.Tensor) -> List[Optional[Tuple[int, int]]]:
+        """For each row the first and last input that the loss of the label at `at` depends on."""
         labels = self.ids.clone()
         rows = torch.arange(self.rows)
         span = self.vocabulary - self.low
         labels[rows, at] = (labels[rows, at] - self.low + max(1, span // 2)) % span + self.low
-        difference = (self._gradient(labels) - self.unchanged).abs().amax(-1)
-        found: List[Optional[int]] = []
+        difference = (self.gradient(labels) - self.unchanged).abs().amax(-1)
+        found: List[Optional[Tuple[int, int]]] = []
         for row in difference:
             largest = float(row.max())
             if not largest > 0:
                 found.append(None)
                 continue
-            found.append(int(torch.nonzero(row > NOTICEABLE * largest)[-1]))
+            inputs = torch.nonzero(row > NOTICEABLE * largest)
+            found.append((int(inputs[0]), int(inputs[-1])))
         return found
 
-    def _gradient(self, labels: torch.Tensor) -> torch.Tensor:
+    def gradient(self, labels: torch.Tensor) -> torch.Tensor:
         """The gradient of the loss with respect to the embedded tokens: rows x length x width."""
         kept: List[torch.Tensor] = []
 
@@ -116,7 +141,9 @@ class Trial:
         handle = self.embedding.register_forward_hook(keep)
         try:
             with torch.enable_grad():
-                value = self.loss(self.module, self.form(self.ids, labels, self.device))
+                value = self.loss(
+                    self.module, self.form(self.ids, labels, self.device, self.documents)
+                )
             if not kept:
                 raise NotMeasurable("the model does not embed the tokens of the batch")
             (gradient,) = torch.autograd.grad(value, kept[:1])
@@ -137,7 +164,7 @@ def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
     return max(tables, key=lambda each: each.num_embeddings)
 
 
-Form = Callable[[torch.Tensor, torch.Tensor, torch.device], Any]
+Form = Callable[[torch.Tensor, torch.Tensor, torch.device, int], Any]
 
 
 def form_of(batch: Foreign) -> Form:
@@ -145,19 +172,24 @@ def form_of(batch: Foreign) -> Form:
     if not containers.is_mapping(batch):
         kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
 
-        def pair(ids: torch.Tensor, labels: torch.Tensor, device: torch.device) -> Foreign:
+        def pair(
+            ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+        ) -> Foreign:
             return kind([ids.to(device), labels.to(device)])
 
         return pair
     names = _names(batch)
 
-    def mapping(ids: torch.Tensor, labels: torch.Tensor, device: torch.device) -> Foreign:
+    def mapping(
+        ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+    ) -> Foreign:
         rows, length = ids.shape
         made: Dict[str, Any] = {names[0]: ids.to(device), names[1]: labels.to(device)}
         if "attention_mask" in batch:
             made["attention_mask"] = torch.ones_like(ids).to(device)
         if "position_ids" in batch:
-            made["position_ids"] = torch.arange(length).repeat(rows, 1).to(device)
+            each = torch.arange(length) % (length // documents)
+            made["position_ids"] = each.repeat(rows, 1).to(device)
         for name in ("token_type_ids", "mm_token_type_ids"):
             if name in batch:
                 made[name] = torch.zeros_like(ids).to(device)
