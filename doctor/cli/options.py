@@ -89,7 +89,12 @@ FactsFile = Annotated[
     panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
 ]
 SaveFacts = Annotated[
-    Path | None, panels.facts("Write the facts of this run to a file; - is stdout.", **FILE)
+    Path | None,
+    panels.facts(
+        "Write the facts of this run to a file; - is stdout. %h, %n and %j in its name are the "
+        "host, the node's number and the job.",
+        **FILE,
+    ),
 ]
 Shared = Annotated[
     bool,

@@ -78,6 +78,24 @@ def _letter(report: Report) -> str:
     return letter.render(report)
 
 
+def _nodes_good(report: Report) -> str:
+    from doctor.report.formats import nodes
+
+    return nodes.render_good(report)
+
+
+def _nodes_bad(report: Report) -> str:
+    from doctor.report.formats import nodes
+
+    return nodes.render_bad(report)
+
+
+def _prometheus(report: Report) -> str:
+    from doctor.report.formats import prometheus
+
+    return prometheus.render(report)
+
+
 FORMATS: dict[str, Callable[[Report], str]] = {
     "console": _console,  # in a file; `terminal` prints it in colour
     "plain": _plain,
@@ -90,6 +108,9 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "nagios": _nagios,
     "html": _html,
     "letter": _letter,
+    "prometheus": _prometheus,
+    "nodes-good": _nodes_good,
+    "nodes-bad": _nodes_bad,
 }
 
 OLDER = {"concise": "plain", "text": "plain"}

@@ -13,6 +13,7 @@ from importlib.resources import files
 
 from doctor import __version__
 from doctor.checkpoint.records import Checkpoint
+from doctor.facts.fleet import Fleet
 from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
 from doctor.facts.log import Log
@@ -21,11 +22,13 @@ from doctor.judge.check import Status
 from doctor.report.formats.html import charts
 from doctor.report.formats.html.checks import all_checks
 from doctor.report.formats.html.curves import curves, logged_curves
+from doctor.report.formats.html.heat import heat_maps
 from doctor.report.formats.html.markup import Markup, el, prose
 from doctor.report.formats.html.todo import for_provider, section, todo
 from doctor.report.header import examined_on, header_parts, subject
 from doctor.report.report import Outcome, Report
-from doctor.report.tables import Table, tables_of
+from doctor.report.table import Table
+from doctor.report.tables import tables_of
 
 MEANINGS = {
     Outcome.READY: ("✓", "ready", ""),
@@ -143,6 +146,8 @@ def _pictures(report: Report) -> Iterator[Markup]:
         yield section("attention", "Attention trial", charts.trial(facts.attention, _torch(report)))
     if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
         yield section("dtypes", "The checkpoint's dtypes", chart)
+    if isinstance(facts.fleet, Fleet) and (maps := list(heat_maps(facts.fleet))):
+        yield section("nodes-map", "Nodes and rates", *maps)
     for table in tables_of(report):
         yield section(table.title.split()[0].lower(), table.title, _table(table))
 
