@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
+    "ledger": (nodes.ledger, "doctor ledger list /shared/ledger"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),

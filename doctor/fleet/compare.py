@@ -10,6 +10,7 @@ import msgspec
 
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.fleet import (
+    Changed,
     Difference,
     Fleet,
     Known,
@@ -36,12 +37,15 @@ def compare(
     unread: Iterable[Unread] = (),
     groups: Mapping[str, str] | None = None,
     known: Sequence[Known] | None = None,
+    changed: Sequence[Changed] = (),
+    since: str = "",
     live: bool = False,
 ) -> Fleet:
     """What the nodes have in common and what not.
 
     `unread` are files or nodes that gave no summary, `groups` the switch or rack by node's name,
-    `known` what a ledger has on them. Pure, and linear in the nodes: `fleet_facts` makes facts of
+    `known` what a ledger has on them, `changed` rates of before, `since` the time of the first of
+    two files of one machine. Pure, and linear in the nodes: `fleet_facts` makes facts of
     the result, which the checks FLT judge.
 
     `live`: the nodes can be measured again. Then measure those in `Fleet.again` (candidates and
@@ -70,6 +74,8 @@ def compare(
         again=rates.again,
         metrics=rates.metrics,
         known=None if known is None else tuple(known),
+        changed=tuple(changed),
+        since=since,
         drain=_drain(ordered),
         origin="live" if live else "files",
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from doctor._util.units import listed
 from doctor.facts.fleet import Difference, Doubled, Group, NodeClass, NodeSummary, Spread, Topic
 
 TOPICS: tuple[Topic, ...] = (
@@ -20,6 +21,7 @@ TOPICS: tuple[Topic, ...] = (
 )
 UNSET: tuple[Topic, ...] = ("variables",)
 """Topics in which a missing value is one of its own: a variable that is not set."""
+CHANGED_LINES = 6
 ALIKE = 0.9
 """Share of two sets of nodes that is common to both: then the one explains the other."""
 MOST_GROUPS = 50
@@ -141,3 +143,11 @@ def _reason(spread: Spread, unlike: Sequence[Difference]) -> str:
             if common >= ALIKE * max(len(small), group.count):
                 return f"{difference.name}: {group.value} / {difference.groups[0].value}"
     return ""
+
+
+def changed_lines(usual: str, other: str) -> str:
+    """Which lines of a long value differ: "+numpy==2.1.0, -numpy==2.0.0 and 3 more"."""
+    first, second = set(usual.splitlines()), set(other.splitlines())
+    more = [f"+{line}" for line in sorted(second - first)]
+    less = [f"-{line}" for line in sorted(first - second)]
+    return listed(sorted(more + less, key=lambda line: line[1:]), CHANGED_LINES)

@@ -9,7 +9,6 @@ all metrics, is below `ALARM`. Nothing is assumed of the noise but that it is ne
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,8 +29,6 @@ FEWEST = 4
 CONTROLS = 8
 """Nodes near the median that are measured again with the candidates."""
 FEWEST_CONTROLS = 2
-MOST_AGAIN = 64
-"""Nodes that are measured again at a time."""
 
 
 class Analysis(NamedTuple):
@@ -102,13 +99,13 @@ def analyse(nodes: Sequence[NodeSummary], *, live: bool = False) -> Analysis:
     trials = sum(len(each.members) for group in samples.values() for each in group)
     freedom = _tail([each for group in samples.values() for each in group])
     slow: list[Slow] = []
-    again: Counter[str] = Counter()
+    again: dict[str, None] = {}
     for group in samples.values():
         for sample in group:
             if len(sample.members) >= FEWEST:
                 found, repeat = _slow(nodes, sample, len(group), trials, freedom)
                 slow += found
-                again.update(repeat)
+                again |= dict.fromkeys(repeat)
     classes = tuple(
         NodeClass(
             classed=name,
@@ -118,8 +115,7 @@ def analyse(nodes: Sequence[NodeSummary], *, live: bool = False) -> Analysis:
         for name, group in samples.items()
     )
     slow.sort(key=lambda each: (not each.confirmed, not each.certain, -each.factor))
-    repeated = tuple(name for name, _ in again.most_common(MOST_AGAIN))
-    return Analysis(classes, tuple(slow), repeated, _metrics(nodes, samples))
+    return Analysis(classes, tuple(slow), tuple(again), _metrics(nodes, samples))
 
 
 def _samples(nodes: Sequence[NodeSummary], members: list[int]) -> list[Sample]:

@@ -108,21 +108,27 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "nagios": _nagios,
     "html": _html,
     "letter": _letter,
+}
+
+EXTRACTS: dict[str, Callable[[Report], str]] = {
     "prometheus": _prometheus,
     "nodes-good": _nodes_good,
     "nodes-bad": _nodes_bad,
 }
+"""What other programs take from a report: no report of its own."""
+
+RENDERERS = FORMATS | EXTRACTS
 
 OLDER = {"concise": "plain", "text": "plain"}
 """Older names of formats, still accepted."""
 
 Format = str
-"""A name of `FORMATS`."""
+"""A name of `RENDERERS`."""
 
 
 def parse_format(name: str) -> Format:
     """The format's name. Raises ValueError for what is none."""
     format = OLDER.get(name, name)
-    if format not in FORMATS:
-        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, FORMATS))}")
+    if format not in RENDERERS:
+        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, RENDERERS))}")
     return format

@@ -95,9 +95,8 @@ class _Grid:
             y, x = divmod(place, self.columns)
             colour = colours[index]
             if colour is not None and colour <= 1 and len(titled) < TITLED:
-                titled.append(
-                    self._titled(x, y, colour, self.fleet.nodes[index].node, texts[index])
-                )
+                said = f"{self.fleet.nodes[index].node}: {texts[index]}"
+                titled.append(self._titled(x, y, colour, said))
             else:
                 paths[colour].append(f"M{x} {y}h.9v.9h-.9z")
         rows = (len(self.order) - 1) // self.columns + 1
