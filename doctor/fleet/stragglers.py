@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from doctor.facts.fleet import Group, Metric, NodeClass, NodeSummary, Slow, Spread
-from doctor.fleet.noise import SLOWER, Division, divide, exceeded_by, scatter, tail
+from doctor.fleet.noise import SLOWER, TAILS, Division, divide, exceeded_by, scatter, tail
 from doctor.fleet.sensitivity import found
 
 if TYPE_CHECKING:
@@ -151,10 +151,15 @@ def required(nodes: int, candidates: int, metrics: int) -> int:
 
 
 def single_bound(count: int, trials: int, freedom: float) -> float:
-    """Scatters that a single measurement must be off. In a small class the scatter itself is
-    uncertain: the factor is from simulations with normal noise."""
-    uncertain = 1 + 16 / count + 60 / count**2
-    return uncertain * exceeded_by(ALARM / max(trials, 1), freedom)
+    """Scatters that a single measurement must be off to be no chance.
+
+    In a small class the scatter itself is uncertain, the more so the lighter the tail: the factors
+    are from simulations with normal noise and with Student's t of 3 degrees of freedom.
+    """
+    chance = ALARM / max(trials, 1)
+    normal = (1 + 16 / count + 100 / count**2) * exceeded_by(chance, TAILS[-1])
+    heavy = (1 + 3.2 / count + 27 / count**2) * exceeded_by(chance, freedom)
+    return max(normal, heavy)
 
 
 def _slow(

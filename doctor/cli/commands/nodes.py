@@ -57,9 +57,10 @@ def compare(
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
 ) -> int:
-    """Compare the facts of several nodes: who is missing, differs or is slower.
+    """Compare the facts of several nodes.
 
-    Each node is judged by all checks. Exit codes as for run.
+    Names who is missing, differs or is slower; each node is judged by all checks. Exit codes as for
+    run.
     """
     from doctor.cli.compare import CompareOptions, compare_files
     from doctor.report import delivery
