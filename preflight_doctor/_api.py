@@ -139,6 +139,7 @@ def scan(
     `deep` reads every value; `baseline` is an earlier checkpoint to compare with; with `tensors`
     the report lists every tensor.
     """
+    from doctor.cli.scan import ScanOptions
     from doctor.cli.scan import scan as scan_command
 
     with _called("scan"):
@@ -146,9 +147,9 @@ def scan(
             str(path),
             _selection(only, skip),
             _config(config),
-            baseline=None if baseline is None else str(baseline),
-            deep=deep,
-            tensors=tensors,
+            ScanOptions(
+                baseline=None if baseline is None else str(baseline), deep=deep, tensors=tensors
+            ),
             fail_on=fail_on,
             progress=False,
         )

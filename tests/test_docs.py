@@ -56,9 +56,12 @@ def flags(command: Any) -> set[str]:
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(path: Path) -> None:
     for name, *line in commands(path.read_text("utf-8")):
+        command = COMMANDS[name]
+        while hasattr(command, "commands") and line:
+            command = command.commands[line.pop(0)]
         words = line[: line.index("--")] if "--" in line else line  # the rest is the training's
         flags_used = {word.split("=")[0].rstrip(",.:") for word in words if word[:1] == "-" != word}
-        assert flags_used <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
+        assert flags_used <= flags(command) | {"-h", "--help"}, (name, words)
 
 
 def test_the_commands_of_the_documents_are_found() -> None:

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 from paths import ROOT
+from pythons import installed
 
 import doctor
 
 MISSING = [name for name in ("build", "hatchling") if importlib.util.find_spec(name) is None]
 PARTS = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md",
          "checks", "doctor", "preflight_doctor", "man")  # fmt: skip
-PYTHONS = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+OLDER = installed("3.8", "3.9", "3.10")
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "hatch_build.py").exists(), reason="the sources are not at hand"
@@ -115,16 +116,11 @@ def test_the_tag_is_the_version(tmp_path: Path) -> None:
     assert f'"{doctor.__version__}"' in (source / "doctor/_version.py").read_text("utf-8")
 
 
-def older_pythons() -> list[Path]:
-    found = (PYTHONS.glob(f"{version}.*/bin/python") for version in ("3.8", "3.9", "3.10"))
-    return [path for paths in found for path in paths]
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not older_pythons(), reason="no older Python below ~/.pyenv/versions")
+@pytest.mark.skipif(not OLDER, reason="no older Python below ~/.pyenv/versions")
 @pytest.mark.parametrize("program", ["preflight_doctor/__main__.py", "hatch_build.py"])
 def test_an_older_python_is_refused_in_one_line_that_names_uvx(program: str) -> None:
-    for python in older_pythons():
+    for python in OLDER:
         command = [python, "-B", ROOT / program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 1

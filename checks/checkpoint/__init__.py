@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from doctor.checks.checkpoint import agreement, changed, files, loading, norms, optimizer, values
+from doctor.checks.checkpoint import (
+    adapter_fit,
+    agreement,
+    changed,
+    continuing,
+    continuing_steps,
+    equal,
+    files,
+    loading,
+    merged,
+    norms,
+    optimizer,
+    values,
+)
 
 CHECKS = (
     *files.CHECKS,
@@ -12,4 +25,9 @@ CHECKS = (
     *optimizer.CHECKS,
     *loading.CHECKS,
     *agreement.CHECKS,
+    *merged.CHECKS,
+    *adapter_fit.CHECKS,
+    *equal.CHECKS,
+    *continuing.CHECKS,
+    *continuing_steps.CHECKS,
 )

@@ -28,9 +28,10 @@ def errors_of(message: str) -> tuple[Cause, ...]:
 
 def causes_of(own: OwnModel) -> tuple[str, ...]:
     """Ids of the causes that the error of the training may have, the most frequent first."""
-    if own.raised is None:
-        return ()
-    message = f"{own.raised.error}: {own.raised.message}"
+    if own.raised is None:  # the message is the doctor's own
+        message = "" if own.built.ok else own.built.detail
+    else:
+        message = f"{own.raised.error}: {own.raised.message}"
     return tuple(row.id for row in possible(message))
 
 

@@ -9,6 +9,7 @@ from doctor.checks.training import smoke as judged
 from doctor.checks.training.errors import hooks
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
+from doctor.checks.training.own_files import of_layers
 from doctor.checks.training.own_parameters import (
     SILENT_FIX,
     adapters_frozen,
@@ -27,8 +28,9 @@ from doctor.checks.training.own_parameters import (
     without_idle,
 )
 from doctor.checks.training.own_seeds import with_other_seed
+from doctor.facts.cut_depth import may_be_the_cut
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import without_gradient
+from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Owner, Status, Verdict, ok, unknown
 
@@ -42,8 +44,8 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
         return ok(f"{own.description}: all {len(expected)} parameters match --expect-no-grad")
     note = f"; {len(expected)} omitted by --expect-no-grad" if expected else ""
     if job.hf and not job.lora:
-        required, unused_parts = used(required)
-        note += f"; the loss of this class does not use {unused_parts}" if unused_parts else ""
+        required, unused_note = used(required, steps)
+        note += unused_note
     required, idle_note = without_idle(required, own)
     note += idle_note + token_note(own)
     if unused := [glob for glob in job.expect_no_grad if not matches(glob, expected)]:
@@ -54,6 +56,20 @@ def gradients_reach_all(own: OwnModel, smoke: SmallModel, job: Job) -> Verdict:
     if verdict.status is not Status.FAIL:
         verdict = reached_unevenly(own, required, verdict, own_batch=not job.hf)
         return about(own, smoke, replace(verdict, summary=f"{verdict.summary}{note}"))
+    if may_be_the_cut(own, job.expect_no_grad):
+        return unknown(f"{own.description}: {verdict.summary}, {of_layers(own)}")
+    return _failed(own, smoke, verdict, required, steps, note)
+
+
+def _failed(
+    own: OwnModel,
+    smoke: SmallModel,
+    verdict: Verdict,
+    required: list[Parameter],
+    steps: Smoke,
+    note: str,
+) -> Verdict:
+    """The failure with the parameters, what cuts them off, and the remedy."""
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
     copied = {name for cut in cuts if cut.kind == "copied" for name in cut.parameters}

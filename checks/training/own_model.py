@@ -25,6 +25,7 @@ from doctor.checks.training.own_failures import (
     nonfinite_values,
     trains,
 )
+from doctor.checks.training.own_files import undecided_by_the_cut, with_files
 from doctor.checks.training.own_rates import by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
@@ -47,6 +48,8 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
     if own.unsupported:
         return unknown(f"{own.description}: {own.built.detail}", seconds=own.built.seconds)
     proven = explain(own)
+    if left := undecided_by_the_cut(own):
+        return unknown(f"{own.description}: {left}", seconds=own.built.seconds)
     if not own.built.ok:
         return about(own, smoke, build_failure(own, proven), proven)
     if own.smoke is None:
@@ -63,7 +66,7 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         failed = failed_step(own, verdict, last, proven, sound=trains(smoke))
         both = _is_selected(LOSS_FINITE, options)
         return _ended(own, own.smoke, smoke, failed, proven, both=both)
-    return about(own, smoke, verdict)
+    return about(own, smoke, with_files(own, verdict))
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -123,6 +126,8 @@ STEP_COMPLETES = Check(
         "memory grows in each of ten steps, by at least 256 KiB",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
+        "of a model directory: tokens outside of the embedding, weights that lack parameters, or "
+        "quantized weights that would train without adapters",
     ),
     fix=STEP_FIX,
     limits="that a whole run completes: only a few steps of one batch were run.",
@@ -158,6 +163,10 @@ LOSS_FINITE = replace(
     "input, a batch with masked labels only), from corrupt weights, from a half-precision "
     "overflow, or from a kernel. Exact zeros in loss and gradients train nothing. The same batch "
     "trains for up to 20 steps, to see a loss that diverges.",
+    fails=(
+        *judged.LOSS_FINITE.fails,
+        "the loss grows 100-fold in the first three steps, and does not at a lower learning rate",
+    ),
     warns=(
         "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
         "the norm of the gradients is above 1000 in every step",

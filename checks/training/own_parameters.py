@@ -13,7 +13,7 @@ import msgspec
 from doctor._util.units import listed
 from doctor.checks.training.own_depth import EXPLODING_FIX, VANISHING_FIX, exploding, vanishing
 from doctor.facts.own_model import OwnModel
-from doctor.facts.training import Parameter, Smoke
+from doctor.facts.training import Parameter, Smoke, without_gradient
 from doctor.job.job import Job
 from doctor.judge.check import Verdict, fail, warn
 
@@ -47,15 +47,31 @@ def matches(glob: str, parameters: Sequence[Parameter]) -> bool:
     return any(fnmatchcase(each.name, glob) for each in parameters)
 
 
-def used(required: Sequence[Parameter]) -> tuple[list[Parameter], str]:
-    """The parameters in the graph of the loss, and the others in words: those of a class of
-    transformers are not used by design, such as the last layers of LLaVA's image encoder."""
-    used = [each for each in required if each.computed is not False]
-    unused = [each.name for each in required if each.computed is False]
-    if not used or not unused:
+def used(required: Sequence[Parameter], steps: Smoke) -> tuple[list[Parameter], str]:
+    """The parameters that the loss of a class of transformers depends on, and the others in words.
+
+    Those outside of its graph are unused by design, such as the last layers of LLaVA's image
+    encoder. Zeros in fp32, or whatever is changed, are those of this class and batch: an expert
+    that got no token, a last layer of which the loss reads one position.
+    """
+    attempts = steps.diagnosis.attempts if steps.diagnosis else ()
+    by_design = not any(each.outcome == "fixed" for each in attempts)
+    without = {each.name for each in without_gradient(required)} if by_design else set()
+    unused = [each for each in required if each.computed is False]
+    zeros = [each for each in required if each.name in without and each.computed is not False]
+    used = [each for each in required if each not in unused and each not in zeros]
+    if not used:
         return list(required), ""
-    common = _common_module(unused)
-    return used, f"{len(unused)} parameters ({common}.*)" if common else f"{len(unused)} parameters"
+    note = f"; the loss of this class does not use {_counted(unused)}" if unused else ""
+    if zeros:
+        note += f"; with this batch {_counted(zeros)} of it get gradients of exactly 0"
+    return used, note
+
+
+def _counted(parameters: Sequence[Parameter]) -> str:
+    common = _common_module([each.name for each in parameters])
+    inner = f" ({common}.*)" if common else ""
+    return f"{len(parameters)} {'parameter' if len(parameters) == 1 else 'parameters'}{inner}"
 
 
 def _common_module(names: Sequence[str]) -> str:

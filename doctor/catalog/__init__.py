@@ -25,15 +25,17 @@ HOMES = {
     "DSK": "storage",
     "CKP": "checkpoint",
     "SMK": "training",
+    "DAT": "data",
     "SCR": "script",
+    "RHS": "rehearsal",
     "GRD": "guard",
     "LOG": "log",
     "FLT": "fleet",
 }
 """The module of `doctor.checks` that holds a family."""
 
-ELSEWHERE = ("SCR", "GRD", "LOG", "FLT")
-"""Families of commands other than run: a script, a running training, a log, several nodes."""
+ELSEWHERE = ("DAT", "SCR", "RHS", "GRD", "LOG", "FLT")
+"""Families of other commands: data, a script, a rehearsal, a running training, a log, nodes."""
 
 CHECKS: tuple[Check, ...]
 """Every check, in display order."""

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.tensor_names import part_of
-from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.collected import (
+    Notify,
+    ProgressThrottle,
+    TensorCollector,
+    counted_stages,
+    unread,
+)
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.reader import LayoutContents
-from doctor.checkpoint.records import Checkpoint, Kind, Movement, Share, Values
+from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
+from doctor.checkpoint.records import (
+    Checkpoint,
+    Continuation,
+    Equality,
+    Kind,
+    Merge,
+    Movement,
+    Plan,
+    Share,
+    Values,
+)
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states, slots
-
-Notify = Callable[[dict[str, Any]], None]
-
-NOTE_INTERVAL = 0.1
-"""Seconds between two progress notes."""
+from doctor.checkpoint.tensors import Tensor, distinct
 
 BATCH = 2_000
 """Tensors in one note."""
@@ -43,49 +51,14 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     deep: bool = False
     tensors: bool = False
     """Send notes of all tensors: {"tensors": [[name, dtype, shape, file, bytes], ...]}."""
-
-
-class TensorCollector:
-    """Keeps the directory and the tensors of one scan."""
-
-    directory: Directory | None = None
-    """None: only the sizes of the files are known."""
-    shards: Sequence[Shard] = ()
-    every: Sequence[Shard] = ()
-    """With the files of an optimizer's state."""
-
-    def collect(self, directory: Directory, contents: LayoutContents) -> None:
-        self.directory, self.shards = directory, contents.shards
-        self.every = contents.all_shards
-
-    @property
-    def tensors(self) -> Iterator[Tensor]:
-        return (tensor for shard in self.shards for tensor in shard.tensors)
-
-    @property
-    def further(self) -> list[Tensor]:
-        """Tensors of other state_dicts in the files of the weights, and of further modules."""
-        return [tensor for shard in self.every for tensor in shard.further]
-
-    @property
-    def moments(self) -> list[Tensor]:
-        """The optimizer's slots and its copies of the weights."""
-        state = join_states(shard.optimizer for shard in self.every)
-        return list(slots(state)) if state else []
-
-
-class ProgressThrottle:
-    """Progress notes, no more often than NOTE_INTERVAL."""
-
-    def __init__(self, notify: Notify) -> None:
-        self.notify = notify
-        self.last = 0.0
-
-    def __call__(self, doing: str, done: int, total: int | None, unit: str) -> None:
-        now = time.monotonic()
-        if now - self.last >= NOTE_INTERVAL or done == total:
-            self.last = now
-            self.notify({"doing": doing, "done": done, "total": total, "unit": unit})
+    merged_from: str | None = None
+    """The base of a merge."""
+    adapters: tuple[tuple[str, float], ...] = ()
+    """Paths and weights."""
+    equals: str | None = None
+    """A checkpoint that should hold the same values."""
+    plan: Plan | None = None
+    """How the run is to be continued."""
 
 
 def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
@@ -94,7 +67,7 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     Unknown where no weights are at the path.
     """
     progress, current = ProgressThrottle(notify), TensorCollector()
-    counted = _counted(stage, progress)
+    counted = counted_stages(stage, progress)
     checkpoint = scan(request.path, counted, current.collect)
     if isinstance(checkpoint, Unknown) and (names := run_checkpoints(request.path)):
         checkpoint = read_run(request.path, names, counted, current.collect)
@@ -110,7 +83,52 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         movement=_movement(checkpoint, current, request.baseline, stage, progress)
         if request.baseline
         else None,
+        merge=_merge(request, checkpoint, current, stage, progress) if request.adapters else None,
+        equality=_equality(request, checkpoint, current, stage, progress),
+        continuation=_continuation(request.plan, checkpoint, current, stage),
     )
+
+
+def _continuation(
+    plan: Plan | None, checkpoint: Checkpoint, current: TensorCollector, stage: Stage
+) -> Continuation | Unknown | None:
+    from doctor.checkpoint.analysis.continuation import read_continuation
+
+    if plan is None:
+        return None
+    if current.directory is None:
+        return unread(checkpoint)
+    with stage("read what a resumed run needs"):
+        files = [shard.file for shard in current.shards]
+        found = read_continuation(current.directory, files, checkpoint)
+    return msgspec.structs.replace(found, plan=plan)
+
+
+def _equality(
+    request: ScanRequest,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+    progress: ProgressThrottle,
+) -> Equality | Unknown | None:
+    if request.equals is None:
+        return None
+    if current.directory is None:
+        return unread(checkpoint)
+    return read_equality(request.path, current, request.equals, stage, progress)
+
+
+def _merge(
+    request: ScanRequest,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+    progress: ProgressThrottle,
+) -> Merge | Unknown:
+    if current.directory is None:
+        return unread(checkpoint)
+    paths = ModelPaths(request.path, request.merged_from, request.adapters)
+    return read_merge(paths, current, stage, progress, every=request.deep)
 
 
 def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
@@ -148,26 +166,6 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
         notify({"tensors": rows[start : start + BATCH]})
 
 
-def _counted(stage: Stage, progress: ProgressThrottle) -> Stage:
-    """The same stages, with a progress note after each of them."""
-    done = 0
-
-    @contextlib.contextmanager
-    def counted(name: str) -> Iterator[None]:
-        nonlocal done
-        with stage(name):
-            yield
-        done += name.startswith("read ")
-        progress(name, done, None, "files")
-
-    return counted
-
-
-def _unread(checkpoint: Checkpoint) -> Unknown:
-    """No tensors were listed."""
-    return Unknown(reason=checkpoint.not_inspectable or "no header could be read")
-
-
 def _values(
     checkpoint: Checkpoint, current: TensorCollector, stage: Stage, progress: ProgressThrottle
 ) -> Values | Unknown:
@@ -175,7 +173,7 @@ def _values(
 
     directory = current.directory
     if directory is None:
-        return _unread(checkpoint)
+        return unread(checkpoint)
 
     def report(done: int, total: int) -> None:
         progress("read every value", done, total, "bytes")
@@ -201,12 +199,12 @@ def _movement(
 
     after, before = current.directory, TensorCollector()
     if after is None:
-        return _unread(checkpoint)
-    earlier = scan(baseline, _counted(stage, progress), before.collect)
+        return unread(checkpoint)
+    earlier = scan(baseline, counted_stages(stage, progress), before.collect)
     if isinstance(earlier, Unknown):
         return Unknown(reason=f"the baseline: {earlier.reason}")
     if before.directory is None or not before.shards:
-        reason = _unread(earlier).reason
+        reason = unread(earlier).reason
         return Unknown(reason=f"the baseline {shown(redact_url(baseline), 300)}: {reason}")
     baseline_directory = before.directory
 

@@ -10,6 +10,7 @@ import typer
 
 from doctor import __version__
 from doctor.cli.commands import about, machine, nodes, training
+from doctor.cli.commands.fleet import FLEET
 from doctor.cli.flag_groups import grouped
 from doctor.cli.panels import Command
 
@@ -39,10 +40,12 @@ def root(
 COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "run": (machine.run, "doctor run --params 8B --recipe amp --output-dir /data/runs"),
     "report": (machine.report, "doctor report machine.json --format html"),
+    "rehearse": (training.rehearse, "doctor rehearse -- python train.py --output_dir {output}"),
     "guard": (training.guard, "doctor guard -- torchrun --nproc-per-node 8 train.py"),
     "read": (machine.read, "doctor read issue.txt"),
     "lint": (training.lint, "doctor lint train.py configs/"),
     "scan": (training.scan, "doctor scan runs/llama/checkpoint-200"),
+    "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
     "ledger": (nodes.ledger, "doctor ledger list /shared/ledger"),
@@ -55,9 +58,21 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
 }
 """Function and example, in the order of `doctor --help`."""
 
-for name, (command, example) in COMMANDS.items():
-    # Of a training's own command line, after --, no flag is the guard's.
-    settings = {"allow_interspersed_args": name != "guard"}
-    app.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
-        grouped(command)
-    )
+fleet = typer.Typer(
+    help="Run a command on several nodes at once, one doctor on each.",
+    rich_markup_mode=None,
+    epilog="Example: srun --ntasks-per-node=1 doctor fleet run",
+)
+"""Its commands are started on each node by the launcher of the training."""
+
+for group, commands in ((app, COMMANDS), (fleet, FLEET)):
+    for name, (command, example) in commands.items():
+        # Of a training's own command line, after --, no flag is the doctor's.
+        settings = {"allow_interspersed_args": name not in ("guard", "rehearse")}
+        group.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
+            grouped(command)
+        )
+app.add_typer(fleet, name="fleet")
+
+EVERY = COMMANDS | {f"fleet {name}": command for name, command in FLEET.items()}
+"""The same of all commands, by the words that call them."""

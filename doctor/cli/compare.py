@@ -28,7 +28,7 @@ from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report
 
-CHECKS = catalog.lookup("FLT")
+CHECKS = catalog.of_families("FLT")
 MOST_LIST = 4 * 2**20
 """Bytes of a file with names of nodes."""
 WORST_FIRST = (

@@ -9,7 +9,7 @@ import typer
 
 from doctor._util.units import parse_count
 from doctor.cli import panels
-from doctor.cli.options import parser
+from doctor.cli.options import Python, parser
 from doctor.job.quantities import MOST, parse_attention, parse_seconds
 
 
@@ -43,12 +43,7 @@ class TrainingFlags:
             "amp: fp32 weights under autocast. pure-bf16: everything in bf16 (default: amp)."
         ),
     ] = None
-    python: Annotated[
-        str | None,
-        panels.paths(
-            "Training interpreter or environment (default: the active one).", metavar="PATH"
-        ),
-    ] = None
+    python: Python = None
     hf: Annotated[
         str | None,
         panels.model("A transformers model to train for a few steps.", metavar="DIRECTORY"),

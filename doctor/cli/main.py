@@ -105,7 +105,7 @@ def _run_fast(arguments: list[str]) -> int | None:
 
             request = lint_arguments.parse(words)
             return None if request is None else lint_command.lint(request)
-        case ["run", *_]:
+        case ["run", *_] | ["fleet", "run", *_]:
             from doctor.collect import early
 
             early.start(words)

@@ -100,6 +100,10 @@ Shared = Annotated[
     bool,
     panels.facts("Let other users read the facts or the records, which name people.", "--shared"),
 ]
+Python = Annotated[
+    str | None,
+    panels.paths("Training interpreter or environment (default: the active one).", metavar="PATH"),
+]
 Scripts = Annotated[
     list[str] | None,
     panels.model("A training script, to judge for this machine (repeatable).", "--script", **FILE),
@@ -194,3 +198,46 @@ class LintFlags:
     stdin_filename: Annotated[
         str, panels.scope("Name of the script that - reads, for its kind and report.", **FILE)
     ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalFlags:
+    """How a command is rehearsed."""
+
+    budget: Annotated[
+        str | None,
+        panels.gate("End the rehearsal after this time: 90s, 15m (default: 15m).", metavar="TIME"),
+    ] = None
+    grace: Annotated[
+        str | None,
+        panels.gate("Time that the signal leaves to save and end (default: 30s).", metavar="TIME"),
+    ] = None
+    signal: Annotated[
+        Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP"],
+        panels.scope("Signal that stops the job (default: SIGTERM)."),
+    ] = "SIGTERM"
+    resume_command: Annotated[
+        str | None,
+        panels.scope("How the job is continued, if not by the same command.", metavar="COMMAND"),
+    ] = None
+    keep_checkpoints: Annotated[
+        int | None,
+        panels.job("Checkpoints that the real job keeps, for the free space.", metavar="NUMBER"),
+    ] = None
+    writable: Annotated[
+        list[Path] | None,
+        panels.paths("Also let the command write here (repeatable).", metavar="DIRECTORY"),
+    ] = None
+    network: Annotated[
+        bool,
+        panels.scope(
+            "Leave the network open: only the known ways to upload are refused.",
+            *("--network", "--allow-uploads"),
+        ),
+    ] = False
+    unprotected: Annotated[
+        bool, panels.scope("Run where the kernel cannot refuse writes elsewhere.", "--unprotected")
+    ] = False
+    keep: Annotated[
+        bool, panels.output("Keep what the command wrote, and its logs.", "--keep-output")
+    ] = False

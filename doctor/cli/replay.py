@@ -32,6 +32,10 @@ def judge_facts(
         from doctor.cli import triage
 
         return triage.judge(facts, flags, config, fail_on, search=False)
+    if facts.subject == "data":
+        from doctor.cli import data
+
+        return data.judge(facts, flags, config, fail_on, search=False)
     from doctor.cli.run import run
 
     return run(flags, config, fail_on=fail_on, saved=facts)

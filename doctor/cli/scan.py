@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from doctor import catalog
+from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Plan
 from doctor.cli.examination import Record, working_directory
 from doctor.cli.examine import check_installed
 from doctor.cli.judging import judged
@@ -36,33 +41,79 @@ DEVICE_VIEWS = {"target", "job_gpus", "chosen"}
 """Views of the device that a job trains on; a scan has none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What to read beside the headers, as the user wrote it."""
+
+    baseline: str | None = None
+    deep: bool = False
+    tensors: bool = False
+    """The report lists every tensor."""
+    merged_from: str | None = None
+    adapters: tuple[str, ...] = ()
+    equals: str | None = None
+    plan: Plan | None = None
+    """How the run is to be continued; None: no --continue."""
+
+    def request(self) -> dict[str, object]:
+        """The fields of the child's ScanRequest. Raises UserError for what is not there."""
+        paths = {
+            "--baseline": self.baseline,
+            "--merged-from": self.merged_from,
+            "--equals": self.equals,
+        }
+        for flag, path in paths.items():
+            if path is not None:
+                check_exists(path, flag)
+        if self.merged_from is not None and not self.adapters:
+            raise UserError("--merged-from needs the adapters that were merged: --adapter PATH")
+        return {
+            "baseline": self.baseline,
+            "deep": self.deep,
+            "tensors": self.tensors,
+            "merged_from": self.merged_from,
+            "adapters": [weighted(text) for text in self.adapters],
+            "equals": self.equals,
+            "plan": None if self.plan is None else msgspec.to_builtins(self.plan),
+        }
+
+
+def weighted(text: str) -> tuple[str, float]:
+    """PATH or PATH=WEIGHT. Raises UserError."""
+    path, _, number = text.rpartition("=")
+    if path and not Path(text).exists():
+        try:
+            weight = float(number)
+        except ValueError:
+            raise UserError(f"--adapter {text}: {number!r} is not a number") from None
+        if not math.isfinite(weight):
+            raise UserError(f"--adapter {text}: the weight must be finite")
+        check_exists(path, "--adapter")
+        return path, weight
+    check_exists(text, "--adapter")
+    return text, 1.0
+
+
 def scan(
     path: str,
     flags: Mapping[str, object],
     config: ConfigFlags,
+    options: ScanOptions,
     *,
-    baseline: str | None = None,
-    deep: bool = False,
-    tensors: bool = False,
     fail_on: FailOn = "fail",
     progress: bool = True,
 ) -> Report:
-    """Read the checkpoint in a child process and judge it. Raises UserError.
-
-    `tensors`: the report lists every tensor.
-    """
+    """Read the checkpoint in a child process and judge it. Raises UserError."""
     began = time.monotonic()
     check_installed()
     check_exists(path, "PATH")
-    if baseline is not None:
-        check_exists(baseline, "--baseline")
+    request = options.request()
     record = Record()
-    options = json.dumps({"baseline": baseline, "deep": deep, "tensors": tensors})
     with ProgressBar(enabled=progress) as bar:
-        checkpoint, rows = _read(path, options, bar)
+        checkpoint, rows = _read(path, json.dumps(request), bar)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
     report = judge(facts.with_(examination=record.close()), flags, config, fail_on)
-    return replace(report, tensors=tuple(rows) if tensors else None)
+    return replace(report, tensors=tuple(rows) if options.tensors else None)
 
 
 def judge(

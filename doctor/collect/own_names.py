@@ -6,7 +6,10 @@ import ast
 import os
 from pathlib import Path
 
+import msgspec
+
 from doctor._util.errors import UserError
+from doctor._util.units import visible
 
 
 def factory_of(model: str) -> tuple[str, str]:
@@ -56,5 +59,32 @@ def find_directory(directory: str) -> str:
         reason = "not downloaded; name a local directory" if on_hub else "no such directory"
         raise UserError(f"--hf {directory}: {reason}")
     if not os.path.isfile(os.path.join(directory, "config.json")):  # noqa: PTH113, PTH118
-        raise UserError(f"--hf {directory}: no config.json in it; a transformers model has one")
+        raise UserError(f"--hf {directory}: no config.json in it; {_instead(Path(directory))}")
     return directory
+
+
+def _instead(directory: Path) -> str:
+    """What a directory without config.json holds, and what to name."""
+    if (directory / ADAPTER).is_file():
+        base = _base_of(directory / ADAPTER)
+        return f"it is a PEFT adapter{base}: name the directory of its base model with --hf --lora"
+    if any(directory.glob("*.gguf")):
+        return "it holds GGUF weights, which do not train: name the directory they came from"
+    if any(directory.glob("*/config.json")):
+        inner = next(directory.glob("*/config.json")).parent.name
+        return f"its directory {inner} has one"
+    return "a transformers model has one"
+
+
+ADAPTER = "adapter_config.json"
+LARGEST_CONFIG = 1 << 20
+
+
+def _base_of(path: Path) -> str:
+    """The model that an adapter belongs to, as a clause."""
+    try:
+        with path.open("rb") as file:
+            name = msgspec.json.decode(file.read(LARGEST_CONFIG))["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return f" of {visible(name)[:100]}" if isinstance(name, str) and name else ""

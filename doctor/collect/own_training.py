@@ -12,6 +12,7 @@ from doctor._util.records import Ended, Unknown
 from doctor.collect.child_messages import Answer
 from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, python_stack
 from doctor.collect.children import Children, fit, unless_cut_off
+from doctor.collect.deeper import next_depth
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
 from doctor.collect.faults import fault_of, missing_cpu_kernel
 from doctor.collect.other_seed import (
@@ -22,6 +23,7 @@ from doctor.collect.other_seed import (
 )
 from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
+from doctor.collect.slower_steps import with_slower_steps
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.observations import readable
 from doctor.facts.own_model import OwnModel
@@ -113,6 +115,7 @@ def collect_in(
     if isinstance(own, Unknown) or not own.built.ok:
         return own
     own = _with_routed(child, job, own, request, report_progress)
+    own = with_slower_steps(child, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
         own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:
@@ -133,6 +136,23 @@ Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
 
 
 def _run_steps(
+    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
+) -> Steps:
+    """With more layers of a model directory while fewer may be why it fails."""
+    steps = _run_in_precision(child, job, device, chosen, report_progress)
+    failed: list[int] = []
+    while isinstance(own := steps[0], OwnModel):
+        layers = next_depth(own, _exempt(own, job))
+        if layers is None:
+            own = msgspec.structs.replace(own, failed_depths=tuple(failed))
+            return own, *steps[1:]
+        failed.append(own.layers or 0)
+        deeper = msgspec.structs.replace(job, layers=layers)
+        steps = _run_in_precision(child, deeper, device, chosen, report_progress)
+    return steps
+
+
+def _run_in_precision(
     child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> Steps:
     """In the job's precision; in fp32 if a layer has no kernel on this CPU for that."""

@@ -66,7 +66,8 @@ class Cause:
     title: str = ""
     """Of that check: true when no line of the row is in the log."""
     refines: tuple[str, ...] = ()
-    """Classes whose reason, remedy, owner and outlook this row replaces where it matches."""
+    """Rows that say less about a message of this one, so that it comes before them. Of a class, a
+    row without a code also replaces the reason, remedy, owner and outlook."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()

@@ -47,8 +47,9 @@ def _is_message(cause: Cause, text: str, folded: str) -> bool:
 def with_message(
     text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
 ) -> tuple[Cause, ...]:
-    """At most four of the causes, of all if None, that have such a message, the most frequent
-    first; symptoms, which people describe and no program prints, only if asked for."""
+    """At most four of the causes, of all if None, that have such a message: what refines another
+    of them first, then the most frequent; symptoms, which people describe and no program prints,
+    only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
@@ -57,8 +58,10 @@ def with_message(
         for each in possible
         if (symptoms or each.role != "symptom") and _is_message(each, text, folded)
     ]
+    ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
-    return tuple(sorted(found, key=_frequency, reverse=True)[:MOST])
+    found.sort(key=lambda each: (ids.isdisjoint(each.refines), -_frequency(each)))
+    return tuple(found[:MOST])
 
 
 def _frequency(cause: Cause) -> int:

@@ -13,6 +13,7 @@ from doctor._util.text_fields import Change, map_texts
 from doctor._util.units import shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts import migrate
+from doctor.facts.data import Data
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
@@ -31,6 +32,7 @@ from doctor.facts.machine import (
     Torch,
 )
 from doctor.facts.own_model import OwnModel
+from doctor.facts.rehearsal import Rehearsal
 from doctor.facts.script import Script
 from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import ModelShape, Settings, Smoke
@@ -74,8 +76,9 @@ HOLDS = "unredacted names of the host, directories and files, and values of envi
 
 SCANNED = "recorded by doctor scan"
 LINTED = "recorded by doctor lint"
+DELIVERED = "recorded by doctor data"
 """Values of `Facts.origin` where no machine was examined."""
-Subject = Literal["machine", "log", "training", "checkpoint", "scripts", "fleet"]
+Subject = Literal["machine", "log", "training", "checkpoint", "scripts", "fleet", "data"]
 
 
 def absent(reason: str) -> msgspec.Meta:
@@ -116,6 +119,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The same on the job's other GPUs."""
     attention: Annotated[Attention | Unknown | None, absent("omitted by --no-smoke")] = None
     own: Annotated[OwnModel | Unknown | None, absent("neither --model nor --hf given")] = None
+    data: Annotated[
+        Data | Unknown | None, absent("no data was read; doctor data TARGET reads them")
+    ] = None
     shape: Annotated[
         ModelShape | Unknown | None,
         absent("neither --hf nor --checkpoint names a directory on this machine"),
@@ -135,6 +141,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = None
     log: Annotated[Log | Unknown | None, absent("no log was read; doctor triage reads one")] = None
     guard: Annotated[Guarded | Unknown | None, absent("no training was watched")] = None
+    rehearsal: Annotated[Rehearsal | Unknown | None, absent("no command was rehearsed")] = None
     launched: Annotated[
         Launched | None, absent("no launcher of several nodes started the doctor")
     ] = None
@@ -161,9 +168,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return "fleet"
         if self.log is not None or self.flight_recorder is not None:
             return "log"
-        if self.guard is not None:
+        if self.guard is not None or self.rehearsal is not None:
             return "training"
-        elsewhere: dict[str, Subject] = {SCANNED: "checkpoint", LINTED: "scripts"}
+        elsewhere: dict[str, Subject] = {
+            SCANNED: "checkpoint",
+            LINTED: "scripts",
+            DELIVERED: "data",
+        }
         return elsewhere.get(self.origin, "machine")
 
     @property

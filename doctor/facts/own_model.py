@@ -39,6 +39,10 @@ class Trend(Section, frozen=True, kw_only=True):
 
     losses: tuple[Number, ...] = ()
     """From the first step on, the judged ones included."""
+    ran: int | None = None
+    """Steps that were run, the judged ones included; fewer than `planned` if their time was over:
+    then `losses` and what is recorded per step have the judged ones alone."""
+    planned: int | None = None
     classes: int | None = None
     """Classes of the cross entropy in the loss, if it has exactly one."""
     misused: tuple[Misuse, ...] = ()
@@ -212,6 +216,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     other_seed: OtherSeed | None = None
     """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
+    slower: tuple[tuple[float, tuple[Number, ...]], ...] = ()
+    """Shares of the learning rate, and the losses of the same steps with it; recorded where the
+    loss explodes in them."""
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
@@ -227,12 +234,28 @@ class OwnModel(Section, frozen=True, kw_only=True):
     batch: tuple[BatchTensor, ...] = ()
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
+    outside_tokens: int = 0
+    """Ordinary tokens of that tokenizer that the model has no embedding of."""
+    vocabulary: int | None = None
+    """Tokens that the model has an embedding of."""
+    initialized: tuple[str, ...] = ()
+    """Parameters that the directory's weights do not hold, outside of the layers."""
+    quantization: str = ""
+    """The method by which config.json quantizes the weights; "" if it does not."""
     scalers: tuple[Scaler, ...] = ()
     """Recorded for fp16 only."""
     points: tuple[MemoryPoint, ...] | Unknown = ()
     saved_weights: int | None = None
     """Bytes that torch.save would write of the model's state dict; nothing is written."""
     saved_optimizer: int | None = None
+    layers: int | None = None
+    """Layers of a model directory as built, and according to its config.json."""
+    all_layers: int | None = None
+    whole_error: str | None = None
+    """The error of the same model with all its layers, built and run forward without memory; "" if
+    it has none; None: not tried, or not decided."""
+    failed_depths: tuple[int, ...] = ()
+    """Smaller numbers of layers with which the same training failed."""
     whole: bool = True
     """False: layers were cut, so bytes and counts are not those of the job."""
     all_parameters: int | None = None

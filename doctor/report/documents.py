@@ -12,6 +12,7 @@ from doctor.judge.families import FAMILIES
 from doctor.judge.sources import Source, cite
 from doctor.judge.sources.sections import ADVICE, NARRATIVE, Advice
 from doctor.prescribe.citations import settings_citing
+from doctor.report import addresses
 from doctor.report.explain import explain as explain_checks
 
 WIDTH = 88
@@ -84,6 +85,7 @@ def _explain(section: Source) -> Iterator[str]:
         yield from _wrapped(f"doctor prescribe: {', '.join(settings)}", "  ")
     if reason := _not_detectable(section, cited):
         yield from _wrapped(f"Not detectable: {reason}", "  ")
+    yield f"  Page: {addresses.section(section.id)}"
 
 
 def _advice(section: Source) -> Advice:

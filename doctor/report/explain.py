@@ -12,6 +12,7 @@ from doctor._util.owner import OWNERS
 from doctor.judge.described import EVERYWHERE, Described
 from doctor.judge.families import FAMILIES
 from doctor.judge.sources import SOURCES, cite
+from doctor.report import addresses
 from doctor.report.conditions import conditions, limitations
 
 WIDTH = 88
@@ -50,6 +51,7 @@ def _explain(check: Described) -> Iterator[str]:
     yield "Sources:"
     for id in check.sources:
         yield from cited(id)
+    yield f"Page: {addresses.check(check.code)}"
 
 
 def cited(id: str) -> Iterator[str]:

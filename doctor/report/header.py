@@ -16,6 +16,7 @@ from doctor.facts.log import Log
 from doctor.facts.machine import Driver, Host, Torch
 from doctor.facts.views import JobGpus
 from doctor.report.checkpoint import checkpoint_parts
+from doctor.report.data import data_parts
 from doctor.report.fleet import fleet_parts
 from doctor.report.line import Line
 from doctor.report.origin import origin_of
@@ -95,6 +96,8 @@ def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
             yield "scripts", f"{report.files:,} file{'s' * (report.files != 1)}"
         case "checkpoint":
             yield from checkpoint_parts(facts)
+        case "data":
+            yield from data_parts(facts.data)
         case "fleet" if isinstance(facts.fleet, Fleet):
             yield from fleet_parts(facts.fleet)
         case _:

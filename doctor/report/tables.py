@@ -8,7 +8,9 @@ from doctor._util.units import count, gb, shown
 from doctor.checkpoint.records import (
     Checkpoint,
     LayerChange,
+    LayerUpdate,
     LayerValues,
+    Merge,
     Movement,
     Share,
     Sibling,
@@ -37,10 +39,19 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Iterator[Table]:
         yield _shares(checkpoint.contents.shares)
     if checkpoint.siblings:
         yield _checkpoints(checkpoint.siblings)
+    yield from _by_layer(checkpoint)
+    if report.tensors:
+        yield _tensors(report.tensors)
+
+
+def _by_layer(checkpoint: Checkpoint) -> Iterator[Table]:
+    """Tables of a comparison and of a deep scan."""
     if isinstance(checkpoint.movement, Movement):
         yield _changes(checkpoint.movement)
         if checkpoint.movement.layers:
             yield _layer_changes(checkpoint.movement.layers)
+    if isinstance(checkpoint.merge, Merge) and checkpoint.merge.layers:
+        yield _layer_updates(checkpoint.merge.layers)
     if isinstance(checkpoint.values, Values) and checkpoint.values.layers:
         yield _layer_values(checkpoint.values.layers)
 
@@ -101,6 +112,23 @@ def _layer_changes(layers: tuple[LayerChange, ...]) -> Table:
     )
     heads = ("layer", "part", "tensors", "relative change")
     return Table("Change since the baseline, by samples", heads, rows, right=(0, 2, 3))
+
+
+def _layer_updates(layers: tuple[LayerUpdate, ...]) -> Table:
+    rows = tuple(
+        (
+            each.layer,
+            each.kind,
+            f"{each.tensors:,}",
+            f"{each.relative:.2%}",
+            "" if each.scale is None else f"{each.scale:.3g}",
+            f"{each.lost:.1%}",
+        )
+        for each in layers
+    )
+    heads = ("layer", "part", "weights", "update", "merged", "lost to rounding")
+    title = "Updates by layer: size relative to the base, how many times merged, share lost"
+    return Table(title, heads, rows, right=(0, 2, 3, 4, 5))
 
 
 def _layer_values(layers: tuple[LayerValues, ...]) -> Table:

@@ -21,6 +21,8 @@ OTHER_MEANING = {
     ("explain", "--format"): "it prints a text, as Markdown or JSON where asked for",
     ("list", "--format"): "the same",
     ("guard", "--output-dir"): "the records; that of the training is in its own command",
+    ("rehearse", "--output-dir"): "where {output} is made",
+    ("rehearse", "--budget"): "of several runs, which are ended; a time with a unit",
 }
 
 

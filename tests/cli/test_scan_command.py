@@ -22,7 +22,8 @@ from shims import wait_until
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
-from doctor.checkpoint.contents import MOST_DTYPES, NOTE_INTERVAL, ProgressThrottle, shares
+from doctor.checkpoint.collected import NOTE_INTERVAL, ProgressThrottle
+from doctor.checkpoint.contents import MOST_DTYPES, shares
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
 from doctor.cli.scan import check_exists, facts_of, without_a_device

@@ -173,8 +173,8 @@ def test_the_tokenizer_of_the_directory_makes_the_batch(tmp_path: Path, warm: Wa
 @pytest.mark.parametrize(
     ("config", "job", "text", "status"),
     [
-        ("{", {}, "not a valid JSON file", Status.FAIL),
-        ('{"model_type": "llama"', {}, "not a valid JSON file", Status.FAIL),
+        ("{", {}, "not valid JSON", Status.FAIL),
+        ('{"model_type": "llama"', {}, "not valid JSON", Status.FAIL),
         ('{"model_type": "no-such-model"}', {}, "no-such-model", Status.FAIL),
         ('{"model_type": "x", "auto_map": {"AutoConfig": "c.C"}}', {}, "code from its directory",
          Status.UNKNOWN),

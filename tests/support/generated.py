@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import documents_page
 import flag_table
 import hardware_page
 import man_pages
@@ -65,6 +66,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **{man_pages.FOLDER / name: text for name, text in man_pages.pages().items()},
         check_index.FILE: check_index.text(checks),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
+        DOCS / "documents.md": documents_page.page(),
         DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),

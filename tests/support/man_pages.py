@@ -10,7 +10,7 @@ import typer
 import typer.main
 from paths import ROOT
 
-from doctor.cli.app import COMMANDS, app
+from doctor.cli.app import EVERY, app
 
 FOLDER = ROOT / "man"
 EXIT_CODES = (
@@ -25,11 +25,19 @@ EXIT_CODES = (
 PARSER: Any = typer.main.get_command(app)
 
 
+def parsed(name: str) -> Any:
+    """The parser of a command, "run" or "fleet run"."""
+    command = PARSER
+    for word in name.split():
+        command = command.commands[word]
+    return command
+
+
 def pages() -> dict[str, str]:
     """File name -> text in roff."""
     texts = {"doctor.1": "\n".join(_main())}
-    for name in COMMANDS:
-        texts[f"doctor-{name}.1"] = "\n".join(_command(name))
+    for name in EVERY:
+        texts[f"doctor-{_hyphened(name)}.1"] = "\n".join(_command(name))
     return {name: f"{text}\n" for name, text in texts.items()}
 
 
@@ -37,16 +45,16 @@ def _main() -> Iterator[str]:
     yield from _head("doctor", str(PARSER.help))
     yield ".B doctor\n.I COMMAND\n[OPTIONS]"
     yield ".SH COMMANDS"
-    for name in COMMANDS:
-        yield f".TP\n.BR doctor\\-{_escaped(name)} (1)\n{_escaped(_summary(name))}"
+    for name in EVERY:
+        yield f".TP\n.BR doctor\\-{_escaped(_hyphened(name))} (1)\n{_escaped(_summary(name))}"
     yield ".SH EXIT STATUS"
     for code, meaning in EXIT_CODES:
         yield f".TP\n.B {code}\n{_escaped(meaning)}"
 
 
 def _command(name: str) -> Iterator[str]:
-    command = PARSER.commands[name]
-    yield from _head(f"doctor-{name}", _summary(name))
+    command = parsed(name)
+    yield from _head(f"doctor-{_hyphened(name)}", _summary(name))
     arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
     words = " ".join(filter(None, ["[OPTIONS]", *arguments]))
     yield f".B doctor {_escaped(name)}\n{_escaped(words)}"
@@ -57,7 +65,7 @@ def _command(name: str) -> Iterator[str]:
         yield f".SH {_escaped(heading.upper())}"
         for names, help in records:
             yield f".TP\n.B {_escaped(names)}\n{_escaped(help)}"
-    yield f".SH EXAMPLE\n.PP\n.EX\n{_escaped(COMMANDS[name][1])}\n.EE"
+    yield f".SH EXAMPLE\n.PP\n.EX\n{_escaped(EVERY[name][1])}\n.EE"
     yield ".SH SEE ALSO\n.BR doctor (1)"
 
 
@@ -68,7 +76,11 @@ def _head(name: str, summary: str) -> Iterator[str]:
 
 
 def _summary(name: str) -> str:
-    return str(PARSER.commands[name].help).split("\n\n")[0]
+    return str(parsed(name).help).split("\n\n")[0]
+
+
+def _hyphened(name: str) -> str:
+    return name.replace(" ", "-")
 
 
 def _escaped(text: str) -> str:

@@ -24,6 +24,7 @@ from recorded_checkpoints import (
     fp32_run,
     frozen_norms,
     lost_updates,
+    merged_twice,
     missing_shard,
     mixed_checkpoint,
 )
@@ -375,6 +376,7 @@ def machines() -> dict[str, Facts]:
         "bf16_adapter": adapter_without_gradients(),
         "missing_shard": missing_shard(),
         "files_of_two_models": files_of_two_models(),
+        "merged_twice": merged_twice(),
         "mixed_checkpoint": mixed_checkpoint(),
         "smoke_segfault": machine(H100, torch=TORCH_2_15, smoke=stopped("backward", crash)),
         "smoke_hang": machine(H100, torch=TORCH_2_15, smoke=stopped("forward", hang)),

@@ -9,20 +9,29 @@ from recorded_parts import A100, H100, TORCH_2_9, TORCH_2_15, job, machine
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import (
+    AdapterUse,
     Checkpoint,
+    Continuation,
+    Differing,
+    Equality,
     Fit,
     History,
+    LayerUpdate,
     LoraFit,
+    Merge,
+    MergedWeight,
     Movement,
     NonFinite,
     Norm,
     NormEvidence,
     Optimizer,
+    Plan,
     Problem,
     Role,
     Size,
     Tokenizer,
     UnchangedRole,
+    Untouched,
     Values,
 )
 from doctor.facts.facts import Facts
@@ -178,6 +187,9 @@ def fp32_run() -> Facts:
         movement=Movement(
             baseline="/data/runs/checkpoint-0", changed=810, unchanged=0, seconds=0.1
         ),
+        merge=merge(),
+        equality=Equality(other="/models/copy", compared=810, equal=810),
+        continuation=continuation(plan=Plan(gpus=1, batch_size=4)),
     )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
 
@@ -258,3 +270,99 @@ def mixed_checkpoint() -> Facts:
         history=None,
     )
     return machine(A100, torch=TORCH_2_9, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def merged_weight(number: int, **fields: Any) -> MergedWeight:
+    known: dict[str, Any] = {
+        "name": f"model.layers.{number}.self_attn.q_proj.weight",
+        "layer": str(number),
+        "kind": "attention",
+        "elements": 131_072,
+        "base": 0.02,
+        "update": 0.004,
+        "moved": 0.004,
+        "residual": 3e-5,
+        "bound": 1e-4,
+        "mismatch": 0.0,
+        "lost": 0.0,
+        "changed": 130_000,
+        "expected": 130_000,
+        "scale": 1.0,
+        "explained": 1.0,
+        "adapters": (0,),
+        "grid": "BF16",
+    }
+    return MergedWeight(**known | fields)
+
+
+def merge(*weights: MergedWeight, **fields: Any) -> Merge:
+    known: dict[str, Any] = {
+        "base": "/models/llama",
+        "adapters": (lora(),),
+        "weights": weights or (merged_weight(0), merged_weight(1)),
+        "untouched": Untouched(compared=289, equal=289),
+        "layers": (
+            LayerUpdate(layer="0", kind="attention", tensors=1, relative=0.2, scale=1.0, lost=0.0),
+        ),
+    }
+    return Merge(**known | fields)
+
+
+def lora(**fields: Any) -> AdapterUse:
+    known: dict[str, Any] = {"path": "/data/adapter", "method": "LoRA", "rank": 16, "alpha": 32.0}
+    return AdapterUse(**known | {"modules": 2} | fields)
+
+
+def merged_twice() -> Facts:
+    """A merge with twice the update, and a norm that is not the base's."""
+    twice = {"scale": 2.0, "moved": 0.008, "residual": 0.004}
+    saved = checkpoint(
+        merge=merge(
+            merged_weight(0, **twice),
+            merged_weight(1, **twice),
+            adapters=(lora(unmatched=("layers.9.q_proj",), unmatched_count=1),),
+            untouched=Untouched(
+                compared=289,
+                equal=288,
+                changed=("model.norm.weight by 0.01 of its size",),
+                changed_count=1,
+            ),
+        ),
+        equality=Equality(
+            other="/models/copy",
+            compared=291,
+            equal=290,
+            differing=(
+                Differing(
+                    name="model.norm.weight", elements=64, of=4096, largest=0.5, relative=0.01
+                ),
+            ),
+            differing_count=1,
+        ),
+        continuation=continuation(
+            pieces={"optimizer": "", "scheduler": "scheduler.pt", "loop state": "x"},
+            ranks=8,
+            reshards=False,
+            counts={"trainer_state.json": 20, "scheduler": 10},
+            plan=Plan(gpus=4),
+        ),
+    )
+    return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def continuation(**fields: Any) -> Continuation:
+    """A checkpoint of the Trainer, written by one process after 20 steps."""
+    known: dict[str, Any] = {
+        "framework": "transformers Trainer",
+        "pieces": {
+            "optimizer": "optimizer.pt",
+            "scheduler": "scheduler.pt",
+            "loop state": "trainer_state.json",
+            "random state": "rng_state.pth",
+        },
+        "ranks": 1,
+        "random_ranks": 1,
+        "counts": {"trainer_state.json": 20, "scheduler": 20, "optimizer": 20},
+        "batch_size": 4,
+    }
+    return Continuation(**known | fields)

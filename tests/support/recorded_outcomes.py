@@ -67,6 +67,7 @@ AREAS: dict[str, dict[str, Outcome]] = {
         "bf16_adapter": Outcome.UNKNOWN,
         "missing_shard": Outcome.FIX,
         "files_of_two_models": Outcome.FIX,
+        "merged_twice": Outcome.FIX,
         "mixed_checkpoint": Outcome.READY,
     },
     "training": {

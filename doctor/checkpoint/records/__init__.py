@@ -7,6 +7,16 @@ from doctor.checkpoint.records.checkpoint import (
     Tokenizer,
 )
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.continuation import Continuation, Plan
+from doctor.checkpoint.records.equality import Differing, Equality
+from doctor.checkpoint.records.merge import (
+    AdapterUse,
+    LayerUpdate,
+    Merge,
+    MergedWeight,
+    Replaced,
+    Untouched,
+)
 from doctor.checkpoint.records.model import LoraFit, ModelConfig, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
@@ -26,10 +36,14 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
+    "AdapterUse",
     "Checkpoint",
     "Constant",
     "Contents",
+    "Continuation",
     "Copy",
+    "Differing",
+    "Equality",
     "Files",
     "Fit",
     "History",
@@ -37,9 +51,12 @@ __all__ = [
     "Kind",
     "Large",
     "LayerChange",
+    "LayerUpdate",
     "LayerValues",
     "Loading",
     "LoraFit",
+    "Merge",
+    "MergedWeight",
     "ModelConfig",
     "Movement",
     "NonFinite",
@@ -47,8 +64,10 @@ __all__ = [
     "NormEvidence",
     "Optimizer",
     "Outlier",
+    "Plan",
     "Problem",
     "ProblemKind",
+    "Replaced",
     "Role",
     "Share",
     "Sibling",
@@ -56,6 +75,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "UnchangedRole",
+    "Untouched",
     "Values",
     "ZeroRange",
 ]

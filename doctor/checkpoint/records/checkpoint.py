@@ -6,6 +6,9 @@ import msgspec
 
 from doctor._util.records import Section, Unknown
 from doctor.checkpoint.records.contents import Contents, Files
+from doctor.checkpoint.records.continuation import Continuation
+from doctor.checkpoint.records.equality import Equality
+from doctor.checkpoint.records.merge import Merge
 from doctor.checkpoint.records.model import LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem
 from doctor.checkpoint.records.training import Training
@@ -121,6 +124,12 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     """None: --deep was not requested."""
     movement: Movement | Unknown | None = None
     """Which parameters changed since --baseline; None: no --baseline."""
+    merge: Merge | Unknown | None = None
+    """The adapters beside --merged-from, or beside this model; None: no --adapter."""
+    equality: Equality | Unknown | None = None
+    """The values beside those of --equals; None: no --equals."""
+    continuation: Continuation | Unknown | None = None
+    """What a run that continues from it finds; None: no --continue."""
     problems: tuple[Problem, ...] = ()
     siblings: tuple[Sibling, ...] = ()
     """The checkpoints of the run, oldest first, where a directory above them was named: the last

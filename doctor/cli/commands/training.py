@@ -10,6 +10,7 @@ import typer
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
+from doctor.job.quantities import MOST, parse_seconds
 
 
 def guard(
@@ -55,6 +56,47 @@ def guard(
     return code
 
 
+def rehearse(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND...", help="The job in few steps, after --; {output} is a directory."
+        ),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    rehearsal: options.RehearsalFlags,
+    output_dir: Annotated[
+        Path | None,
+        panels.output(
+            "Directory for {output}, outside of every run (default: doctor-rehearsal).",
+            "--output-dir",
+            metavar="DIRECTORY",
+        ),
+    ] = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Try the job's own command: run, save, stop, continue.
+
+    It writes only into {output}; uploads are refused. Exit codes as for run.
+    """
+    from doctor.cli import rehearse
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts)
+    report = rehearse.rehearse(
+        command,
+        set_flags(selection),
+        set_flags(rehearsal),
+        config,
+        output_dir=output_dir,
+        fail_on=output.fail_on,
+        quiet=output.quiet,
+    )
+    return delivery.deliver(report, output_options)
+
+
 def lint(
     flags: options.LintFlags,
     selection: options.SelectionFlags,
@@ -93,6 +135,37 @@ def scan(
         str | None,
         panels.scope("An earlier checkpoint, to compare parameters with.", metavar="PATH"),
     ] = None,
+    merged_from: Annotated[
+        str | None,
+        panels.scope("PATH is a merge: the base that --adapter was merged into.", metavar="PATH"),
+    ] = None,
+    adapter: Annotated[
+        list[str] | None,
+        panels.scope(
+            "An adapter of the merge, or for the model at PATH (repeatable).",
+            metavar="PATH[=WEIGHT]",
+        ),
+    ] = None,
+    equals: Annotated[
+        str | None,
+        panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
+    ] = None,
+    resume: Annotated[
+        bool,
+        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
+    ] = False,
+    gpus: Annotated[
+        int | None,
+        panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
+    ] = None,
+    script: Annotated[
+        str | None,
+        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -103,7 +176,7 @@ def scan(
 
     Exit codes as for run.
     """
-    from doctor.cli import scan
+    from doctor.cli import continuing, scan
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts)
@@ -111,9 +184,15 @@ def scan(
         path,
         set_flags(selection),
         config,
-        baseline=baseline,
-        deep=deep,
-        tensors=tensors,
+        scan.ScanOptions(
+            baseline=baseline,
+            deep=deep,
+            tensors=tensors,
+            merged_from=merged_from,
+            adapters=tuple(adapter or ()),
+            equals=equals,
+            plan=continuing.plan_of(resume, gpus, script, facts),
+        ),
         fail_on=output.fail_on,
         progress=not output.quiet,
     )
@@ -153,5 +232,59 @@ def triage(
         facts_file=facts,
         fail_on=output.fail_on,
         following=follow,
+    )
+    return delivery.deliver(report, output_options)
+
+
+def data(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="FILE.py:make, or a file or directory of rows: .jsonl, .parquet, .csv, .txt.",
+        ),
+    ],
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    tokenizer: Annotated[
+        Path | None, panels.model("Local directory of the tokenizer.", metavar="DIRECTORY")
+    ] = None,
+    split: Annotated[
+        str, panels.scope("Splits to read (default: train,eval).", metavar="NAMES")
+    ] = "train,eval",
+    samples: Annotated[
+        int, panels.scope("Rows to read of each split (default: 256).", min=1, metavar="N")
+    ] = 256,
+    sample_time: Annotated[
+        float,
+        panels.scope(
+            "Time to read each split for (default: 10s).",
+            parser=options.parser(parse_seconds),
+            metavar="TIME",
+        ),
+    ] = "10s",  # type: ignore[assignment]
+    show: Annotated[
+        int | None,
+        panels.output("Print the content of so many samples.", min=0, max=100, metavar="N"),
+    ] = None,
+    python: options.Python = None,
+    save_facts: options.SaveFacts = None,
+) -> int:
+    """Examine the data that reach the model.
+
+    Runs the code that TARGET names, offline. Exit codes as for run.
+    """
+    from doctor.cli import data
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts)
+    report = data.data(
+        data.request(target, tokenizer, split, samples, sample_time, show or 0),
+        set_flags(selection),
+        config,
+        python=python,
+        fail_on=output.fail_on,
+        progress=not output.quiet,
     )
     return delivery.deliver(report, output_options)

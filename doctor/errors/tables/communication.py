@@ -157,7 +157,7 @@ ROWS = (
             r"Some NCCL operations have failed or timed out",
             r"(?:Broken pipe|recvValue failed on SocketImpl|sendBytes failed on)",
             r"Socket closed|The client socket has failed|failed to recv, got 0 bytes",
-            r"terminate called after throwing an instance of 'c10::(?:DistBackendError|Error)'",
+            r"terminate called after throwing an instance of 'c10::DistBackendError'",
             r"To avoid data inconsistency, we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
         ),
@@ -297,7 +297,9 @@ ROWS = (
             r"failed \(exitcode: -?\d+\) local_rank",
             r"Sending process \d+ closing signal SIGTERM",
             r"torch\.multiprocessing\.spawn\.Process(?:Raised|Exited)Exception",
-            r"subprocess\.CalledProcessError: Command .{0,2000} returned non-zero exit status",
+            r"subprocess\.CalledProcessError: Command (?!'?\[?'?\S{0,200}\b(?:gcc|g\+\+|cl"
+            r"ang|cc|ninja|ptxas"
+            r"|nvcc|cmake)\b).{0,2000} returned non-zero exit status (?!3221225477|-1073741819)",
             r"srun: error: \S{1,200}: tasks? [\d,-]{1,100}: (?:Exited with exit code|Killed|Term"
             r"inated)",
             r"(?:mpirun|prterun|orterun)(?:\.real)? (?:has exited|detected that one or more proc"

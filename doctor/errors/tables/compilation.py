@@ -81,8 +81,29 @@ ROWS = (
             r"OutOfResources: out of resource: shared memory|PassManager::run failed",
             r"CUDA_HOME environment variable is not set|MissingCUDAException",
             r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
+            r"nvcc fatal {1,4}: \w|unsupported (?:GNU|clang|Microsoft Visual Studio) version",
+            r"internal compiler error: |Killed signal terminated program|died due to signal 9",
+            r"is less than the minimum required version by CUDA|You need C\+\+17 to compil"
+            r"e PyTorch",
+            r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|libcud"
+            r"a\.so cannot found",
+            r"Error compiling objects for extension|ninja: build stopped|nvcc was not found\.",
+            r"Failed building wheel for|command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\."
+            r"exe)' failed with",
+            r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nv"
+            r"cc|cmake)\b",
+            r"NoValidChoicesError|torch\._dynamo\.exc\.UserError",
         ),
         examples=(
+            "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
+            "c++: internal compiler error: Killed (program cc1plus)",
+            "#error You need C++17 to compile PyTorch",
+            "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+            "ninja: build stopped: subcommand failed.",
+            "ERROR: Failed building wheel for flash-attn",
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero "
+            "exit status 1.",
+            "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0",
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",
             "RuntimeError: Error building extension 'fused_adam'",

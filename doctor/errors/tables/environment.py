@@ -25,16 +25,26 @@ ROWS = (
             r"CppCompileError",
             r"InvalidCxxCompiler",
             r"(?:gcc|g\+\+): not found",
+            r"command '\S{0,60}(?:gcc|g\+\+|cc)' failed: No such file|unable to execute '?"
+            r"\S{0,40}g(?:cc|\+\+)",
+            r"Microsoft Visual C\+\+ 14\.\d or gr|Compiler: cl is not found|Error checking"
+            r" compiler version for cl",
         ),
         examples=(
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
             "torch._inductor.exc.CppCompileError: C++ compile error",
             "/bin/sh: 1: g++: not found",
             "InductorError: InvalidCxxCompiler: No working C++ compiler found",
+            "error: command 'gcc' failed: No such file or directory",
+            'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft C++ '
+            'Build Tools"',
         ),
         why="torch.compile and extensions compile code, and there is no C++ compiler.",
-        fix="Install a C++ compiler for torch.compile (apt install g++), and the headers of "
-        "Python (python3-dev), or train without torch.compile.",
+        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of Python "
+        "(python3-dev); on Windows Microsoft's C++ build tools with \"Desktop "
+        'development with C++", '
+        'then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the package, and train '
+        "without torch.compile.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

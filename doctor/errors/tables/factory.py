@@ -108,9 +108,48 @@ ROWS = (
         "or omit drop_last=True, which leaves out a batch that is not full.",
     ),
     Cause(
+        id="adapters-are-disabled",
+        errors=("RuntimeError",),
+        messages=(r"the adapters of \d{1,9} layers are disabled",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; the adapters of "
+            "12 layers are disabled",
+        ),
+        why="disable_adapter_layers() switches adapters off and freezes them.",
+        fix="Switch them on again before training, and use `with model.disable_adapter():` where "
+        "the base model alone is wanted:\nmodel.enable_adapter_layers()",
+    ),
+    Cause(
+        id="adapters-are-frozen",
+        errors=("RuntimeError",),
+        messages=(r"\d{1,9} parameters of adapters are frozen",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; 16 parameters of "
+            "adapters are frozen, as of an adapter that was loaded",
+        ),
+        why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
+        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train the "
+        "base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
+    ),
+    Cause(
+        id="adapters-are-merged",
+        errors=("RuntimeError",),
+        messages=(r"it has a peft_config and no adapter",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; it has a "
+            "peft_config and no adapter: it was merged or unloaded",
+        ),
+        why="merge_and_unload() and unload() return the base model, whose parameters are frozen.",
+        fix="Train before the adapter is merged, or add a new one to the merged model: "
+        "get_peft_model(model, LoraConfig(...)).",
+    ),
+    Cause(
         id="everything-is-frozen",
         errors=("RuntimeError",),
-        messages=(r"no parameter of the model requires a gradient",),
+        messages=(
+            r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
+            r"adapters|\d{1,9} parameters of adapters|it has a peft))",
+        ),
         examples=("no parameter of the model requires a gradient: nothing would train",),
         why="Everything is frozen; requires_grad = True of a module sets an "
         "attribute that nothing reads.",

@@ -33,9 +33,11 @@ ROWS = (
         ),
         why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
         "this GPU's architecture.",
-        fix="Install a torch wheel whose architecture list has this GPU (TOR003). If torch alone "
-        "works, rebuild the extension with TORCH_CUDA_ARCH_LIST set. The cu130 and later wheels "
-        "have no code for GPUs below sm_75.",
+        fix="Install a torch wheel whose architecture list has this GPU (TOR003): cu128 "
+        "or newer for "
+        "RTX 50, B200 and GB10 (sm_100 to sm_121), cu126 or older for GPUs below sm_75, "
+        "which cu130 "
+        "left out. If torch alone works, rebuild the extension with TORCH_CUDA_ARCH_LIST set.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
         sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
@@ -208,7 +210,8 @@ ROWS = (
             r"CUDA_ERROR_NOT_INITIALIZED",
             r"No CUDA GPUs are available",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
-            r"CUDA error: (?:no CUDA-capable device is detected|invalid device ordinal)",
+            r"no CUDA-capable device is detected|invalid device ordinal",
+            r"cuda runtime error \((?:38|100)\)",
             r"CUDA-capable device\(s\) is/are busy or unavailable",
             r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but torch\.c"
             r"uda",
@@ -228,6 +231,7 @@ ROWS = (
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
             "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
             "RuntimeError: CUDA error: invalid device ordinal",
+            "RuntimeError: cuda runtime error (100) : no CUDA-capable device is detected",
             "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
             "RuntimeError: Attempting to deserialize object on a CUDA device but "
             "torch.cuda.is_available() is False.",
@@ -278,8 +282,10 @@ ROWS = (
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
         fix="Check NUM003 and TOR004 first. Run with CUDA_LAUNCH_BLOCKING=1 to find the call. "
-        "Replace custom kernels one at a "
-        'time (attn_implementation="eager", no torch.compile, no fused optimizer). If only one '
+        "Reinstall or rebuild extensions for this torch and this GPU, then replace "
+        "custom kernels one "
+        'at a time (attn_implementation="eager", no torch.compile, no fused optimizer). '
+        "If only one "
         "machine fails with the same code, test its GPU.",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
@@ -290,8 +296,12 @@ ROWS = (
         id="cuda-fork",
         code="LOG022",
         title="CUDA was not used in a forked process",
-        messages=(r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",),
+        messages=(
+            r"Cannot re-initialize (?:CUDA|XPU|MPS) in forked subprocess",
+            r"CUDA error: initialization error",
+        ),
         examples=(
+            "RuntimeError: CUDA error: initialization error",
             "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with "
             "multiprocessing, you must use the 'spawn' start method",
         ),

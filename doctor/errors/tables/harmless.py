@@ -248,4 +248,38 @@ ROWS = (
         fix="",
         role="harmless",
     ),
+    Cause(
+        id="socket-without-ipv6",
+        messages=(r"socket cannot be initialized .{0,160}errno: 97",),
+        examples=(
+            "[W socket.cpp:464] [c10d] The server socket cannot be initialized on "
+            "[::]:29500 (errno: "
+            "97 - Address family not supported by protocol).",
+        ),
+        why="The machine has no IPv6; torch goes on with IPv4.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="hostfile-missing",
+        messages=(r"Unable to find hostfile, will proceed with training with local resources",),
+        examples=(
+            "[WARNING] [runner.py:202:fetch_hostfile] Unable to find hostfile, will proceed with "
+            "training with local resources only.",
+        ),
+        why="deepspeed uses the GPUs of this node, as without several nodes.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="async-io-missing",
+        messages=(r"async_io(?: requires the dev libaio|: please install the libaio)",),
+        examples=(
+            "[WARNING]  async_io requires the dev libaio .so object and headers but these were not "
+            "found.",
+        ),
+        why="Only offloading to an NVMe disk needs it.",
+        fix="",
+        role="harmless",
+    ),
 )

@@ -89,16 +89,27 @@ ROWS = (
         messages=(
             r"ptxas(?:-\w{1,20})? fatal {1,4}: Value 'sm_\w+' is not defined for option 'gpu-name'",
             r"too old to be supported by the triton GPU compiler",
+            r"'sm_\w{1,6}' is not a recognized processor|does not support target 'sm_\w{1,6}'",
+            r"ptxas\b.{0,400}--gpu-name=sm_\w{1,6} .{0,400}returned non-zero exit status",
         ),
         examples=(
             "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
             "triton GPU compiler, which is used as the backend.",
+            "'sm_120' is not a recognized processor for this target (ignoring processor)",
+            "subprocess.CalledProcessError: Command "
+            "'/opt/triton/backends/nvidia/bin/ptxas -lineinfo "
+            "-v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255.",
         ),
-        why="The ptxas that Triton brings is older than the GPU, or the GPU is older than what "
-        "Triton compiles for (compute capability 7.0).",
-        fix="New GPU: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a current toolkit, or a "
-        "newer torch. Old GPU: no torch.compile, which needs compute capability 7.0 (Volta).",
+        why="Triton, or the ptxas or LLVM that it brings, is older than the GPU; or the "
+        "GPU is older "
+        "than what Triton compiles for (compute capability 7.0).",
+        fix="New GPU: install a torch with a newer Triton (RTX 50 and B200, sm_100 to "
+        "sm_121: triton "
+        "3.3 or newer, torch 2.7 with cu128; remove an old pytorch-triton), or give it "
+        "the ptxas of a "
+        "current toolkit: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. Old GPU: no torch.compile, "
+        "which needs compute capability 7.0 (Volta).",
         owner=Owner.ENVIRONMENT,
         commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
         sources=("triton-8539", "vllm-31338"),

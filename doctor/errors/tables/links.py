@@ -137,4 +137,42 @@ ROWS = (
         fix="Choose MASTER_PORT, or --master-port of torchrun, above 1024.",
         owner=Owner.ENVIRONMENT,
     ),
+    Cause(
+        id="nccl-system-error",
+        refines=("nccl-error",),
+        messages=(r"ncclSystemError|unhandled system error",),
+        examples=(
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
+            "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5",
+        ),
+        why="A call of the system failed in NCCL: most often too little shared memory in a "
+        "container, locked memory that is limited (InfiniBand), or a network interface that the "
+        "ranks cannot use. With NCCL_DEBUG=INFO the last NCCL WARN line names the call.",
+        fix="In a container start with --ipc=host or --shm-size=16g (Kubernetes: a "
+        "memory emptyDir at "
+        "/dev/shm), and for InfiniBand with --ulimit memlock=-1 --cap-add=IPC_LOCK. Between nodes "
+        "name the interface: NCCL_SOCKET_IFNAME=eth0 (and GLOO_SOCKET_IFNAME), and test without "
+        "InfiniBand: NCCL_IB_DISABLE=1.",
+        owner=Owner.ENVIRONMENT,
+        commands=("export NCCL_DEBUG=INFO", "df -h /dev/shm; ulimit -l; ip -br addr"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="nccl-cuda-error",
+        refines=("nccl-error",),
+        messages=(r"ncclUnhandledCudaError|unhandled cuda error",),
+        examples=(
+            "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, unhandled cuda error, NCCL "
+            "version 2.14.3",
+        ),
+        why="A CUDA call failed within NCCL: the GPU's memory is full, an earlier kernel of this "
+        "process failed, the driver is too old for NCCL's CUDA, or peer-to-peer access between the "
+        "GPUs does not work.",
+        fix="Look for an earlier CUDA error or out-of-memory of the same rank. Then run with "
+        'NCCL_DEBUG=INFO: "Cuda failure" names the error. Leave some GB of each GPU to NCCL, and '
+        "test NCCL_P2P_DISABLE=1 (consumer GPUs, virtual machines) and NCCL_CUMEM_ENABLE=0.",
+        owner=Owner.ENVIRONMENT,
+        commands=("export NCCL_DEBUG=INFO", "nvidia-smi"),
+        sources=("nccl-troubleshooting",),
+    ),
 )

@@ -96,7 +96,9 @@ ROWS = (
         "or scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every "
         "rank loads into host memory, and DataLoader workers that each hold a copy of the data.",
         fix="Confirm it in the kernel log or in the scheduler's record, then give the job more "
-        "host memory, load the checkpoint on one rank or with mmap, and use fewer workers.",
+        "host memory (Slurm: --mem, Kubernetes: resources.limits.memory, Docker: "
+        "--memory), load the "
+        "checkpoint on one rank or with mmap, and use fewer workers.",
         commands=(
             "sudo dmesg -T | grep -iE 'killed process|oom'",
             "cat /sys/fs/cgroup/memory.events",
@@ -111,7 +113,7 @@ ROWS = (
         messages=(
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
-            r"\bSIGBUS\b|exitcode {0,6}: -7[ )]|return code = -7\b|Bus error \(core dumped\)",
+            r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)",
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,20"
             r"0}(?:/torch_|No space left|Cannot allocate)",
             r"Error while creating shared memory segment",

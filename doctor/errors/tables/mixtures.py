@@ -61,11 +61,12 @@ ROWS = (
     ),
     Cause(
         id="trainer-argument-renamed",
-        refines=("api-changed",),
+        refines=("api-changed", "call-arguments", "factory-with-parameters"),
         errors=("TypeError",),
         messages=(
             r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|dataset_text_field"
-            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir)'",
+            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir|processing_class|dispatch_batches"
+            r"|keep_torch_compile|use_seedable_sampler|packing|eval_packing|max_prompt_length)'",
         ),
         examples=(
             "TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
@@ -75,9 +76,11 @@ ROWS = (
         why="The trainers renamed or removed arguments between versions.",
         fix="Use the new names: eval_strategy for evaluation_strategy, processing_class for the "
         "Trainer's tokenizer, use_cpu for no_cuda; in TRL max_length for max_seq_length, and "
-        "dataset_text_field belongs to SFTConfig. Or install the version that the code was written "
-        "for.",
-        commands=("python -m pip show transformers trl",),
+        "dataset_text_field and packing belong to SFTConfig. processing_class is unknown to "
+        "transformers below 4.46: upgrade it, or install an older trl. dispatch_batches and "
+        "keep_torch_compile: transformers and accelerate are of different times, upgrade both. Or "
+        "install the versions that the code was written for.",
+        commands=("python -m pip show transformers trl accelerate",),
     ),
     Cause(
         id="column-is-no-list",

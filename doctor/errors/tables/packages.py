@@ -151,8 +151,9 @@ ROWS = (
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(
-            r"(?P<library>[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: "
-            r"(?P<symbol>(?!nccl)\w{1,300})",
+            r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}libbitsandbytes_cpu)[\w./-]{1,400}\.so[\w.]{0,4"
+            r"0}): undefined "
+            r"symbol: (?P<symbol>(?!nccl)\w{1,300})",
             r"symbol not found in flat namespace|DLL load failed while importing",
             r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
         ),
@@ -250,6 +251,7 @@ ROWS = (
     ),
     Cause(
         id="api-changed",
+        refines=("attribute-missing", "property-raised"),
         code="LOG066",
         title="The code fits the installed versions",
         errors=("TypeError", "AttributeError"),
@@ -268,11 +270,15 @@ ROWS = (
             r"t)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequenceClassif"
             r"ication|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollator\w{0,40}"
             r"|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no attribute '\w{1,200}'",
+            r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator"
+            r"|Model)' has"
+            r" no attribute '\w{1,200}'",
         ),
         examples=(
             "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
             "AttributeError: module 'numpy' has no attribute 'object'",
             "AttributeError: 'LlamaAttention' object has no attribute 'rotary_emb'",
+            "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
         ),
         why="Code and library are of different versions: an argument or attribute was renamed, "
         "removed, or is not there yet.",

@@ -279,6 +279,7 @@ ROWS = (
             r"Cannot copy out of meta tensor; no data",
             r"module must have its parameters and buffers on device",
             r"is not on the expected device",
+            r"is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",
             r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type \(torch\.(?P=on_g"
             r"pu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type \(torch\.cuda\.(?"
             r"P=on_cpu)\)",
@@ -290,6 +291,7 @@ ROWS = (
             "NotImplementedError: Cannot copy out of meta tensor; no data!",
             "RuntimeError: module must have its parameters and buffers on device cuda:0",
             "RuntimeError: Tensor on device cpu is not on the expected device cuda:0!",
+            "RuntimeError: Tensor for argument weight is on cpu but expected on gpu",
             "RuntimeError: Input type (torch.FloatTensor) and weight type "
             "(torch.cuda.FloatTensor) should be the same",
         ),

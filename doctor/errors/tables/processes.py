@@ -121,6 +121,7 @@ ROWS = (
         code="LOG039",
         title="No process crashed in native code",
         messages=(
+            r"xit status (?:3221225477|-1073741819)|exit code:? (?:3221225477|-1073741819)",
             r"Segmentation fault",
             r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exite"
             r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
@@ -130,6 +131,8 @@ ROWS = (
             r"malloc\(\): \w{5,}",
         ),
         examples=(
+            "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "
+            "3221225477.",
             "Segmentation fault (core dumped)",
             "traceback : Signal 11 (SIGSEGV) received by PID 77",
             "Illegal instruction (core dumped)",
@@ -152,10 +155,14 @@ ROWS = (
         code="LOG072",
         title="No process aborted itself",
         messages=(
+            r"terminate called after throwing an instance of 'c10::Error'",
             r"Signal 6 \(SIGABRT\)|exitcode {0,6}: -6[ )]|terminated with signal SIGABRT|return "
             r"code = -6\b|exit code:? 134\b|Aborted \(core dumped\)",
         ),
-        examples=("traceback : Signal 6 (SIGABRT) received by PID 77",),
+        examples=(
+            "terminate called after throwing an instance of 'c10::Error'",
+            "traceback : Signal 6 (SIGABRT) received by PID 77",
+        ),
         why="A process ended itself: a C++ exception or assertion, or NCCL's watchdog after an "
         "error of this or another rank. The reason stands in the lines before.",
         fix="Look in the lines before, of the same process, for `terminate called`, `Assertion ... "

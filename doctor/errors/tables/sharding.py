@@ -9,12 +9,17 @@ ROWS = (
     Cause(
         id="shards-of-several-dtypes",
         errors=("ValueError",),
-        messages=(r"Must flatten tensors with uniform dtype",),
+        messages=(
+            r"Must flatten tensors with uniform dtype",
+            r"len\(set\(t\.dtype for t in tensors\)\) == 1",
+        ),
         examples=(
+            "assert len(set(t.dtype for t in tensors)) == 1",
             "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and "
             "torch.float32",
         ),
-        why="FSDP joins the parameters of a block into one tensor, and they have two dtypes: "
+        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they "
+        "have two dtypes: "
         "adapters, norms or quantized weights beside the others.",
         fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
         "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
@@ -41,7 +46,7 @@ ROWS = (
         messages=(
             r"'weight' must be 2-D",
             r"the shape in current model is torch\.Size\(\[0\]\)",
-            r"ZeroParamStatus\.|still have inflight params",
+            r"ZeroParamStatus\.|still have inflight params|'status': 'NOT_AVAILABLE'",
         ),
         examples=(
             "RuntimeError: 'weight' must be 2-D",
@@ -95,11 +100,14 @@ ROWS = (
         title="No worker of Ray died",
         errors=("RayActorError", "ActorDiedError"),
         messages=(
+            r"actor died because of an error raised in its creation task",
             r"(?:The|an) actor died unexpectedly before finishing",
             r"actor is dead because its worker process has died",
             r"A worker died or was killed while executing a task",
         ),
         examples=(
+            "ray.exceptions.RayActorError: The actor died because of an error raised in its "
+            "creation task",
             "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this "
             "task.",
             "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",

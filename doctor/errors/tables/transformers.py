@@ -87,14 +87,24 @@ ROWS = (
     Cause(
         id="flash-attention-missing",
         errors=("ImportError",),
-        messages=(r"has been toggled on, but it cannot be used",),
+        refines=("import-failed",),
+        messages=(
+            r"has been toggled on, but it cannot be used",
+            r"No module named 'flash_attn'|requires? the following packages .{0,80}flash_a"
+            r"ttn|packages "
+            r"that were not found in your environment: flash_attn",
+        ),
         examples=(
+            "ModuleNotFoundError: No module named 'flash_attn'",
             "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the "
             "following error: the package flash_attn seems to be not installed.",
         ),
         why="The package flash-attn is not installed, or not for this torch.",
-        fix="Install flash-attn into the training environment, which needs a GPU, or load the "
-        "model with attn_implementation='sdpa', torch's own kernel.",
+        fix="Load the model with attn_implementation='sdpa', torch's own kernel, or "
+        "install flash-attn "
+        "into this environment: its prebuilt wheel for this torch, CUDA and Python, or "
+        "pip install flash-attn --no-build-isolation where nvcc is.",
+        commands=("python -m pip show flash-attn torch",),
     ),
     Cause(
         id="precision-without-gpu",
@@ -103,11 +113,14 @@ ROWS = (
             r"mixed precision requires a GPU",
             r"doesn't support bf16/gpu",
             r"requires Ampere or a newer GPU",
+            r"can only be used on CUDA devices",
         ),
         examples=(
             "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
             "ValueError: Your setup doesn't support bf16/gpu.",
             "ValueError: --tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7",
+            "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half "
+            "precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
         ),
         why="The precision of the arguments needs a GPU that supports it.",
         fix="Choose the precision by the device: fp16 and bf16 arguments of the Trainer need a "

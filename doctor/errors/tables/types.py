@@ -146,7 +146,10 @@ ROWS = (
         why="torch has no kernel for this operation in half precision, and autocast does not "
         "convert its input.",
         fix="Compute this operation in fp32: torch has no kernel for it in half precision, and "
-        "autocast does not convert its input. Call it with x.float():\n"
+        "autocast does not convert its input. Upgrade torch if it is old: newer versions have more "
+        "such kernels (triu and tril in bf16 since torch 2.1). On a CPU most "
+        "half-precision kernels "
+        "are missing: use float32 there. Else call it with x.float():\n"
         "with torch.autocast('cuda', enabled=False):",
     ),
 )

@@ -1,4 +1,4 @@
-"""Found by every Python that `doctor guard` starts: waits for torch, then watches.
+"""Found by every Python that `doctor guard` or `doctor rehearse` starts: waits for torch, watches.
 
 Imports nothing that the interpreter has not imported already, and runs the sitecustomize that it
 hides.
@@ -39,8 +39,16 @@ def _watch() -> None:
         guard = _load_guard()
         settings = sys.modules[guard.__name__ + ".settings"].from_environment()
         sys.modules[guard.__name__ + ".session"].start(settings)
+        if "DOCTOR_REHEARSAL" in os.environ:
+            _rehearsal().observe(sys.modules[_WAITS_FOR])
     except Exception as error:
         sys.stderr.write("doctor guard: this process is not watched: %r\n" % (error,))
+
+
+def _rehearsal() -> Any:
+    from importlib import import_module
+
+    return import_module(_load_guard().__name__ + ".rehearsal")
 
 
 class _Finder:
@@ -84,4 +92,9 @@ def _chain() -> None:
 
 if "DOCTOR_GUARD" in os.environ:
     sys.meta_path.insert(0, _Finder())
+if "DOCTOR_REHEARSAL" in os.environ:
+    try:
+        _rehearsal().begin()
+    except Exception as error:
+        sys.stderr.write("doctor rehearse: this process is not observed: %r\n" % (error,))
 _chain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.judge.sources.addresses import ADDRESSES
+from doctor.judge.sources.data_threads import DATA_THREADS
 from doctor.judge.sources.documents import DOCUMENTS
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
@@ -19,7 +20,10 @@ __all__ = [
     "short_section",
 ]
 
-SOURCES = {source.id: source for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS, *NODE_THREADS)}
+SOURCES = {
+    source.id: source
+    for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS, *NODE_THREADS, *DATA_THREADS)
+}
 
 
 def is_document(id: str) -> bool:

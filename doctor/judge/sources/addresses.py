@@ -21,6 +21,30 @@ def _docstring(id: str, title: str, section: str, address: str) -> Source:
 
 
 ADDRESSES = (
+    _docstring(
+        "landlock",
+        "landlock_create_ruleset(2): the Linux manual page",
+        "",
+        "https://man7.org/linux/man-pages/man2/landlock_create_ruleset.2.html",
+    ),
+    _docstring(
+        "torchrun-signals",
+        "torch 2.13: how torchrun ends its workers",
+        "PContext.close",
+        f"{TORCH}/torch/distributed/elastic/multiprocessing/api.py",
+    ),
+    _docstring(
+        "torch-load-module",
+        "torch 2.13: nn.Module",
+        "load_state_dict",
+        f"{TORCH}/torch/nn/modules/module.py",
+    ),
+    _docstring(
+        "torch-load-optimizer",
+        "torch 2.13: Optimizer",
+        "load_state_dict",
+        f"{TORCH}/torch/optim/optimizer.py",
+    ),
     Source(
         "cuda-minor-compatibility",
         "CUDA Compatibility",
@@ -483,6 +507,21 @@ ADDRESSES = (
         "huggingface/accelerate", 1299, "zero_grad() under gradient accumulation", "2026-11-23"
     ),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
+    Source(
+        "deepspeed-universal",
+        "DeepSpeed: Universal Checkpoint examples",
+        "",
+        "https://github.com/deepspeedai/Megatron-DeepSpeed/blob/main/examples_deepspeed/"
+        "universal_checkpointing/README.md",
+        checked="2026-11-23",
+    ),
+    Source(
+        "peft-lora",
+        "PEFT: LoRA",
+        "",
+        "https://huggingface.co/docs/peft/v0.8.0/developer_guides/lora",
+        checked="2026-11-23",
+    ),
     Source(
         "deepspeed-fp16",
         "DeepSpeed Configuration JSON",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor.judge.sources.corrections import CORRECTIONS
 from doctor.judge.sources.source import Source
 
-_TITLES = {
+TITLES = {
     "bf16-training-stability": "BF16 Training Stability Fixes",
     "bf16-incompatibility-titan-rtx": "BF16 Incompatibility Error - TITAN RTX Fix",
     "precision-stability": (
@@ -20,7 +20,7 @@ def _document(
     id: str, document: str, section: str, *, alias: str = "", correction: str = ""
 ) -> Source:
     correction = correction or CORRECTIONS.get(id, "")
-    return Source(id, _TITLES[document], section, "", document, alias, correction)
+    return Source(id, TITLES[document], section, "", document, alias, correction)
 
 
 def _stability(alias: str, rest: str) -> Source:

@@ -78,4 +78,18 @@ NODE_THREADS = (
         "https://github.com/awslabs/awsome-distributed-ai/issues/180",
         checked=TODAY,
     ),
+    Source(
+        "vllm-internode",
+        "vLLM: security",
+        "Inter-Node Communication",
+        "https://docs.vllm.ai/en/v0.9.1/usage/security.html",
+        checked=TODAY,
+    ),
+    Source(
+        "torch-libuv-store",
+        "PyTorch tutorials: the libuv TCPStore backend",
+        "Introduction",
+        "https://docs.pytorch.org/tutorials/_sources/intermediate/TCPStore_libuv_backend.rst.txt",
+        checked=TODAY,
+    ),
 )

@@ -14,7 +14,7 @@ from . import raised
 
 USER_FRAMES, LIBRARY_FRAMES = 8, 2
 """Frames of a traceback to report: of the user's files, and the last ones of libraries."""
-WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "Unsupported", "NotPossible")
+WRITTEN_FOR_THE_USER = ("NotAFactory", "NotBuilt", "BadFiles", "Unsupported", "NotPossible")
 """Errors whose message is complete without a traceback."""
 ORIGINAL = "Original Traceback"
 ANOMALY = " Hint: enable anomaly detection"

@@ -64,6 +64,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
             subject = build.build(request["subject"], device, recipe)
     except Exception as error:
         note_failed_build(error, time.perf_counter() - started)
+        note_whole(request["subject"])
         exit_unless_cpu(device)
         return {"done": True}
     plan.mark(subject.module)
@@ -86,6 +87,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         note(traceback=tracebacks.tail(error), settings=settings(subject.module))
         observe(stray_hooks=hooks.strays)
         note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
+        note_whole(request["subject"])
         wire.send(error="%s: %s" % (stage.inside, tracebacks.explained(error)))
         exit_unless_cpu(device)
         return None
@@ -114,6 +116,12 @@ def note_failed_step(
     if training and fields:
         more = repeat_step.observe(training[0], stage.inside, error, seconds)
         note(raised=tracebacks.joined(fields, more))
+
+
+def note_whole(spec: Dict[str, Any]) -> None:
+    """Whether a model directory has the same error with all its layers."""
+    if spec["kind"] == "hf":
+        observe(whole_error=lambda: transformers_model.whole_error(spec))
 
 
 def dump_stacks(limit: Any) -> None:

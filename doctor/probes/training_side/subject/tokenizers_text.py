@@ -52,3 +52,13 @@ def tokenizer_of(directory: str) -> Foreign:
             )
         except Exception:
             return None
+
+
+def outside(tokenizer: Foreign, rows: int) -> int:
+    """Tokens of its vocabulary that a model of `rows` has no embedding of, without added ones: a
+    marker of images may be outside of a model of text."""
+    try:
+        added = set(tokenizer.added_tokens_decoder)
+        return sum(at >= rows and at not in added for at in tokenizer.get_vocab().values())
+    except Exception:
+        return 0

@@ -14,16 +14,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import torch
 
 from ... import wire
-from ..foreign import Foreign, containers
-from . import subjects, tokenizers_text, training_step, transformers_batch
+from ..foreign import Foreign, containers, observing
+from . import layer_cut, model_files, subjects, tokenizers_text, training_step, transformers_batch
 from .subjects import Unsupported
 from .transformers_batch import batch_for
 
 LAYERS = 2
 SEED = 21
-COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
-          "decoder_layers")  # fmt: skip
-"""What configurations call the number of layers."""
 
 
 class NotBuilt(Exception):
@@ -39,8 +36,10 @@ class Built(NamedTuple):
     all_layers: Optional[int]
     renamed: bool = False
     """Another class than config.json names, which computes no loss."""
-    all_parameters: Optional[int] = None
-    """With all layers; None if none was cut."""
+    own_code: bool = False
+    """The directory has code for the model, which was not run."""
+    left_out: bool = False
+    """Its weights are quantized, and those of the model are not."""
 
 
 def make(
@@ -96,7 +95,12 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Foreign) -> None:
     parts = [name_of_class(built.model)] if built.renamed else []
     if built.all_layers is not None:
         parts.append("%s of %s layers" % (built.layers, built.all_layers))
+    if built.own_code:
+        parts.append("as %s of transformers, without the directory's code"
+                     % type(built.model).__name__)  # fmt: skip
     parts.append("its weights" if spec["weights"] else "random weights")
+    if built.left_out:
+        parts.append("quantization left out")
     tokenizer = tokenizers_text.tokenizer_of(spec["directory"])
     kinds = {"pixel_values": "images", "input_features": "audio", "input_values": "audio"}
     parts += ["random " + kind for name, kind in kinds.items() if name in batch]
@@ -106,13 +110,21 @@ def note_built(spec: Dict[str, Any], built: Built, batch: Foreign) -> None:
         length = batch["input_ids"].shape[-1]
         if isinstance(positions, int) and length > positions:
             parts.append("%d tokens for max_position_embeddings %d" % (length, positions))
+    rows = _rows(built.model)
     fields = {
         "said": "%s (%s)" % (spec["directory"], ", ".join(parts)),
-        "whole": built.layers == built.all_layers,
-        "all_parameters": built.all_parameters,
         "pad_id": getattr(tokenizer, "pad_token_id", None),
+        "outside_tokens": tokenizers_text.outside(tokenizer, rows) if rows else 0,
+        "vocabulary": rows,
     }
     wire.send(note={"own": fields})
+
+
+def _rows(model: Foreign) -> Optional[int]:
+    """Tokens that the model has an embedding of; None if that is not known."""
+    table = observing.attempt(model.get_input_embeddings, None)
+    rows = observing.attribute(table, "num_embeddings")
+    return rows if isinstance(rows, int) else None
 
 
 def name_of_class(model: Foreign) -> str:
@@ -136,19 +148,63 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
         torch, spec.get("dtype") or ("bfloat16" if recipe == "pure-bf16" else "float32")
     )
     with wire.stage("read config.json"):
+        written = model_files.require_config(spec["directory"], transformers)
         whole = configuration(transformers, spec["directory"])
         config, layers, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
+    everything = count_all(transformers, whole) if layers != count else None
+    note_depth(layers, count, everything)
+    if spec["weights"]:
+        model_files.require_whole(spec["directory"])
     with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
         torch.manual_seed(SEED)
         dtype_argument = {dtype_keyword(transformers): dtype}
         if spec["weights"]:
-            model = _loaded(transformers, spec["directory"], config, dtype_argument)
+            model, info = _loaded(transformers, spec["directory"], config, dtype_argument)
         else:
-            model = _initialized(transformers, config, dtype_argument)
+            model, info = _initialized(transformers, config, dtype_argument), {}
     named = getattr(whole, "architectures", None) or ()
     renamed = bool(named) and type(model).__name__ not in named
-    everything = count_all(transformers, whole) if layers != count else None
-    return Built(model, layers, count, renamed, everything)
+    lacking = model_files.require_loaded(model, info, renamed=renamed)
+    quantization = _quantization(written)
+    wire.send(note={"own": {"initialized": lacking, "quantization": quantization}})
+    left_out = bool(quantization) and not spec["weights"]
+    return Built(model, layers, count, renamed, "auto_map" in written, left_out)
+
+
+def note_depth(layers: Optional[int], count: Optional[int], parameters: Optional[int]) -> None:
+    """Note the depth before the model is built: an error of building may come from the cut."""
+    fields = {"layers": layers, "all_layers": count, "whole": layers == count}
+    wire.send(note={"own": {**fields, "all_parameters": parameters}})
+
+
+def whole_error(spec: Dict[str, Any]) -> Optional[str]:
+    """The error of the same model with all its layers, "" if it has none; None: not decided.
+
+    It is built and run forward without memory, on the meta device.
+    """
+    transformers, meta = imported(), torch.device("meta")
+    try:
+        with wire.stage("build all layers without memory"):
+            config = configuration(transformers, spec["directory"])
+            with meta:
+                model = _initialized(transformers, config, {})
+    except Exception as error:
+        return wire.describe(error)
+    try:
+        with wire.stage("run all layers without memory"):
+            batch = batch_for(model, spec, SEED)
+            subjects.model_loss(model, subjects.on_device(batch, meta))
+    except NotImplementedError:
+        return None
+    except Exception as error:
+        return None if "meta" in str(error) else wire.describe(error)
+    return ""
+
+
+def _quantization(written: Dict[str, Any]) -> str:
+    """The method by which the weights of the directory are quantized, "" if they are not."""
+    entry = written.get("quantization_config")
+    return str(entry.get("quant_method", "quantized")) if isinstance(entry, dict) else ""
 
 
 def count_all(transformers: Foreign, config: Foreign) -> Optional[int]:
@@ -197,24 +253,10 @@ def cut(
     data = config.to_dict()
     if not weights:
         data.pop("quantization_config", None)
-    counts: List[int] = []
-    _cut(data, layers, counts)
-    if not counts:
-        return config, None, None
-    return type(config).from_dict(data), min(layers, max(counts)), max(counts)
-
-
-def _cut(data: Dict[str, Any], layers: int, counts: List[int]) -> None:
-    """Cut this part of a configuration, its nested parts, and lists with one entry per layer."""
-    own_counts = {name: data[name] for name in COUNTS if isinstance(data.get(name), int)}
-    counts.extend(own_counts.values())
-    for name, value in data.items():
-        if name in own_counts:
-            data[name] = min(layers, value)
-        elif isinstance(value, dict):
-            _cut(value, layers, counts)
-        elif isinstance(value, (list, tuple)) and len(value) in own_counts.values():
-            data[name] = value[:layers]
+    less = layer_cut.cut(data, layers, in_order=weights)
+    if less.layers == less.all_layers:
+        return type(config).from_dict(data), less.layers, less.all_layers
+    return type(config).from_dict(less.data), less.layers, less.all_layers
 
 
 def dtype_keyword(transformers: Foreign) -> str:
@@ -232,15 +274,22 @@ def _initialized(transformers: Foreign, config: Foreign, dtype_argument: Dict[st
 
 def _loaded(
     transformers: Foreign, directory: str, config: Foreign, dtype_argument: Dict[str, Any]
-) -> Foreign:
+) -> Tuple[Foreign, Dict[str, Any]]:
+    """The model and what transformers reports about its loading, which it also prints."""
     if not any(name.endswith(".safetensors") for name in os.listdir(directory)):
         raise Unsupported(
             "%s has no .safetensors file, and pickled weights are not loaded, because they can "
             "run code: save them once with save_pretrained, or omit --weights" % directory
         )
-    return class_of(transformers, config).from_pretrained(
-        directory, config=config, use_safetensors=True, local_files_only=True, **dtype_argument
-    )
+    transformers.logging.set_verbosity_warning()
+    try:
+        model, info = class_of(transformers, config).from_pretrained(
+            directory, config=config, use_safetensors=True, local_files_only=True,
+            output_loading_info=True, ignore_mismatched_sizes=True, **dtype_argument
+        )  # fmt: skip
+    finally:
+        transformers.logging.set_verbosity_error()
+    return model, info
 
 
 TARGETS = {"labels", "start_positions", "return_loss"}

@@ -19,7 +19,7 @@ from doctor.facts.load import Attention
 from doctor.facts.log import Log
 from doctor.facts.machine import Torch
 from doctor.judge.check import Status
-from doctor.report.formats.html import charts
+from doctor.report.formats.html import charts, samples
 from doctor.report.formats.html.checks import all_checks
 from doctor.report.formats.html.curves import curves, logged_curves
 from doctor.report.formats.html.heat import heat_maps
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
     style, script = _file("report.css"), _file("copy.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"{samples.POLICY if samples.has_images(report) else ''}base-uri 'none'; form-action 'none'"
     )
     head = el(
         "head",
@@ -148,6 +148,8 @@ def _pictures(report: Report) -> Iterator[Markup]:
         yield section("dtypes", "The checkpoint's dtypes", chart)
     if isinstance(facts.fleet, Fleet) and (maps := list(heat_maps(facts.fleet))):
         yield section("nodes-map", "Nodes and rates", *maps)
+    if pieces := samples.pieces(report):
+        yield section("samples", "Samples", *pieces)
     for table in tables_of(report):
         yield section(table.title.split()[0].lower(), table.title, _table(table))
 

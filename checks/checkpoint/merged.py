@@ -1,0 +1,297 @@
+"""Whether a merged model is its base plus the adapters, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+
+from doctor._util.records import Unknown
+from doctor._util.units import listed, shown
+from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
+from doctor.checks.checkpoint.merge_scale import scale_reason
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+FEWEST = 30
+"""Elements that the update must change in the stored dtype, to say anything. Our own number."""
+
+ROUNDINGS = 2.0
+"""Times the bound of the roundings that a residual may have. Our own number."""
+
+NEAR = 0.05
+"""How far from 1 the median of the scales may lie. Our own number."""
+
+LOST, SOME_LOST = 0.5, 0.1
+"""Shares of the update lost to rounding: from the first on a warning. Our own numbers."""
+
+EXPLAINED = 0.8
+"""Share of the movement that a scale must explain to be named. Our own number."""
+
+Outcome = str
+"""merged, undecided, absent, scaled, other, quantized, nonfinite"""
+
+
+def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
+    merge = checkpoint.merge
+    if merge is None or (isinstance(merge, Merge) and merge.untouched is None):
+        return skip("no --merged-from")
+    if isinstance(merge, Unknown):
+        return unknown(f"the merge could not be compared: {merge.reason}")
+    if named := next((each for each in merge.adapters if each.unsupported), None):
+        return unknown(f"{named.path}: {named.unsupported}")
+    if not merge.weights:
+        return _nothing_compared(merge)
+    outcomes = {weight.name: outcome(weight) for weight in merge.weights}
+    return _wrong(merge, outcomes) or _right(merge, outcomes)
+
+
+def outcome(weight: MergedWeight) -> Outcome:
+    """What one weight shows, by itself."""
+    if weight.nonfinite:
+        return "nonfinite"
+    if weight.expected < FEWEST:
+        return "undecided" if weight.changed < FEWEST else _moved_otherwise(weight)
+    if weight.changed <= weight.expected * 0.02:
+        return "absent"
+    scale = 1.0 if weight.scale is None else weight.scale
+    if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
+        return "merged"
+    if weight.scale is not None and weight.explained >= EXPLAINED:
+        near = abs(scale - 1) <= NEAR and weight.explained >= 0.98
+        return "merged" if near else "scaled"
+    return _moved_otherwise(weight)
+
+
+def _moved_otherwise(weight: MergedWeight) -> Outcome:
+    return "quantized" if weight.quantized else "other"
+
+
+def _nothing_compared(merge: Merge) -> Verdict:
+    for adapter in merge.adapters:
+        if adapter.unmatched_count or adapter.misfit_count:
+            return fail(f"no weight could be compared: {misfit(adapter)}", fix=OTHER_FIX)
+    if merge.unread:
+        return unknown(f"no weight could be compared: {shown(merge.unread[0], 300)}")
+    if merge.replaced:
+        return _replaced(merge) or ok("every tensor that the adapters bring is in the model")
+    return unknown("the adapters hold no pair of factors")
+
+
+def misfit(adapter: AdapterUse) -> str:
+    """The first module of an adapter that the base has no place for."""
+    if adapter.misfits:
+        return f"{adapter.misfit_count:,} modules have other shapes: {adapter.misfits[0]}"
+    names = listed(list(adapter.unmatched), 2)
+    return f"{adapter.unmatched_count:,} modules are of no tensor of the base: {names}"
+
+
+def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
+    counts = Counter(outcomes.values())
+    decided = len(outcomes) - counts["undecided"]
+    if counts["nonfinite"]:
+        return fail(f"{counts['nonfinite']:,} merged weights hold NaN or Inf", fix=AGAIN_FIX)
+    if not decided:
+        return None
+    of = f"of {decided:,} weights"
+    if counts["absent"] == decided:
+        text = f"all {decided:,} weights are the base's: the adapters were not merged"
+        return fail(text, fix=AGAIN_FIX)
+    if counts["scaled"] and counts["scaled"] + counts["absent"] == decided:
+        return _wrong_scale(merge, outcomes, decided)
+    if counts["other"]:
+        return _other(merge, outcomes, f"{counts['other']:,} {of}")
+    if counts["absent"]:
+        names = _names(outcomes, "absent")
+        text = f"{counts['absent']:,} {of} are the base's: merged in part, without {names}"
+        return fail(text, fix=AGAIN_FIX)
+    if counts["scaled"]:
+        names = _names(outcomes, "scaled")
+        text = f"{counts['scaled']:,} {of} have another scale than the rest, such as {names}"
+        return fail(text, fix=AGAIN_FIX)
+    return _wrong_median(merge, outcomes, decided) or _replaced(merge)
+
+
+def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:
+    scales = [
+        w.scale for w in merge.weights if w.scale is not None and outcomes[w.name] == "merged"
+    ]
+    if len(scales) >= 4 and abs(median(scales) - 1) > NEAR:
+        return _wrong_scale(merge, outcomes, decided)
+    return None
+
+
+def _wrong_scale(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict:
+    scales = [
+        weight.scale
+        for weight in merge.weights
+        if weight.scale is not None and outcomes[weight.name] in ("scaled", "merged")
+    ]
+    text = f"{decided:,} weights moved by {median(scales):.3g} times the update, 1 required"
+    if reason := scale_reason(merge, median(scales)):
+        text = f"{text}: {reason}"
+    return fail(text, fix=SCALE_FIX)
+
+
+def _names(outcomes: dict[str, Outcome], which: Outcome) -> str:
+    return listed([shown(name, 120) for name, each in outcomes.items() if each == which], 2)
+
+
+def _other(merge: Merge, outcomes: dict[str, Outcome], count: str) -> Verdict:
+    weights = [weight for weight in merge.weights if outcomes[weight.name] == "other"]
+    first = max(weights, key=lambda weight: weight.residual / (weight.bound or 1))
+    size = first.residual / first.base if first.base else 0.0
+    rest = f"{count} are not base + adapters: {shown(first.name, 120)} is off by {size:.2g}"
+    rest = f"{rest} of the base's size"
+    if converted := next((each for each in merge.adapters if each.converted), None):
+        reason = (
+            f"{converted.path} was initialized by {converted.converted}, which changed its base"
+        )
+        return unknown(f"{rest}; {reason}: name the converted base")
+    untouched = merge.untouched
+    if untouched and untouched.changed_count > max(1, untouched.compared // 4):
+        text = f"{untouched.changed_count:,} of {untouched.compared:,} other tensors differ too"
+        return fail(f"{rest}; {text}: it was made from another base", fix=OTHER_FIX)
+    moving = [w.scale for w in weights if w.scale is not None]
+    if moving and abs(median(moving) - 1) <= 0.25:
+        return fail(f"{rest}; the adapters are in it, and something else is, too", fix=OTHER_FIX)
+    return fail(f"{rest}; the adapters are not in it, another change is", fix=OTHER_FIX)
+
+
+def _replaced(merge: Merge) -> Verdict | None:
+    """Tensors that the adapters bring whole and that are not in the merged model."""
+    absent = [each for each in merge.replaced if not each.matches]
+    if not absent:
+        others = [each for each in merge.replaced if each.other_rows]
+        if not others:
+            return None
+        text = f"{others[0].other_rows:,} rows of {others[0].name} differ from the base"
+        return fail(f"{text}, of which the adapter brings none", fix=OTHER_FIX)
+    names = listed([each.name for each in absent], 3)
+    kept = " (they are the base's)" if all(each.as_base for each in absent) else ""
+    text = f"{len(absent):,} of {len(merge.replaced):,} tensors that the adapters bring"
+    return fail(f"{text} are not in the merged model{kept}: {names}", fix=AGAIN_FIX)
+
+
+def _right(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict:
+    counts = Counter(outcomes.values())
+    decided = len(outcomes) - counts["undecided"]
+    lost = _lost(merge)
+    kept = f"{lost:.0%} of the update is lost to {_grids(merge)} rounding"
+    if not decided:
+        return unknown(f"the update is below the rounding of the stored dtype: {kept}")
+    if merge.unread_count:
+        rest = f"{merge.unread_count:,} could not be compared: {shown(merge.unread[0], 200)}"
+        return unknown(f"{decided:,} weights are base + adapters; {rest}")
+    text = f"{decided:,} weights are base + adapters"
+    if counts["undecided"]:
+        text = f"{text}; {counts['undecided']:,} have updates below the rounding"
+    if counts["quantized"]:
+        kind = next(w.quantized for w in merge.weights if w.quantized)
+        return note(f"{text}; the base was quantized to {kind} before the merge")
+    if lost >= LOST:
+        return warn(f"{text}; {kept}", fix=LOST_FIX)
+    return note(f"{text}; {kept}") if lost >= SOME_LOST else ok(text)
+
+
+def _lost(merge: Merge) -> float:
+    sizes = [(weight.update**2 * weight.elements, weight.lost) for weight in merge.weights]
+    total = sum(size for size, _ in sizes)
+    return sum(size * lost for size, lost in sizes) / total if total else 0.0
+
+
+def _grids(merge: Merge) -> str:
+    return " and ".join(sorted({shown(weight.grid, 20) for weight in merge.weights}))
+
+
+def rest_unchanged(checkpoint: Checkpoint) -> Verdict:
+    merge = checkpoint.merge
+    if merge is None or (isinstance(merge, Merge) and merge.untouched is None):
+        return skip("no --merged-from")
+    if isinstance(merge, Unknown):
+        return unknown(f"the merge could not be compared: {merge.reason}")
+    rest = merge.untouched
+    assert rest is not None
+    if rest.changed_count:
+        text = f"{rest.changed_count:,} of {rest.compared:,} tensors that no adapter changes differ"
+        return fail(f"{text}: {listed(list(rest.changed), 3)}", fix=OTHER_FIX)
+    if rest.reshaped:
+        return fail(f"other shapes: {listed(list(rest.reshaped), 3)}", fix=OTHER_FIX)
+    equal = f"{rest.equal:,} of {rest.compared:,} other tensors are the base's"
+    if rest.removed_count:
+        names = listed(list(rest.removed), 3)
+        return warn(f"{equal}; {rest.removed_count:,} are not in the merged model: {names}")
+    if rest.unread:
+        return unknown(f"{equal}; {rest.unread:,} could not be compared")
+    notes = [
+        f"{rest.cast:,} were cast ({', '.join(rest.casts)})" * bool(rest.cast),
+        f"resized: {listed(list(rest.padded), 3)}" * bool(rest.padded),
+        f"{rest.added_count:,} are new: {listed(list(rest.added), 3)}" * bool(rest.added_count),
+    ]
+    told = "; ".join(filter(None, notes))
+    return note(f"{equal}; {told}") if told else ok(equal)
+
+
+AGAIN_FIX = (
+    "Merge again from the base: load it in fp32, load the adapter with PeftModel.from_pretrained, "
+    "call merge_and_unload() once, and save the model that it returns."
+)
+SCALE_FIX = (
+    "Merge again from the base, each adapter once, scaled by lora_alpha / r of its own "
+    "adapter_config.json (by the square root of r for rsLoRA)."
+)
+OTHER_FIX = (
+    "Merge into the base that the adapter was trained on: compare base_model_name_or_path of "
+    "adapter_config.json and the revision with the base that was used."
+)
+LOST_FIX = (
+    "Merge in fp32 and keep the result in fp32, or serve base and adapter without merging: what "
+    "is smaller than half a unit of the stored dtype rounds back to the base."
+)
+
+ADDS_UP = Check(
+    code="CKP015",
+    slug="merge-adds-up",
+    title="The merged model is its base plus the adapters",
+    why="A merge with the wrong scale, into another base, twice or in part loads and runs like a "
+    "right one; only its answers differ. merged - base is compared with the adapters' product, "
+    "weight by weight, within what the roundings of the merge leave.",
+    passes=("every weight that the adapters change is base + product, within the roundings",),
+    notes=(
+        "a tenth of the update is lost to rounding",
+        "the base was quantized before the merge",
+    ),
+    warns=("half of the update is lost to the rounding of the stored dtype",),
+    fails=(
+        "the adapters are not in the model, or only in some of its weights",
+        "the weights moved by another multiple of the update",
+        "the weights moved in another direction, too: another base or a further change",
+        "a tensor that an adapter brings whole is not in the model",
+    ),
+    fix=AGAIN_FIX,
+    limits="that rows which were not read are merged alike; --deep reads all of them.",
+    owner=Owner.JOB,
+    judge=merge_adds_up,
+    required="checkpoint",
+    sources=("peft-lora",),
+    after=("CKP001",),
+)
+
+REST = Check(
+    code="CKP016",
+    slug="merge-leaves-rest",
+    title="Tensors that no adapter changes are those of the base",
+    why="Norms, embeddings and heads that differ from the base although no adapter changes them "
+    "show another base, a further training, or a conversion that changed values.",
+    passes=("every other tensor has the base's values",),
+    notes=("tensors were cast, embeddings were padded or resized, or new tensors were added",),
+    warns=("tensors of the base are missing in the merged model",),
+    fails=("another tensor has other values or another shape",),
+    fix=OTHER_FIX,
+    limits="that configuration and generation settings are those of the base.",
+    owner=Owner.JOB,
+    judge=rest_unchanged,
+    required="checkpoint",
+    sources=("peft-lora",),
+    after=("CKP001",),
+)
+
+CHECKS = (ADDS_UP, REST)

@@ -1,0 +1,138 @@
+"""How answers end: with a stop that generation knows, and not in the middle."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import listed, shown
+from doctor.checks.data.labels import fills_the_length
+from doctor.checks.data.seen import each_split, observed, passed, share
+from doctor.facts.data import Data, Split, Stops
+from doctor.facts.data_rows import Markers
+from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+
+UNSTOPPED = 0.9
+"""Share of answers without a trained stop that is a warning. Our own number."""
+CUT = 0.05
+"""Share of cut answers that is a warning. Our own number."""
+NO_ANSWERS = "no row has a prompt that is not trained, followed by an answer that is"
+
+
+def stop_trained(data: Data) -> Verdict:
+    return each_split(data, _stop_trained)
+
+
+def _stop_trained(split: Split) -> Verdict:
+    stops = split.stops
+    if stops is None:
+        return skip(NO_ANSWERS)
+    if isinstance(stops, Unknown):
+        return unknown(stops.reason)
+    if is_foreign(split):
+        return skip("special tokens are plain text or split, see DAT014")
+    whole = stops.answers - stops.at_limit
+    without = whole - stops.stopped
+    if not whole:
+        return unknown("every answer that was read ends where the longest row does")
+    if without >= UNSTOPPED * whole:
+        text = share(without, whole, "answers do not train a token at which generation stops")
+        return observed(f"{text} ({_stated(stops)}){_instead(stops)}", whole, fix=_fix(stops))
+    text = share(stops.stopped, whole, "answers train a token at which generation stops")
+    return passed(f"{text} ({_stated(stops)})", split)
+
+
+def is_foreign(split: Split) -> bool:
+    """Whether markers of chats are spelled in several tokens in half of the documents."""
+    markers = split.markers
+    if not isinstance(markers, Markers):
+        return False
+    counts = [*markers.split.values(), *markers.foreign.values()]
+    return max(counts, default=0) >= 0.5 * markers.documents
+
+
+def _stated(stops: Stops) -> str:
+    return f"{listed([shown(each, 40) for each in stops.generation], 4)}, by {stops.source}"
+
+
+def _instead(stops: Stops) -> str:
+    if stops.ends:
+        end = max(stops.ends, key=lambda name: stops.ends[name])
+        return f"; they end with {shown(end, 40)}, at which it does not stop"
+    if stops.masked_ends:
+        return "; the stop follows the answer, and its label is masked"
+    return "; no stop follows the answer"
+
+
+def _fix(stops: Stops) -> str:
+    if stops.ends:
+        end = shown(max(stops.ends, key=lambda name: stops.ends[name]), 40)
+        return (
+            f"Add {end} to eos_token_id of the model's generation_config, and save it with the "
+            "model; or train the token at which generation stops."
+        )
+    if stops.masked_ends:
+        return (
+            "Train the stop: give padding a token of its own, as labels that are masked by the "
+            "padding's id lose an equal eos_token, or extend the mask of the answer by the stop."
+        )
+    return "Let each answer end with the stop: the template's end of turn, or add_eos_token=True."
+
+
+STOP = Check(
+    code="DAT002",
+    slug="stop-is-trained",
+    title="Answers train the token at which generation stops",
+    why="A model that was never trained to emit the stop does not end its answers. Often another "
+    "token is trained than the one in generation_config.",
+    passes=("an answer's last trained labels contain a token at which generation stops",),
+    warns=("at least 90 % of 32 or more answers that are not cut train none",),
+    fix="Let each answer end with a token of generation_config.eos_token_id, and train it.",
+    owner=Owner.JOB,
+    judge=stop_trained,
+    limits="that the server which runs the model uses the same generation_config.",
+    sources=("unsloth-416", "llama-cookbook-640"),
+)
+
+
+def complete(data: Data) -> Verdict:
+    return each_split(data, _complete)
+
+
+def _complete(split: Split) -> Verdict:
+    stops, lengths = split.stops, split.lengths
+    if stops is None or lengths is None:
+        return skip(NO_ANSWERS)
+    if isinstance(stops, Unknown):
+        return unknown(stops.reason)
+    if split.labels is not None and fills_the_length(split.labels):
+        return skip("prompts fill the whole length, see DAT001")
+    text = (
+        f"tokens of a document: median {lengths.p50:,}, p95 {lengths.p95:,}, "
+        f"longest {lengths.longest:,}"
+    )
+    if stops.cut and stops.cut >= CUT * stops.answers:
+        cut = share(stops.cut, stops.answers, "answers are cut")
+        shorter = f"{cut} at {lengths.longest:,} tokens: shorter ones end with a stop"
+        return observed(f"{shorter}; {text}", stops.answers)
+    cut = share(stops.cut, stops.answers, "answers are cut")
+    return ok(f"{cut}; {text}")
+
+
+COMPLETE = Check(
+    code="DAT003",
+    slug="answers-complete",
+    title="Answers are not cut at the maximum length",
+    why="A cut answer has no end: the model learns to break off, and what was cut is not trained.",
+    passes=(
+        "fewer than 5 % of the answers are as long as the longest document and lack the stop "
+        "that shorter ones have",
+    ),
+    warns=("at least 5 % of 32 or more answers are",),
+    fix="Raise max_length to at least the 95th percentile of the lengths, or split or drop longer "
+    "rows.",
+    owner=Owner.JOB,
+    judge=complete,
+    limits="that prompts are not cut.",
+    sources=("ms-swift-2955", "trl-6025"),
+)
+
+CHECKS = (STOP, COMPLETE)

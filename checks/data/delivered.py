@@ -1,0 +1,65 @@
+"""The target opens and delivers batches."""
+
+from __future__ import annotations
+
+from doctor._util.units import shown
+from doctor.facts.data import Data, Problem, Split
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown
+from doctor.judge.combine import worst
+
+
+def delivered(data: Data) -> Verdict:
+    if data.problem is not None:
+        return fail(f"{shown(data.target)} could not be opened: {_problem(data.problem)}")
+    if not data.opened.ok and not data.splits:
+        return fail(f"{shown(data.target)}: the process ended: {shown(data.opened.detail)}")
+    if not data.splits:
+        died = f": the process ended ({shown(data.died)})" if data.died else ""
+        return unknown(f"no split was read{died}")
+    verdicts = [_split(split) for split in data.splits]
+    if data.died:
+        last = data.splits[-1].name
+        verdicts.append(unknown(f"after {last} the process ended: {shown(data.died)}"))
+    return worst(*verdicts)
+
+
+def _split(split: Split) -> Verdict:
+    name = shown(split.name)
+    before = f"after {split.rows:,} rows" if split.rows else "before the first row"
+    if split.problem is not None:
+        return fail(f"{name}: {_problem(split.problem)}, {before}")
+    if split.ended == "hang":
+        return fail(f"{name}: no batch for 60 s, {before}")
+    if not split.rows:
+        return fail(f"{name}: no rows")
+    return ok(f"{name}: {split.rows:,} rows were delivered in {split.seconds:.1f} s")
+
+
+def _problem(problem: Problem) -> str:
+    """ "KeyError at data.py:31, in row 17"; what the exception says may quote the row."""
+    at = f" at {shown(problem.place)}" if problem.place else ""
+    word = "line" if problem.line else "row"
+    where = f", in {word} {problem.row:,}" if problem.row is not None else ""
+    if problem.batch is not None:
+        where = f", in batch {problem.batch:,}"
+    return f"{shown(problem.error, 300)}{at}{where}"
+
+
+DELIVERED = Check(
+    code="DAT018",
+    slug="data-delivered",
+    title="The loader delivers batches",
+    why="A loader that raises, hangs or delivers nothing ends the training, often hours after its "
+    "start, when it reaches the row.",
+    passes=("every split opens and delivers rows until the budget is spent or it ends",),
+    fails=("a split raises, delivers nothing, something else than a batch, or hangs for 60 s",),
+    fix="Look at the line and the row or batch that are named; what the exception says is left out "
+    "here, because such messages quote rows.",
+    owner=Owner.JOB,
+    judge=delivered,
+    limits="that rows that were not read can be delivered.",
+    sources=("torch-dataloader",),
+    required="always",
+)
+
+CHECKS = (DELIVERED,)

@@ -1,0 +1,83 @@
+"""Whether rows have labels that are trained, and which part of them."""
+
+from __future__ import annotations
+
+from doctor.checks.data.seen import each_split, observed, passed, read_of, rows, share
+from doctor.facts.data import Data, Labels, Split
+from doctor.judge.check import Check, Owner, Verdict, fail, skip
+
+UNLABELLED = 0.05
+"""Share of documents without a trained label that is a warning. Our own number."""
+NO_LABELS = "the batches have no labels of the shape of their tokens"
+
+
+def trained(data: Data) -> Verdict:
+    return each_split(data, _trained)
+
+
+def _trained(split: Split) -> Verdict:
+    labels = split.labels
+    if labels is None:
+        return skip(NO_LABELS)
+    if labels.unlabelled == labels.documents:
+        return fail(
+            f"all {labels.documents:,} documents have no trained label: every label is "
+            f"{labels.ignored}{_cause(labels)}; read: {read_of(split)}",
+            fix=_fix(labels),
+        )
+    if labels.objective != "next token":
+        return skip("the labels are not the row's own tokens, so rows may have none by chance")
+    if labels.unlabelled >= UNLABELLED * labels.documents:
+        text = share(labels.unlabelled, labels.documents, "documents have no trained label")
+        where = rows(labels.rows)
+        return observed(f"{text}: {where}{_cause(labels)}", labels.documents, fix=_fix(labels))
+    some = share(labels.unlabelled, labels.documents, "documents without a trained label")
+    return passed(some, split)
+
+
+def fills_the_length(labels: Labels) -> bool:
+    """Whether that is why documents have no trained label."""
+    few = labels.unlabelled < UNLABELLED * labels.documents
+    return not few and 2 * labels.full >= labels.unlabelled > 0
+
+
+def _cause(labels: Labels) -> str:
+    if labels.full and 2 * labels.full >= labels.unlabelled:
+        return ", and they are as long as the longest document: the prompt fills the whole length"
+    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
+        return ", and the text that marks an answer does not occur in them"
+    return ""
+
+
+def _fix(labels: Labels) -> str | None:
+    if labels.full and 2 * labels.full >= labels.unlabelled:
+        return (
+            "Raise max_length, drop rows whose prompt fills it, or truncate the prompt from the "
+            "left."
+        )
+    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
+        return (
+            "Give the collator the text before an answer exactly as the chat template writes it, "
+            "as token ids: its tokens depend on what stands before it."
+        )
+    return None
+
+
+TRAINED = Check(
+    code="DAT001",
+    slug="rows-have-labels",
+    title="Every row has a label that is trained",
+    why="A row whose labels are all ignored adds nothing; a batch of them gives a loss of 0 or "
+    "NaN, and no error. Prompts that fill the maximum length cause it, and wrong markers.",
+    passes=("fewer than 5 % of the documents have no trained label",),
+    warns=("at least 5 % of 32 or more documents have none",),
+    fails=("no document that was read has a trained label",),
+    fix="Look at a row: the prompt may fill the whole length, the marker of an answer may not "
+    "match, or the template may lack {% generation %}.",
+    owner=Owner.JOB,
+    judge=trained,
+    limits="that the right tokens are trained, see DAT013.",
+    sources=("trl-6025", "unsloth-1128"),
+)
+
+CHECKS = (TRAINED,)

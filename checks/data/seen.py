@@ -1,0 +1,67 @@
+"""What the checks of data share: which splits were read, and from when on a share counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from doctor.facts.data import Data, Split
+from doctor.judge.check import Remedy, Verdict, note, ok, skip, unknown, warn
+from doctor.judge.combine import worst
+
+FEW = 32
+"""Samples below which a share is a note: 2 of 8 may be chance. Our own number."""
+NOTHING = "nothing was read, see DAT018"
+
+
+def each_split(data: Data, judge: Callable[[Split], Verdict]) -> Verdict:
+    """The verdicts on every split, each with its name and what was read of it, as one."""
+    read = [split for split in data.splits if split.rows]
+    if not read:
+        return unknown(NOTHING)
+    verdicts = [judge(split) for split in read]
+    if len(verdicts) == 1:
+        return verdicts[0]
+    named = [_named(split.name, verdict) for split, verdict in zip(read, verdicts, strict=True)]
+    return worst(*named)
+
+
+def _named(name: str, verdict: Verdict) -> Verdict:
+    from dataclasses import replace
+
+    return replace(verdict, summary=f"{name}: {verdict.summary}")
+
+
+def share(part: int, whole: int, of: str) -> str:
+    """ "12 of 256 documents (5 %)"."""
+    percent = 100 * part / whole if whole else 0.0
+    return f"{part:,} of {whole:,} {of} ({percent:.0f} %)" if percent >= 1 or not part else (
+        f"{part:,} of {whole:,} {of} ({percent:.1g} %)")  # fmt: skip
+
+
+def observed(summary: str, seen: int, **remedy: object) -> Verdict:
+    """A warning about a share; a note where few samples were seen."""
+    typed: Remedy = remedy  # type: ignore[assignment]
+    if seen < FEW:
+        return note(f"{summary}; only {seen} were read, {FEW} are needed", fix=typed.get("fix"))
+    return warn(summary, **typed)
+
+
+def rows(numbers: Iterable[int]) -> str:
+    """ "rows 3, 17", as the loader counts them from 0."""
+    listed = [f"{number:,}" for number in numbers]
+    return f"row{'s' * (len(listed) != 1)} {', '.join(listed)}" if listed else ""
+
+
+def passed(summary: str, split: Split) -> Verdict:
+    """A pass, with how much was read."""
+    return ok(f"{summary}; read: {read_of(split)}")
+
+
+def read_of(split: Split) -> str:
+    """ "256 of 51,000 rows"."""
+    if split.total is None or split.rows >= split.total:
+        return f"{split.rows:,} rows"
+    return f"{split.rows:,} of {split.total:,} rows"
+
+
+__all__ = ["each_split", "observed", "passed", "read_of", "rows", "share", "skip"]

@@ -1,0 +1,103 @@
+"""Special tokens: the beginning of a sequence, and padding."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import shown
+from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.facts.data import Data, Padding, Split
+from doctor.judge.check import Check, Owner, Verdict, skip, unknown
+
+TWICE = 0.5
+"""Share of documents that begin with two of them, from which on it is the pipeline. Our number."""
+
+
+def once(data: Data) -> Verdict:
+    return each_split(data, _once)
+
+
+def _once(split: Split) -> Verdict:
+    starts = split.starts
+    if starts is None:
+        return skip("the rows have no tokens, or the tokenizer no token for their beginning alone")
+    if isinstance(starts, Unknown):
+        return unknown(starts.reason)
+    text = share(
+        starts.twice, starts.documents, f"documents begin with {shown(starts.token)} twice"
+    )
+    if starts.twice >= TWICE * starts.documents:
+        return observed(f"{text}: {rows(starts.rows)}", starts.documents)
+    return passed(text, split)
+
+
+ONCE = Check(
+    code="DAT004",
+    slug="bos-once",
+    title="The token for the beginning occurs once",
+    why="A chat template writes it, and a tokenizer that is called on the rendered text adds it "
+    "again: training and use then differ by one token.",
+    passes=("fewer than half of the documents begin with two of them",),
+    warns=("at least half of 32 or more documents do",),
+    fix="Tokenize a rendered template with add_special_tokens=False, or call "
+    "apply_chat_template(tokenize=True).",
+    owner=Owner.JOB,
+    judge=once,
+    limits="that the server which runs the model adds it once.",
+    sources=("Soup-781",),
+)
+
+
+def unused(data: Data) -> Verdict:
+    return each_split(data, _unused)
+
+
+def _unused(split: Split) -> Verdict:
+    padding = split.padding
+    if padding is None or isinstance(padding, Unknown):
+        return skip("the rows have no tokens")
+    if split.labels is None or split.labels.objective != "next token":
+        return skip("the labels are not the row's own tokens: labels and mask may be of two inputs")
+    if padding.trained:
+        text = share(
+            padding.trained, padding.excluded, "positions that the mask excludes are trained"
+        )
+        return observed(f"{text}: {rows(padding.trained_rows)}", padding.rows, fix=TRAINED)
+    if padding.labelled:
+        text = share(padding.labelled, padding.rows, "rows train a run of the padding token")
+        return observed(text, padding.rows, fix=TRAINED)
+    if padding.attended:
+        text = share(padding.attended, padding.rows, "rows are padded, and their mask includes it")
+        return observed(text, padding.rows)
+    return _without_fault(padding, split)
+
+
+def _without_fault(padding: Padding, split: Split) -> Verdict:
+    if padding.excluded:
+        return passed(f"none of {padding.excluded:,} padded positions is trained", split)
+    if padding.padded:
+        return passed(f"padding of {padding.padded:,} rows is not trained", split)
+    return skip("no row is padded")
+
+
+TRAINED = "Set the labels of padding to -100 by the attention mask, never by the id of the token."
+
+UNUSED = Check(
+    code="DAT005",
+    slug="padding-unused",
+    title="Padding is neither trained nor attended to",
+    why="Trained padding dilutes the loss and teaches the model to emit it. Padding that the mask "
+    "includes changes what the text's tokens see.",
+    passes=("no position that the mask excludes has a label, and the mask excludes padding",),
+    warns=(
+        "a position that the mask excludes has a label, in 32 or more rows",
+        "rows are padded to several lengths, and their mask is all ones",
+        "a run of the padding token has labels",
+    ),
+    fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",
+    owner=Owner.JOB,
+    judge=unused,
+    limits="that the model uses the mask.",
+    sources=("transformers-causal-loss",),
+)
+
+CHECKS = (ONCE, UNUSED)

@@ -1,0 +1,13 @@
+"""RHS: what happened when the job's own command was run in small."""
+
+from __future__ import annotations
+
+from doctor.checks.rehearsal import confinement, resuming, running, saving, stopping
+
+CHECKS = (
+    *confinement.CHECKS,
+    *running.CHECKS,
+    *saving.CHECKS,
+    *stopping.CHECKS,
+    *resuming.CHECKS,
+)

@@ -1,0 +1,34 @@
+"""What several checks of a rehearsal share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from doctor._util.units import shown
+from doctor.facts.rehearsal import Rehearsal, RehearsedRun, StageName
+from doctor.judge.check import Verdict, skip, unknown
+
+
+def not_tried(rehearsal: Rehearsal, name: StageName) -> Verdict | None:
+    """The verdict where a stage was not tried; None where it was."""
+    stage = rehearsal.stage(name)
+    return None if stage.tried else skip(f"not tried, because {shown(stage.reason, 300)}")
+
+
+def unobserved(run: RehearsedRun | None) -> Verdict | None:
+    """Unknown where a run, or its processes, were not observed to the end."""
+    if run is None:
+        return unknown("there is no record of the run")
+    broken = next((rank for rank in run.ranks if rank.broken), None)
+    if broken is not None:
+        return unknown(f"rank {broken.rank} was no longer observed: {shown(broken.broken, 200)}")
+    if not run.ranks:
+        return unknown("no process of the command was observed")
+    return None
+
+
+def some(names: Sequence[str], count: int, most: int = 2) -> str:
+    """ "a, b and 3 more"."""
+    listed = ", ".join(shown(name, 120) for name in names[:most])
+    more = count - min(len(names), most)
+    return f"{listed} and {more} more" if more > 0 else listed

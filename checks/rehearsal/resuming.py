@@ -1,0 +1,261 @@
+"""Stage 6: the command again, in the same {output}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from doctor._util.units import shown
+from doctor.checks.rehearsal.parts import not_tried, some, unobserved
+from doctor.facts.rehearsal import Lost, Rehearsal, RehearsedRun, Resumed
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+NOT_RESUMED = (
+    "If the job resumes with other arguments, give them: --resume-command 'COMMAND {output}'."
+)
+RATE_SHARE = 0.1
+"""A rate that differs by less is that of a step before or after. Our own number."""
+
+
+def _resumed(rehearsal: Rehearsal) -> Resumed | Verdict:
+    """What was compared, or the verdict where nothing could be."""
+    if reason := not_tried(rehearsal, "continues"):
+        return reason
+    run = rehearsal.run("resume")
+    if run is not None and run.code and not run.steps:
+        return unknown("the continued run ended before its first step: see RHS009")
+    if reason := unobserved(run):
+        return reason
+    if rehearsal.resumed is None:
+        return unknown("no state was recorded both at a save and at the resume")
+    return rehearsal.resumed
+
+
+def resumes(rehearsal: Rehearsal) -> Verdict:
+    if reason := not_tried(rehearsal, "continues"):
+        return reason
+    run = rehearsal.run("resume")
+    if run is not None and (run.code or run.cut):
+        return _broken(run)
+    found = _resumed(rehearsal)
+    if isinstance(found, Verdict):
+        return found
+    if found.from_start:
+        return _from_start(found)
+    repeated = found.expected_steps is not None and found.steps - found.expected_steps
+    if repeated and found.saved_step and repeated >= found.saved_step:
+        return fail(
+            f"the state of step {found.saved_step} is restored, but the steps are counted from 0: "
+            f"{found.steps} steps were taken, {found.expected_steps} were left",
+            fix="Save the step and start the loop there.",
+        )
+    behind = found.newest_step - found.saved_step
+    if behind > 0:
+        return note(
+            f"resumes from step {found.saved_step}, although step {found.newest_step} was saved"
+        )
+    return ok(f"goes on after step {found.saved_step}")
+
+
+def _broken(run: RehearsedRun) -> Verdict:
+    how = "did not end" if run.cut else f"ended with exit code {run.code}"
+    error = next((rank.error for rank in run.ranks if rank.error), "")
+    text = error or (run.tail[-1] if run.tail else "")
+    after = f" after {run.steps} steps" if run.steps else " before its first step"
+    return fail(
+        f"the continued run {how}{after}: {shown(text, 300)}",
+        fix="Read the error: a checkpoint that is half written, a key that is missing, or a "
+        "directory that must not exist. doctor explain proposes the causes of its message.",
+    )
+
+
+def _from_start(found: Resumed) -> Verdict:
+    where = f"a checkpoint of step {found.newest_step} lies in {{output}}"
+    begins = "the same command begins again with fresh weights at step 0, although"
+    if found.looked or found.names_resume:
+        looked = "it looked into {output}" if found.looked else "its arguments speak of resuming"
+        return fail(
+            f"{begins} {where} and {looked}",
+            fix="Print the path that the script looks for and what it finds there; a name or a "
+            f"pattern that does not match is the usual cause. {NOT_RESUMED}",
+        )
+    return note(f"{begins} {where}: it opened nothing there", fix=NOT_RESUMED)
+
+
+RESUMES = Check(
+    code="RHS009",
+    slug="resumes",
+    title="The command goes on where it was stopped",
+    why="A job that was preempted is started again with the same command. One that silently "
+    "starts over loses everything, and often overwrites the checkpoint it should have read.",
+    passes=("the weights of the last save are there at the first step",),
+    notes=(
+        "it begins anew without having looked for a checkpoint",
+        "it resumes from an older save than the newest",
+    ),
+    fails=(
+        "it looked for a checkpoint, or was told to resume, and begins with fresh weights",
+        "the steps are counted from 0 again",
+        "the continued run ends with an error",
+    ),
+    fix="Load the newest whole checkpoint before the first step, and the step with it.",
+    owner=Owner.JOB,
+    judge=resumes,
+    limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers and the "
+    "order of the data are not compared.",
+    after=("RHS003",),
+)
+
+Judge = Callable[[Resumed, Sequence[Lost]], Verdict]
+
+
+def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
+    found = _resumed(rehearsal)
+    if isinstance(found, Verdict):
+        return found
+    if found.from_start:
+        return skip("nothing was resumed: see RHS009")
+    return judge(found, [each for each in found.lost if each.kind in kinds])
+
+
+def weights(rehearsal: Rehearsal) -> Verdict:
+    kinds = ("weights", "buffers", "average", "dtype", "shape")
+    return _of(rehearsal, kinds, _weights)
+
+
+WORDS = {
+    "weights": "weights", "buffers": "buffers", "average": "weights of other modules",
+    "dtype": "tensors", "shape": "tensors",
+}  # fmt: skip
+
+
+def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+    if not lost:
+        return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
+    parts = [_tensors(each) for each in lost]
+    keys = ""
+    fix = None
+    if found.prefix:
+        fix = (
+            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
+            "(model._orig_mod, model.module), and load it with strict=True."
+        )
+    if found.missed_keys:
+        keys = f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
+        fix = fix or "Load with strict=True: what is missing is an error then."
+    return fail(f"after step {found.saved_step}: {'; '.join(parts)}{keys}", fix=fix)
+
+
+def _tensors(lost: Lost) -> str:
+    names = some(lost.names, lost.count, 1)
+    what = f"{lost.count} of {lost.of} {WORDS[lost.kind]}"
+    if lost.kind in ("dtype", "shape"):
+        return f"{what} are {lost.after} and were {lost.before} ({names})"
+    state = "are those of a fresh start" if lost.fresh else "differ from what was saved"
+    return f"{what} {state} ({names})"
+
+
+WEIGHTS = Check(
+    code="RHS010",
+    slug="resume-weights",
+    title="The resume restores weights, buffers and their dtypes bit for bit",
+    why="strict=False hides keys that do not match, wrappers put prefixes before names, a round "
+    "trip through another dtype rounds, and buffers that are not persistent are never saved.",
+    passes=("every weight and buffer has the bits that it had at the save",),
+    fails=("a weight or buffer differs, or has another dtype or shape",),
+    fix="Save model.state_dict() of the module that is trained, and every further module with a "
+    "state (averages, discriminators); register buffers with persistent=True.",
+    owner=Owner.JOB,
+    judge=weights,
+    limits="that tensors outside of nn.Module are restored.",
+    after=("RHS009",),
+    sources=("torch-load-module",),
+)
+
+
+def optimizer(rehearsal: Rehearsal) -> Verdict:
+    return _of(rehearsal, ("optimizer", "group", "option", "scaler"), _optimizer)
+
+
+def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+    if not lost:
+        return ok(f"optimizer and scaler are as after step {found.saved_step}")
+    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}")
+
+
+def _held(lost: Lost) -> str:
+    match lost.kind:
+        case "optimizer" if lost.fresh:
+            return f"the optimizer's state is empty; {lost.of} parameters had one"
+        case "optimizer":
+            change = f": {lost.before}, now {lost.after}" if lost.before else ""
+            names = some(lost.names, lost.count, 1)
+            return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
+        case "group":
+            return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
+        case "scaler":
+            return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
+        case _:
+            return f"{some(lost.names, lost.count, 1)} was {lost.before}, now {lost.after}"
+
+
+OPTIMIZER = Check(
+    code="RHS011",
+    slug="resume-optimizer",
+    title="The resume restores the optimizer's state and the loss scale",
+    why="Without its moments Adam takes its largest steps right after the resume: a spike in the "
+    "loss that looks like bad data. State is matched by position, so other groups get other "
+    "parameters' moments.",
+    passes=("state, groups, options and loss scale are as they were at the save",),
+    fails=("one of them differs",),
+    fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
+    "its groups and before the first step, and create parameters and groups in one order.",
+    owner=Owner.JOB,
+    judge=optimizer,
+    limits="that an optimizer outside of torch.optim is restored.",
+    after=("RHS009",),
+    sources=("torch-load-optimizer",),
+)
+
+
+def schedule(rehearsal: Rehearsal) -> Verdict:
+    return _of(rehearsal, ("rate", "schedule"), _schedule)
+
+
+def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+    if not lost:
+        return ok("the learning rate goes on where it was")
+    rate = next((each for each in lost if each.kind == "rate"), None)
+    if rate is None:
+        each = lost[0]
+        names = some(each.names, each.count, 1)
+        return note(f"{names} counted {each.before} steps, now {each.after}; the rate is the same")
+    begun = ", that of a fresh start" if rate.fresh else ""
+    summary = (
+        f"the learning rate of step {found.saved_step + 1} is {rate.after}{begun}; without the "
+        f"stop it is {rate.before}"
+    )
+    before, after = float(rate.before), float(rate.after)
+    near = abs(before - after) <= RATE_SHARE * max(abs(before), abs(after))
+    return warn(summary) if near else fail(summary)
+
+
+SCHEDULE = Check(
+    code="RHS012",
+    slug="resume-schedule",
+    title="The resume restores the learning rate",
+    why="A schedule that starts over warms up again, or decays a second time. One that is saved "
+    "before it is stepped is a step behind.",
+    passes=("the first step has the rate that it has without the stop",),
+    notes=("a schedule's counter differs, and the rate does not",),
+    warns=("the rate differs by at most 10 %",),
+    fails=("it differs by more",),
+    fix="Save scheduler.state_dict() after scheduler.step(), load it after the optimizer's state, "
+    "and give the schedule the whole run's number of steps.",
+    owner=Owner.JOB,
+    judge=schedule,
+    limits="that the schedule of the real number of steps is right.",
+    after=("RHS009",),
+    sources=("torch-load-optimizer",),
+)
+
+CHECKS = (RESUMES, WEIGHTS, OPTIMIZER, SCHEDULE)

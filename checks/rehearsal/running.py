@@ -1,0 +1,194 @@
+"""Stages 1 and 4: it runs, it fits, it evaluates."""
+
+from __future__ import annotations
+
+import itertools
+
+from doctor._util.median import median
+from doctor._util.units import gib, shown
+from doctor.checks.rehearsal.parts import not_tried, unobserved
+from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+
+NEARLY_ALL = 0.95
+"""Share of the GPU's memory that leaves too little for longer batches. Our own number."""
+GROWTH_CALLS = 8
+"""Calls of a model in an evaluation from which growth is read. Our own number."""
+RISING = 0.7
+"""Share of the calls after which more is in use than before. Our own number."""
+GROWTH_BYTES = 64 * 2**20
+"""Growth below this in one evaluation is noise of the allocator. Our own number."""
+
+
+def _cut(run: RehearsedRun) -> str:
+    return {"deadline": "ended at --budget", "interrupted": "interrupted"}.get(run.cut, "")
+
+
+def runs(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    if run is None:
+        return unknown("there is no record of the run")
+    where = f"; it waits at {_place(run)}" if run.frames else ""
+    if not run.ranks:
+        if run.cut:
+            return fail(f"no training step in {run.seconds:.0f} s, {_cut(run)}{where}")
+        return fail(
+            f"no training step in {run.seconds:.0f} s, exit code {run.code}{_last_line(run)}",
+            fix="Read what it printed. A Python that ignores PYTHONPATH (python -I, -E or -S) is "
+            "not observed.",
+        )
+    world = max(rank.world for rank in run.ranks)
+    silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
+    if silent and run.cut:
+        return fail(f"rank {silent[0]} of {world} took no step, {_cut(run)}{where}")
+    if run.cut:
+        least = min(rank.steps for rank in run.ranks)
+        return warn(
+            f"{least} steps in {run.seconds:.0f} s, {_cut(run)}: not rehearsed to its end{where}",
+            fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if "
+            "it waits at the same place each time, that call hangs.",
+        )
+    if run.code:
+        return fail(f"exit code {run.code} after {run.steps} steps{_error(run)}")
+    ranks = f" on {len(run.ranks)} ranks" if world > 1 else ""
+    return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}")
+
+
+def _place(run: RehearsedRun) -> str:
+    return next((shown(line.strip(), 200) for line in run.frames if "File " in line), "?")
+
+
+def _last_line(run: RehearsedRun) -> str:
+    return f": {shown(run.tail[-1], 300)}" if run.tail else ""
+
+
+def _error(run: RehearsedRun) -> str:
+    error = next((rank.error for rank in run.ranks if rank.error), "")
+    return f": {shown(error, 300)}" if error else _last_line(run)
+
+
+def _pace(ranks: tuple[RehearsedRank, ...]) -> str:
+    seconds = [each for rank in ranks for each in rank.seconds[1:]] or [
+        each for rank in ranks for each in rank.seconds
+    ]
+    resident = sum(rank.resident for rank in ranks)
+    parts = [f"{median(seconds):.3g} s per step"] if seconds else []
+    peaks = [rank.allocated for rank in ranks if rank.allocated is not None]
+    if peaks:
+        parts.append(f"at most {gib(max(peaks))} of GPU memory per rank")
+    return ", ".join([*parts, f"{gib(resident)} of host memory in all"])
+
+
+RUNS = Check(
+    code="RHS003",
+    slug="job-runs",
+    title="The command takes its steps on all ranks and ends",
+    why="Most jobs that fail do so in their first minutes: an import, an argument, a batch, a rank "
+    "that never meets the others.",
+    passes=("every rank took steps, and the exit code is 0",),
+    warns=("it took steps, and --budget ended it",),
+    fails=("the exit code is not 0", "a rank took no step"),
+    fix="Read the summary's error; doctor explain proposes the causes of its message.",
+    owner=Owner.JOB,
+    judge=runs,
+    limits="that longer or other batches fit, or that the loss falls.",
+)
+
+
+def fits(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    if reason := unobserved(run):
+        return reason
+    assert run is not None
+    full = [
+        rank for rank in run.ranks if rank.reserved and rank.total and rank.allocated is not None
+    ]
+    if not full:
+        return skip("no GPU was used")
+    worst = max(full, key=lambda rank: (rank.allocated or 0) / (rank.total or 1))
+    share = (worst.allocated or 0) / (worst.total or 1)
+    summary = (
+        f"rank {worst.rank}: torch held at most {gib(worst.allocated or 0)} of "
+        f"{gib(worst.total or 0)}; at most {NEARLY_ALL:.0%}"
+    )
+    return warn(f"{summary} required") if share > NEARLY_ALL else ok(summary)
+
+
+FITS = Check(
+    code="RHS004",
+    slug="memory-left",
+    title="The rehearsed steps use at most 95 % of the GPU's memory",
+    why="The batches of a few steps are seldom the longest ones of the data.",
+    passes=("the peak of torch's allocator is at most 95 % of the memory, on every rank",),
+    warns=("it is more",),
+    fix="Lower the batch size, shorten the longest samples, or use activation checkpointing.",
+    owner=Owner.JOB,
+    judge=fits,
+    limits="that the longest batch of the data fits.",
+    after=("RHS003",),
+)
+
+
+def evaluates(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
+    if run is not None and dying is not None and (run.code or run.cut):
+        how = _cut(run) or f"exit code {run.code}{_error(run)}"
+        return fail(f"the evaluation after step {dying.evaluating} did not end: {how}")
+    if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
+        return reason
+    assert run is not None
+    done = [each for rank in run.ranks for each in rank.evaluations]
+    if not done:
+        return skip("no evaluation ended within the steps")
+    growth = max(done, key=growth_per_sample)
+    first = done[0]
+    summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
+    if growth_per_sample(growth):
+        grown = growth.memory[-1] - growth.memory[1]
+        each = growth_per_sample(growth)
+        return warn(
+            f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
+            f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(1000 * each))} for 1,000 samples",
+        )
+    return ok(f"the evaluation ends: {summary}")
+
+
+def growth_per_sample(evaluation: Evaluated) -> float:
+    """Bytes that each sample leaves after the warm-up; 0.0 where that cannot be told.
+
+    Growth is in most calls of both halves: an allocator that takes more once does not count.
+    """
+    memory = evaluation.memory
+    if len(memory) < GROWTH_CALLS:
+        return 0.0
+    steps = [after - before for before, after in itertools.pairwise(memory[1:])]
+    half = len(steps) // 2
+    rising = all(_rises(part) for part in (steps[:half], steps[half:]))
+    grown = memory[-1] - memory[1]
+    if not rising or grown < GROWTH_BYTES or not evaluation.samples:
+        return 0.0
+    return grown / max(1.0, evaluation.samples * (len(memory) - 2) / evaluation.calls)
+
+
+def _rises(steps: list[int]) -> bool:
+    return sum(step > 0 for step in steps) >= RISING * len(steps)
+
+
+EVALUATES = Check(
+    code="RHS005",
+    slug="evaluation-ends",
+    title="The first evaluation ends, and its memory does not grow with each sample",
+    why="The first evaluation often comes hours after the start, with another batch size, longer "
+    "sequences, and predictions that are kept on the GPU until its end.",
+    passes=("the evaluation ended", "memory did not rise from call to call"),
+    warns=("memory rises with each sample: more than 64 MiB in one evaluation",),
+    fails=("an evaluation began, and the command ended with an error or did not go on",),
+    fix="Run the evaluation under torch.no_grad(), move predictions to the CPU as they come "
+    "(transformers: eval_accumulation_steps), and keep sums instead of tensors.",
+    owner=Owner.JOB,
+    judge=evaluates,
+    limits="that the whole split fits: only its first batches were evaluated.",
+)
+
+CHECKS = (RUNS, FITS, EVALUATES)

@@ -1,0 +1,107 @@
+"""Stage 3: what it saves is whole, and there is room for it."""
+
+from __future__ import annotations
+
+from doctor._util.units import gib, shown
+from doctor.checks.rehearsal.parts import not_tried, some
+from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+
+def saves(rehearsal: Rehearsal) -> Verdict:
+    run = rehearsal.run("run")
+    if run is None:
+        return unknown("there is no record of the run")
+    if run.cut and run.saved and not run.checkpoints:
+        return fail(f"a save was begun and {run.seconds:.0f} s later no checkpoint was there")
+    if reason := not_tried(rehearsal, "saves"):
+        return reason
+    if run.code and not run.checkpoints:
+        return unknown(f"the run ended with exit code {run.code} before a checkpoint was there")
+    return whole(run) or _saved(run)
+
+
+def _saved(run: RehearsedRun) -> Verdict:
+    if not run.checkpoints:
+        return note(
+            "something was saved, but no checkpoint is in {output}",
+            fix="Pass the directory of checkpoints as {output}.",
+        )
+    last = run.checkpoints[-1]
+    unread = [each for each in run.checkpoints if each.unread]
+    if unread:
+        return unknown(f"{shown(unread[0].path, 200)}: {shown(unread[0].unread, 300)}")
+    steps = [each.step for each in run.saved if each.step]
+    first = f", the first after step {steps[0]}" if steps else ""
+    seconds = max((each.seconds for each in run.saved), default=0.0)
+    return ok(
+        f"{shown(last.path, 200)} is whole, {gib(last.bytes)}{first}; the slowest file took "
+        f"{seconds:.2g} s"
+    )
+
+
+def whole(run: RehearsedRun) -> Verdict | None:
+    """The failure where a checkpoint of a run is not whole; None where all are."""
+    torn = [each for each in run.checkpoints if each.torn]
+    if not torn:
+        return None
+    return fail(f"{shown(torn[0].path, 200)} is not whole: {_torn(torn[0])}")
+
+
+def _torn(checkpoint: OnDisk) -> str:
+    return some(checkpoint.torn, len(checkpoint.torn), 1)
+
+
+SAVES = Check(
+    code="RHS006",
+    slug="save-whole",
+    title="The first save completes, and doctor scan can read it",
+    why="A save that fails after hours loses them: a directory that is missing, an object that "
+    "cannot be pickled, ranks that wait for each other, a disk that is full.",
+    passes=("the checkpoints in {output} are whole",),
+    notes=("something was saved, and not as a checkpoint in {output}",),
+    fails=("a checkpoint in {output} is damaged or lacks files",),
+    fix="Write into a temporary name on the same file system and rename it when it is whole; with "
+    "several ranks, let each write its own part, or rank 0 alone.",
+    owner=Owner.JOB,
+    judge=saves,
+    limits="that a training can go on from it: see RHS009.",
+)
+
+
+def room(rehearsal: Rehearsal) -> Verdict:
+    if reason := not_tried(rehearsal, "saves"):
+        return reason
+    run = rehearsal.run("run")
+    if run is None or not run.checkpoints:
+        return skip("no checkpoint was in {output}")
+    largest = max(each.bytes for each in run.checkpoints)
+    if rehearsal.free is None:
+        return unknown("the free space could not be read")
+    kept = (rehearsal.keep or 1) + 1
+    needed = kept * largest
+    summary = (
+        f"{gib(rehearsal.free)} free; {gib(needed)} required for {kept} checkpoints of "
+        f"{gib(largest)}, one of them while it is written"
+    )
+    if rehearsal.free < needed:
+        return fail(summary) if rehearsal.keep else warn(summary)
+    return ok(summary)
+
+
+ROOM = Check(
+    code="RHS007",
+    slug="save-fits",
+    title="The disk has room for all checkpoints that are kept",
+    why="The new checkpoint is written before an old one is removed; a disk that is full then "
+    "tears the newest one.",
+    passes=("free space is at least --keep-checkpoints (or 1) and one more of the largest",),
+    warns=("it is not, and --keep-checkpoints was not given",),
+    fails=("it is not for --keep-checkpoints",),
+    fix="Keep fewer checkpoints (save_total_limit), or choose a larger disk.",
+    owner=Owner.MACHINE,
+    judge=room,
+    limits="that the real job's checkpoints are on this disk: --output-dir should be there.",
+)
+
+CHECKS = (SAVES, ROOM)

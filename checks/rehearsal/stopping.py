@@ -1,0 +1,75 @@
+"""Stage 5: a signal in the middle of a step."""
+
+from __future__ import annotations
+
+from doctor._util.units import shown
+from doctor.checks.rehearsal.parts import not_tried, some
+from doctor.checks.rehearsal.saving import whole
+from doctor.facts.rehearsal import Rehearsal, RehearsedRun
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown
+
+
+def stops(rehearsal: Rehearsal) -> Verdict:
+    if reason := not_tried(rehearsal, "stops"):
+        return reason
+    run = rehearsal.run("stop")
+    if run is None or run.signalled is None:
+        return unknown("there is no record of the run that was stopped")
+    after = run.seconds - run.signalled
+    if run.cut == "grace":
+        return fail(
+            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s; a scheduler kills "
+            f"it then{_lost(run)}"
+        )
+    if run.left:
+        return fail(
+            f"processes were left 5 s after the command had ended: {some(run.left, len(run.left))}",
+            fix="End them in the handler, or start them so that they end with their parent: a "
+            "process that is left holds the GPU's memory.",
+        )
+    if torn := whole(run):
+        return torn
+    ended = f"{run.signal} in the middle of step {_steps(run) + 1}: ended in {after:.1f} s"
+    if run.saved_after_signal and run.checkpoints:
+        return ok(f"{ended}, {shown(run.checkpoints[-1].path, 200)} was saved and is whole")
+    return note(
+        f"{ended} without saving{_lost(run)}",
+        fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
+        "scheduler for time (sbatch --signal, terminationGracePeriodSeconds).",
+    )
+
+
+def _steps(run: RehearsedRun) -> int:
+    return run.steps - 1 if run.steps else 0
+
+
+def _lost(run: RehearsedRun) -> str:
+    saved = max((each.step for each in run.saved), default=0)
+    lost = _steps(run) - saved
+    if not saved:
+        return f"; nothing had been saved, {_steps(run)} steps are lost"
+    return f"; {lost} steps since the last save are lost" if lost > 0 else ""
+
+
+STOPS = Check(
+    code="RHS008",
+    slug="stops-in-time",
+    title="A signal in the middle of a step ends the job in time and leaves whole files",
+    why="Preemption and time limits send SIGTERM and kill what is left after a grace period, "
+    "often 30 s. What is half written then is the newest checkpoint.",
+    passes=("it saved, ended within --grace with all its processes, and all files are whole",),
+    notes=("it ended without saving: the steps that are lost are counted",),
+    fails=(
+        "it did not end within --grace",
+        "processes were left",
+        "a checkpoint on disk is not whole",
+    ),
+    fix="Handle the signal: finish the step, save, end. A handler that only sets a flag needs a "
+    "loop that reads it.",
+    owner=Owner.JOB,
+    judge=stops,
+    limits="that a save of the real size fits into the grace period.",
+    sources=("torchrun-signals",),
+)
+
+CHECKS = (STOPS,)

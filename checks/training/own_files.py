@@ -1,0 +1,89 @@
+"""What a model directory shows beside its steps: layers that were left out, weights, tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from doctor._util.units import listed
+from doctor.checks.training import smoke as judged
+from doctor.errors.causes import BY_ID
+from doctor.facts.cut_depth import may_be_the_cut
+from doctor.facts.own_model import OwnModel
+from doctor.judge.check import Status, Verdict, warn
+
+MOST_NAMES = 4
+
+
+def undecided_by_the_cut(own: OwnModel) -> str:
+    """Why a failure with fewer layers than the model has is not judged; "" if it is."""
+    if not may_be_the_cut(own):
+        return ""
+    if not own.built.ok:
+        what = f"could not be built: {own.built.detail}"
+    elif own.smoke and not own.smoke.completed:
+        what = judged.ended(own.smoke)
+    else:
+        return ""
+    return f"{what}, {of_layers(own)}"
+
+
+def of_layers(own: OwnModel) -> str:
+    """That fewer layers were built, and how to try more."""
+    return (
+        f"with {own.layers} of {own.all_layers} layers; whether that is so with all of them is not "
+        f"known: try more with --layers {2 * (own.layers or 1)}, or a factory with --model"
+    )
+
+
+def with_files(own: OwnModel, verdict: Verdict) -> Verdict:
+    """The verdict on steps that completed; a warning if the directory's parts do not fit."""
+    if verdict.status is not Status.PASS:
+        return verdict
+    if own.failed_depths:
+        fewer = ", ".join(map(str, own.failed_depths))
+        text = f"{verdict.summary}; with {fewer} layers, as the doctor cuts, it fails"
+        verdict = replace(verdict, summary=text)
+    observed = _tokenizer(own) or _initialized(own) or _quantized(own)
+    if observed is None:
+        return verdict
+    text, fix = observed
+    return warn(f"{verdict.summary}; {text}", fix=fix)
+
+
+def _tokenizer(own: OwnModel) -> tuple[str, str] | None:
+    if not own.outside_tokens:
+        return None
+    return (
+        f"{own.outside_tokens} tokens of the directory's tokenizer are outside of the model's "
+        f"{own.vocabulary}; required: 0",
+        BY_ID["tokenizer-of-another-model"].fix,
+    )
+
+
+def _initialized(own: OwnModel) -> tuple[str, str] | None:
+    if not own.initialized:
+        return None
+    names = listed(list(own.initialized), MOST_NAMES)
+    return (
+        f"the weights of the directory lack {len(own.initialized)} parameters, which start at "
+        f"random: {names}; required: all of them, but for a head that is new",
+        BY_ID["weights-not-in-the-files"].fix,
+    )
+
+
+def _quantized(own: OwnModel) -> tuple[str, str] | None:
+    adapters = any("lora_" in each.name for each in (own.smoke.parameters if own.smoke else ()))
+    if not own.quantization or adapters:
+        return None
+    return (
+        f"config.json quantizes the weights ({own.quantization}), and the steps were run without "
+        "that; required: adapters for quantized weights",
+        QUANTIZED_FIX,
+    )
+
+
+QUANTIZED_FIX = (
+    "Train adapters on the quantized weights, as transformers requires:\n"
+    "doctor run --hf DIRECTORY --lora 16\n"
+    "To train all parameters, start from weights in bf16 or fp32 and remove quantization_config."
+)

@@ -1,0 +1,121 @@
+"""What converters do to names and values: a table of declared transformations.
+
+Each of them keeps the values; whatever is found to have been applied is reported by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from doctor.checkpoint.analysis.attribution import plain
+
+_GGUF_BLOCK = re.compile(r"blk\.(\d+)\.(.+)")
+
+_GGUF_OUTER = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+}
+
+_GGUF_INNER = {
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""llama.cpp's names of a Llama-like model -> transformers'."""
+
+_META = (
+    (re.compile(r"^tok_embeddings\."), "model.embed_tokens."),
+    (re.compile(r"^layers\.(\d+)\.attention\.wq\."), r"model.layers.\1.self_attn.q_proj."),
+    (re.compile(r"^layers\.(\d+)\.attention\.wk\."), r"model.layers.\1.self_attn.k_proj."),
+    (re.compile(r"^layers\.(\d+)\.attention\.wv\."), r"model.layers.\1.self_attn.v_proj."),
+    (re.compile(r"^layers\.(\d+)\.attention\.wo\."), r"model.layers.\1.self_attn.o_proj."),
+    (re.compile(r"^layers\.(\d+)\.feed_forward\.w1\."), r"model.layers.\1.mlp.gate_proj."),
+    (re.compile(r"^layers\.(\d+)\.feed_forward\.w3\."), r"model.layers.\1.mlp.up_proj."),
+    (re.compile(r"^layers\.(\d+)\.feed_forward\.w2\."), r"model.layers.\1.mlp.down_proj."),
+    (re.compile(r"^layers\.(\d+)\.attention_norm\."), r"model.layers.\1.input_layernorm."),
+    (re.compile(r"^layers\.(\d+)\.ffn_norm\."), r"model.layers.\1.post_attention_layernorm."),
+    (re.compile(r"^norm\.weight$"), "model.norm.weight"),
+    (re.compile(r"^output\.weight$"), "lm_head.weight"),
+)
+"""Meta's and torchtitan's names -> transformers'."""
+
+FUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("qkv_proj", ("q_proj", "k_proj", "v_proj")),
+    ("W_pack", ("q_proj", "k_proj", "v_proj")),
+    ("wqkv", ("wq", "wk", "wv")),
+    ("qkv", ("q", "k", "v")),
+    ("gate_up_proj", ("gate_proj", "up_proj")),
+    ("w13", ("w1", "w3")),
+)
+"""A fused projection -> the parts that lie in it below each other."""
+
+EXPERTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("gate_up_proj", ("gate_proj", "up_proj")),
+    ("gate_up_proj", ("w1", "w3")),
+    ("down_proj", ("down_proj",)),
+    ("down_proj", ("w2",)),
+)
+"""The same for the experts of one tensor: each expert's parts below each other, then stacked."""
+
+
+def common_name(name: str) -> str:
+    """The name that transformers gives to it, where a converter's is known; else the name."""
+    name = plain(name)
+    if block := _GGUF_BLOCK.fullmatch(name):
+        module, _, leaf = block[2].rpartition(".")
+        inner = _GGUF_INNER.get(module)
+        return f"model.layers.{block[1]}.{inner}.{leaf}" if inner else name
+    module, _, leaf = name.rpartition(".")
+    if module in _GGUF_OUTER and module != "output":
+        return f"{_GGUF_OUTER[module]}.{leaf}"
+    for pattern, there in _META:
+        if pattern.search(name):
+            return pattern.sub(there, name)
+    return name
+
+
+def parts_of(name: str) -> list[tuple[str, ...]]:
+    """Names of the parts that a tensor of this name may be fused from."""
+    found = []
+    for fused, parts in FUSED:
+        for middle in (f".{fused}.", f".{fused}"):
+            if middle in name and (middle.endswith(".") or name.endswith(middle)):
+                found.append(tuple(name.replace(middle, middle.replace(fused, p)) for p in parts))
+    return found
+
+
+def expert_parts(name: str, experts: int) -> list[list[str]]:
+    """Names of the parts of all experts, expert after expert, that one tensor may hold."""
+    owner, _, last = name.rpartition(".")
+    return [
+        [f"{owner}.{number}.{part}.weight" for number in range(experts) for part in parts]
+        for fused, parts in EXPERTS
+        if last == fused
+    ]
+
+
+def rotary(one: Any, other: Any) -> Any | None:
+    """`one` with its rows as `other` has them, where these are the halves of heads interleaved.
+
+    llama.cpp keeps the two halves of a rotary head so; None where the rows are in no such order.
+    """
+    if one.ndim != 2 or one.shape != other.shape or len(one) < 4:
+        return None
+    second = (one == other[1]).all(axis=1).nonzero()[0]
+    for half in second.tolist()[:8]:
+        if half and len(one) % (2 * half) == 0:
+            heads = one.reshape(-1, 2, half, one.shape[1])
+            turned = heads.swapaxes(1, 2).reshape(one.shape)
+            if (turned[: 4 * half] == other[: 4 * half]).all():
+                return turned
+    return None

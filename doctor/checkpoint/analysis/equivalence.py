@@ -1,0 +1,301 @@
+"""Two models that should be equal: matched by name, compared by value, converted as declared."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from doctor._util.processors import usable_processors
+from doctor._util.units import shown
+from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
+from doctor.checkpoint.analysis.conversions import common_name, expert_parts, parts_of, rotary
+from doctor.checkpoint.analysis.equality import Difference, compare_tensors
+from doctor.checkpoint.analysis.merging.names import Model, NameIndex
+from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
+from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.gather import fill
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.records.equality import Differing, Equality
+from doctor.checkpoint.tensors import Tensor
+
+MOST = 20
+
+LARGEST = 1 << 31
+"""Bytes of a tensor that is held whole to undo a conversion of its order."""
+
+TRIES = 3
+"""Tensors of a role for which conversions are tried in vain, before they are no more."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Tensors of one model that stand for those of the other: one for one, or parts for a whole."""
+
+    name: str
+    one: tuple[Tensor, ...]
+    other: tuple[Tensor, ...]
+
+    @property
+    def single(self) -> bool:
+        return len(self.one) == len(self.other) == 1
+
+
+@dataclass(slots=True)
+class _Found:
+    equal: int = 0
+    converted: Counter[str] = field(default_factory=Counter)
+    differing: list[Differing] = field(default_factory=list)
+    reshaped: list[str] = field(default_factory=list)
+    unread: Counter[str] = field(default_factory=Counter)
+    in_vain: Counter[str] = field(default_factory=Counter)
+    """Role -> tensors that no conversion made equal."""
+    read: int = 0
+    done: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def compare_models(
+    one: Model,
+    other: Model,
+    *,
+    other_path: str,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Equality:
+    """Every tensor of `one` beside its counterpart in `other`."""
+    began = time.perf_counter()
+    matches, here, there = match_names(one.index, other.index)
+    matches.sort(key=lambda match: match.one[0].ranges[0])
+    found, shared = _Found(), iter(matches)
+    count = min(threads or usable_processors(), max(len(matches), 1))
+    with ThreadPoolExecutor(count) as pool:
+        workers = [
+            pool.submit(_work, shared, one, other, found, len(matches), progress)
+            for _ in range(count)
+        ]
+        for worker in workers:
+            worker.result()
+    found.differing.sort(key=lambda each: each.name)
+    found.reshaped.sort()
+    return Equality(
+        other=other_path,
+        compared=len(matches) - sum(found.unread.values()),
+        equal=found.equal,
+        converted=dict(found.converted.most_common(MOST)),
+        differing=tuple(found.differing[:MOST]),
+        differing_count=len(found.differing),
+        reshaped=tuple(found.reshaped[:MOST]),
+        reshaped_count=len(found.reshaped),
+        here=tuple(shown(name, 200) for name in here[:MOST]),
+        here_count=len(here),
+        there=tuple(shown(name, 200) for name in there[:MOST]),
+        there_count=len(there),
+        unread=dict(found.unread.most_common(MOST)),
+        bytes=found.read,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str], list[str]]:
+    """Counterparts, and the names that only one of the two has."""
+    here, there = _renamed(one), _renamed(other)
+    matches: list[Match] = []
+    left = dict(there.tensors)
+    rest: dict[str, Tensor] = {}
+    for name, tensor in here.tensors.items():
+        counterpart = there.find(name)
+        key = common_name(counterpart.name) if counterpart else ""
+        if counterpart is None or key not in left:
+            rest[name] = tensor
+            continue
+        del left[key]
+        matches.append(Match(name, (tensor,), (counterpart,)))
+    matches += _fused(rest, left, swapped=False)
+    matches += _fused(left, rest, swapped=True)
+    return matches, sorted(rest), sorted(left)
+
+
+def _renamed(index: NameIndex) -> NameIndex:
+    renamed = NameIndex(())
+    for tensor in index.tensors.values():
+        renamed.tensors.setdefault(common_name(tensor.name), tensor)
+    return renamed
+
+
+def _fused(whole: dict[str, Tensor], parts: dict[str, Tensor], *, swapped: bool) -> Iterator[Match]:
+    """Tensors of `whole` that lie in pieces in `parts`; both lose what was matched."""
+    for name, tensor in list(whole.items()):
+        candidates: list[Sequence[str]] = [*parts_of(name)]
+        if len(tensor.shape) == 3 and tensor.shape[0] <= 4096:
+            candidates += expert_parts(name, tensor.shape[0])
+        for names in candidates:
+            pieces = tuple(parts[each] for each in names if each in parts)
+            if len(pieces) == len(names) and _add_up(tensor, pieces):
+                del whole[name]
+                for each in names:
+                    del parts[each]
+                yield Match(name, *((pieces, (tensor,)) if swapped else ((tensor,), pieces)))
+                break
+
+
+def _add_up(whole: Tensor, pieces: Sequence[Tensor]) -> bool:
+    plain = all(piece.strides is None for piece in (whole, *pieces))
+    alike = len({piece.dtype for piece in pieces}) == 1
+    return plain and alike and sum(piece.elements for piece in pieces) == whole.elements
+
+
+def _work(
+    matches: Iterator[Match],
+    one: Model,
+    other: Model,
+    found: _Found,
+    total: int,
+    progress: Progress | None,
+) -> None:
+    with contextlib.ExitStack() as stack:
+        one_files = stack.enter_context(OpenFiles(one.directory))
+        other_files = stack.enter_context(OpenFiles(other.directory))
+        while True:
+            with found.lock:
+                match = next(matches, None)
+            if match is None:
+                return
+            try:
+                _look(match, one_files, other_files, found)
+            except (CheckpointError, MemoryError) as error:
+                text = error.text if isinstance(error, CheckpointError) else "too large"
+                with found.lock:
+                    found.unread[text] += 1
+            with found.lock:
+                found.done += 1
+                if progress is not None:
+                    progress(found.done, total)
+
+
+def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Found) -> None:
+    """Compare one match and note the result. Raises CheckpointError."""
+    one, other = _joined(match.one, match.other), _joined(match.other, match.one)
+    result = compare_tensors(one_files, one, other_files, other)
+    applied = [] if match.single else ["split or fused projections"]
+    if result.outcome == "cast":
+        applied.append(f"cast of {result.reason}")
+    outcome: str = result.outcome
+    if outcome in ("differs", "reshaped") and found.in_vain[role(match.name)] < TRIES:
+        if conversion := _conversion(one, other, one_files, other_files):
+            applied, outcome = [*applied, conversion], "cast"
+        else:
+            found.in_vain[role(match.name)] += 1
+    with found.lock:
+        found.read += result.read
+        _note(found, match.name, one, result, outcome, ", ".join(applied))
+
+
+def _note(
+    found: _Found, name: str, one: Tensor, result: Difference, outcome: str, applied: str
+) -> None:
+    if outcome == "unread":
+        found.unread[result.reason] += 1
+    elif outcome == "reshaped":
+        found.reshaped.append(f"{shown(name, 200)}: {result.reason}")
+    elif outcome == "differs":
+        found.differing.append(_differing(name, one, result))
+    elif applied:
+        found.converted[applied] += 1
+    else:
+        found.equal += 1
+
+
+def _differing(name: str, one: Tensor, result: Difference) -> Differing:
+    relative = result.relative
+    return Differing(
+        name=shown(name, 300),
+        elements=result.elements,
+        of=one.elements,
+        largest=result.largest if math.isfinite(result.largest) else 0.0,
+        relative=relative if math.isfinite(relative) else None,
+        reason=result.reason if result.reason.startswith("one of them") else "",
+    )
+
+
+def _joined(tensors: tuple[Tensor, ...], counterpart: tuple[Tensor, ...]) -> Tensor:
+    """Parts end to end in the shape of the whole: all of them are in C order."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return msgspec.structs.replace(
+        tensors[0],
+        shape=counterpart[0].shape,
+        elements=counterpart[0].elements,
+        parts=tuple(part for tensor in tensors for part in tensor.ranges),
+    )
+
+
+def _conversion(one: Tensor, other: Tensor, one_files: OpenFiles, other_files: OpenFiles) -> str:
+    """The conversion after which the two are equal, "" for none."""
+    if _is_padded(one, other):
+        rows = min(one.shape[0], other.shape[0])
+        result = compare_tensors(one_files, one, other_files, other, rows)
+        return "padded vocabulary" if result.outcome in ("equal", "cast") else ""
+    if one.elements != other.elements or not _can_be_held(one, other):
+        return ""
+    here, there = _values(one_files, one), _values(other_files, other)
+    if here.ndim == 2 and _same(here.T, there):
+        return "transposed"
+    if here.shape != there.shape:
+        return "other shape" if _same(here.ravel(), there.ravel()) else ""
+    if is_norm(one) and (_same(here + 1, there) or _same(here, there + 1)):
+        return "norms with 1 added"
+    return "permuted rotary halves" if _is_turned(here, there) else ""
+
+
+def _is_turned(here: Any, there: Any) -> bool:
+    pairs = ((here, there), (there, here))
+    turned = ((rotary(first, second), second) for first, second in pairs)
+    return any(rows is not None and _same(rows, second) for rows, second in turned)
+
+
+def _is_padded(one: Tensor, other: Tensor) -> bool:
+    tokens = part_of(one) in ("embedding", "head")
+    return (
+        tokens
+        and len(one.shape) == len(other.shape) > 0
+        and one.shape[1:] == other.shape[1:]
+        and one.shape[0] != other.shape[0]
+    )
+
+
+def _can_be_held(*tensors: Tensor) -> bool:
+    return all(
+        tensor.dtype in FLOATS and tensor.strides is None and tensor.elements * 4 <= LARGEST
+        for tensor in tensors
+    )
+
+
+def _values(files: OpenFiles, tensor: Tensor) -> Any:
+    data = bytearray(tensor.elements * BITS[tensor.dtype] // 8)
+    fill(files, tensor.ranges, data, 0)
+    return decode(tensor.dtype, data).reshape(tensor.shape)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, or one the other rounded to a half precision."""
+    if one.shape != other.shape:
+        return False
+    if (one == other).all():
+        return True
+    return any(
+        bool((rounded(half, one) == rounded(half, other)).all())
+        and bool((rounded(half, one) == one).all() or (rounded(half, other) == other).all())
+        for half in ("BF16", "F16")
+    )

@@ -1,0 +1,212 @@
+"""An adapter's configuration and tensors -> what it adds to which module."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from doctor._util.units import shown
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.tensors import Tensor
+
+_FACTOR = re.compile(
+    r"(?P<module>.+?)\.(?P<factor>lora_(?:A|B|embedding_A|embedding_B|magnitude_vector))"
+    r"(?:\.default)?(?:\.(?P<leaf>weight|bias))?"
+)
+_TOKENS = re.compile(r"(?P<module>.+)\.token_adapter\.(?:base_layer\.)?trainable_tokens_delta")
+_SAVED = re.compile(r"\.(?:modules_to_save(?:\.default)?|base_layer)(?=\.)")
+_LEADS = ("base_model.model.", "base_model.")
+
+_QUANTIFIED_GROUP = re.compile(r"\)\s*[*+?{]")
+_QUANTIFIERS = re.compile(r"[*+?{]")
+
+VARIANTS = {
+    "use_qalora": "QALoRA",
+    "use_bdlora": "BD-LoRA",
+    "monteclora_config": "MonteCLoRA",
+    "kasa_config": "KaSA",
+    "arrow_config": "Arrow",
+    "layer_replication": "LoRA with replicated layers",
+    "megatron_config": "LoRA over Megatron's parallel layers",
+}
+"""Options of a LoRA configuration that change what a merge is."""
+
+CONVERTED = re.compile(r"(?:pissa|olora|corda|loftq|lora_ga|mica)", re.IGNORECASE)
+"""Initializations that change the base, too: the merge is that of the changed base."""
+
+
+@dataclass(slots=True)
+class Factors:
+    """The tensors of one module that an adapter changes."""
+
+    module: str
+    """As the base model calls it, or as near as the adapter's names show."""
+    down: Tensor | None = None
+    """lora_A, or lora_embedding_A."""
+    up: Tensor | None = None
+    magnitude: Tensor | None = None
+    """DoRA's."""
+    bias: Tensor | None = None
+    """lora_B's."""
+    embedding: bool = False
+    scale: float | None = None
+    """alpha / r or alpha / sqrt(r); None where the configuration does not say."""
+
+    @property
+    def whole(self) -> bool:
+        return self.down is not None and self.up is not None
+
+
+@dataclass(slots=True)
+class Adapter:
+    """All that one adapter holds."""
+
+    path: str
+    directory: Directory
+    weight: float = 1.0
+    method: str = "LoRA"
+    unsupported: str = ""
+    """Why its product cannot be computed, with the method's name."""
+    converted: str = ""
+    """The initialization that changed the base, too."""
+    fan_in_fan_out: bool = False
+    factors: dict[str, Factors] = field(default_factory=dict)
+    saved: dict[str, Tensor] = field(default_factory=dict)
+    """Tensors that replace those of the base: modules_to_save, biases."""
+    copies: dict[str, Tensor] = field(default_factory=dict)
+    """The base's own tensors, kept beside an adapter of an embedding."""
+    tokens: dict[str, Tensor] = field(default_factory=dict)
+    """Module -> rows that replace some of the base's."""
+    token_indices: dict[str, list[int]] = field(default_factory=dict)
+    base_name: str = ""
+    rank: int | None = None
+    alpha: float | None = None
+
+
+def read_adapter(
+    path: str,
+    directory: Directory,
+    config: Mapping[str, object],
+    tensors: Iterable[Tensor],
+    weight: float = 1.0,
+) -> Adapter:
+    """Untrusted; entries of a wrong type count as missing."""
+    adapter = Adapter(path, directory, weight)
+    _describe(adapter, config)
+    for tensor in tensors:
+        _sort(adapter, tensor)
+    for factors in adapter.factors.values():
+        factors.scale = _scale(config, factors)
+    _indices(adapter, config.get("trainable_token_indices"))
+    return adapter
+
+
+def _describe(adapter: Adapter, config: Mapping[str, object]) -> None:
+    kind = config.get("peft_type")
+    kind = shown(kind, 40) if isinstance(kind, str) else ""
+    adapter.method = "DoRA" if config.get("use_dora") is True else "LoRA"
+    variant = next((name for key, name in VARIANTS.items() if config.get(key)), "")
+    if not kind:
+        adapter.unsupported = "adapter_config.json names no peft_type"
+    elif kind != "LORA" or variant:
+        adapter.method = variant or kind
+        adapter.unsupported = f"{adapter.method}: only LoRA and DoRA are computed"
+    start = config.get("init_lora_weights")
+    if isinstance(start, str) and CONVERTED.match(start):
+        adapter.converted = shown(start, 40)
+    adapter.fan_in_fan_out = config.get("fan_in_fan_out") is True
+    name = config.get("base_model_name_or_path")
+    adapter.base_name = shown(name, 200) if isinstance(name, str) else ""
+    rank, alpha = config.get("r"), _number(config.get("lora_alpha"))
+    adapter.rank, adapter.alpha = rank if type(rank) is int else None, alpha
+
+
+def _sort(adapter: Adapter, tensor: Tensor) -> None:
+    name = _without_lead(tensor.name)
+    if match := _FACTOR.fullmatch(name):
+        # two parameters of one module nest: the outer one has no base_layer in its name
+        module = match["module"]
+        factors = adapter.factors.setdefault(module, Factors(module))
+        _place(factors, match["factor"].removeprefix("lora_"), match["leaf"], tensor)
+    elif match := _TOKENS.fullmatch(name):
+        adapter.tokens[match["module"]] = tensor
+    elif ".base_layer." in name:
+        adapter.copies[_SAVED.sub("", name)] = tensor
+    else:
+        adapter.saved[_SAVED.sub("", name)] = tensor
+
+
+def _without_lead(name: str) -> str:
+    return next((name.removeprefix(lead) for lead in _LEADS if name.startswith(lead)), name)
+
+
+def _place(factors: Factors, factor: str, leaf: str | None, tensor: Tensor) -> None:
+    factors.embedding = factors.embedding or factor.startswith("embedding")
+    if factor == "magnitude_vector":
+        factors.magnitude = tensor
+    elif factor.endswith("A"):
+        factors.down = tensor
+    elif leaf == "bias":
+        factors.bias = tensor
+    else:
+        factors.up = tensor
+
+
+def _scale(config: Mapping[str, object], factors: Factors) -> float | None:
+    if factors.down is None:
+        return None
+    rank = _rank(config, factors)
+    alpha = _of_pattern(config.get("alpha_pattern"), factors.module)
+    number = _number(config.get("lora_alpha")) if alpha is None else alpha
+    if number is None or not rank:
+        return None
+    return number / (math.sqrt(rank) if config.get("use_rslora") is True else rank)
+
+
+def _rank(config: Mapping[str, object], factors: Factors) -> int:
+    """The stored one; that of the configuration where the ranks of experts lie in one tensor."""
+    stored = factors.down.shape[0] if factors.down and factors.down.shape else 0
+    named = _of_pattern(config.get("rank_pattern"), factors.module)
+    rank = named if named is not None else _number(config.get("r"))
+    if config.get("target_parameters") and rank and stored % int(rank) == 0:
+        return int(rank)
+    return stored
+
+
+def _of_pattern(patterns: object, module: str) -> float | None:
+    """The number of the first pattern that matches the end of the module's name, as peft does."""
+    if not isinstance(patterns, dict):
+        return None
+    for key, value in list(patterns.items())[:5_000]:
+        if isinstance(key, str) and _matches(key, module):
+            return _number(value)
+    return None
+
+
+def _matches(key: str, module: str) -> bool:
+    """Expressions that could take long are compared as plain names."""
+    if module == key or module.endswith(f".{key}"):
+        return True
+    slow = len(key) > 500 or len(_QUANTIFIERS.findall(key)) > 4 or _QUANTIFIED_GROUP.search(key)
+    if slow:
+        return False
+    try:
+        return re.match(rf"(.*\.)?({key})$", module[:500]) is not None
+    except (re.error, RecursionError, OverflowError):
+        return False
+
+
+def _indices(adapter: Adapter, value: object) -> None:
+    for module in adapter.tokens:
+        last = module.rpartition(".")[2]
+        chosen = value.get(last, value.get(module)) if isinstance(value, dict) else value
+        if isinstance(chosen, list) and all(type(each) is int for each in chosen):
+            adapter.token_indices[module] = chosen
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < 1e9 else None

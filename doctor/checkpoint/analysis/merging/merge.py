@@ -1,0 +1,301 @@
+"""A merged model beside its base and the adapters: every weight that they change, and the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from doctor._util.processors import usable_processors
+from doctor._util.units import shown
+from doctor.checkpoint.analysis.arithmetic import narrower
+from doctor.checkpoint.analysis.merging import deviation
+from doctor.checkpoint.analysis.merging.adapter import Adapter, Factors
+from doctor.checkpoint.analysis.merging.layers import layers
+from doctor.checkpoint.analysis.merging.names import Model, NameIndex
+from doctor.checkpoint.analysis.merging.products import Update, is_of_experts, weight_update
+from doctor.checkpoint.analysis.merging.rows import (
+    Matrix,
+    blocks,
+    matrix_of,
+    numbers,
+    read_rows,
+)
+from doctor.checkpoint.analysis.merging.untouched import compare_replaced, compare_untouched
+from doctor.checkpoint.analysis.statistics import layer_of
+from doctor.checkpoint.analysis.tensor_names import part_of
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.records.merge import AdapterUse, Merge, MergedWeight
+from doctor.checkpoint.tensors import Tensor
+
+SAMPLE = 1 << 17
+"""Elements of each weight that are compared, unless all are."""
+
+MOST = 20_000
+FEW = 10
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Target:
+    """One weight of the base, and which factors of which adapters change it."""
+
+    base: Tensor
+    merged: Tensor | None
+    factors: list[tuple[int, Factors]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the comparison of all targets gave."""
+
+    weights: list[MergedWeight] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    misfits: dict[int, list[str]] = field(default_factory=dict)
+    zero: dict[int, int] = field(default_factory=dict)
+    read: int = 0
+    done: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def examine_merge(
+    merged: Model | None,
+    base: Model,
+    adapters: Sequence[Adapter],
+    *,
+    base_path: str,
+    every: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Merge:
+    """`merged` None: only whether the adapters fit the base. `every`: all rows, not a sample."""
+    began = time.perf_counter()
+    targets, unmatched = _targets(merged, base, adapters)
+    found = _Found()
+    total = len(targets)
+    count = min(threads or usable_processors(), max(total, 1))
+    shared = iter(targets)
+    with ThreadPoolExecutor(count) as pool:
+        workers = [
+            pool.submit(_work, shared, merged, base, adapters, every, found, total, progress)
+            for _ in range(count)
+        ]
+        for worker in workers:
+            worker.result()
+    found.weights.sort(key=lambda each: each.name)
+    replaced, changed_names = compare_replaced(merged, base, adapters) if merged else ([], set())
+    touched = {target.merged.name for target in targets if target.merged is not None}
+    untouched = (
+        compare_untouched(merged, base, touched | changed_names, progress) if merged else None
+    )
+    return Merge(
+        base=base_path,
+        adapters=tuple(
+            _use(number, adapter, unmatched, found) for number, adapter in enumerate(adapters)
+        ),
+        weights=tuple(found.weights[:MOST]),
+        unread=tuple(found.unread[:20]),
+        unread_count=len(found.unread),
+        replaced=tuple(replaced),
+        untouched=untouched[0] if untouched else None,
+        layers=layers(found.weights),
+        bytes=found.read + (untouched[1] if untouched else 0),
+        sampled=not every,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _targets(
+    merged: Model | None, base: Model, adapters: Sequence[Adapter]
+) -> tuple[list[Target], dict[int, list[str]]]:
+    """The weights that adapters change; and for each adapter the modules that have none."""
+    targets: dict[str, Target] = {}
+    unmatched: dict[int, list[str]] = {}
+    for number, adapter in enumerate(adapters):
+        for module, factors in adapter.factors.items():
+            if not factors.whole or adapter.unsupported:
+                continue
+            weight = _weight(base.index, module)
+            if weight is None:
+                unmatched.setdefault(number, []).append(module)
+                continue
+            target = targets.get(weight.name)
+            if target is None:
+                other = merged.index.find(weight.name) if merged else None
+                target = targets[weight.name] = Target(weight, other)
+            target.factors.append((number, factors))
+    return list(targets.values()), unmatched
+
+
+def _weight(index: NameIndex, module: str) -> Tensor | None:
+    return index.find(f"{module}.weight") or index.find(module)
+
+
+def _work(
+    targets: Iterator[Target],
+    merged: Model | None,
+    base: Model,
+    adapters: Sequence[Adapter],
+    every: bool,
+    found: _Found,
+    total: int,
+    progress: Progress | None,
+) -> None:
+    with contextlib.ExitStack() as stack:
+        base_files = stack.enter_context(OpenFiles(base.directory))
+        files = stack.enter_context(OpenFiles(merged.directory)) if merged else None
+        factor_files = [stack.enter_context(OpenFiles(each.directory)) for each in adapters]
+        while True:
+            with found.lock:
+                target = next(targets, None)
+            if target is None:
+                return
+            _examine(target, base_files, files, factor_files, adapters, every, found)
+            with found.lock:
+                found.done += 1
+                if progress is not None:
+                    progress(found.done, total)
+
+
+def _examine(
+    target: Target,
+    base_files: OpenFiles,
+    files: OpenFiles | None,
+    factor_files: Sequence[OpenFiles],
+    adapters: Sequence[Adapter],
+    every: bool,
+    found: _Found,
+) -> None:
+    updates = []
+    for number, factors in target.factors:
+        try:
+            update = weight_update(
+                adapters[number], number, factors, target.base, factor_files[number]
+            )
+        except (CheckpointError, MemoryError) as error:
+            text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
+            with found.lock:
+                if isinstance(error, CheckpointError) and error.kind == "damaged":
+                    found.misfits.setdefault(number, []).append(f"{factors.module}: {text}")
+                else:
+                    found.unread.append(f"{target.base.name[:300]}: {text}")
+            return
+        if update.is_zero:
+            with found.lock:
+                found.zero[number] = found.zero.get(number, 0) + 1
+        updates.append(update)
+    if files is None:
+        return
+    try:
+        weight, read = _compare(target, updates, base_files, files, every)
+    except (CheckpointError, MemoryError) as error:
+        text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
+        with found.lock:
+            found.unread.append(f"{target.base.name[:300]}: {text}")
+        return
+    with found.lock:
+        found.weights.append(weight)
+        found.read += read
+
+
+def _compare(
+    target: Target,
+    updates: Sequence[Update],
+    base_files: OpenFiles,
+    files: OpenFiles,
+    every: bool,
+) -> tuple[MergedWeight, int]:
+    """The record, and the bytes that were read. Raises CheckpointError."""
+    if target.merged is None:
+        raise CheckpointError("missing", "the merged model has no tensor of that name")
+    experts = is_of_experts(target.factors[0][1], target.base)
+    before, after = _matrix(target.base, experts), _matrix(target.merged, experts)
+    if not (before.readable and after.readable):
+        raise CheckpointError("note", f"stored as {target.base.dtype} and {target.merged.dtype}")
+    rows = min(before.rows, after.rows)
+    if before.columns != after.columns or (before.rows != after.rows and not _grows(target)):
+        text = f"its shape is {list(target.merged.shape)}, the base's {list(target.base.shape)}"
+        raise CheckpointError("note", text)
+    sums, read = deviation.Sums(), 0
+    for ranges in blocks(rows, before.columns, None if every else SAMPLE):
+        one = read_rows(base_files, before, ranges)
+        other = read_rows(files, after, ranges)
+        read += one.size + other.size
+        if not sums.elements:
+            sums.grid = narrower(after.dtype, other)
+        deviation.add(sums, one, other, updates, numbers(ranges))
+    return _record(target, updates, sums), read * 2
+
+
+def _matrix(tensor: Tensor, experts: bool) -> Matrix:
+    return Matrix((tensor,), max(tensor.shape[-1], 1)) if experts else matrix_of(tensor)
+
+
+def _grows(target: Target) -> bool:
+    """Whether the number of rows is that of tokens, which models are padded and resized by."""
+    return part_of(target.base) in ("embedding", "head")
+
+
+def _record(target: Target, updates: Sequence[Update], sums: deviation.Sums) -> MergedWeight:
+    def root(squares: float) -> float:
+        return math.sqrt(squares / sums.elements) if sums.elements else 0.0
+
+    scale, explained = deviation.scale(sums)
+    kept = sums.kept / sums.update if sums.update else 1.0
+    return MergedWeight(
+        name=target.base.name[:500],
+        layer=layer_of(target.base)[:9],
+        kind=part_of(target.base),
+        elements=sums.elements,
+        base=root(sums.base),
+        update=root(sums.update),
+        moved=root(sums.moved),
+        residual=root(sums.residual),
+        bound=root(sums.bound),
+        mismatch=root(sums.mismatch),
+        lost=min(1.0, max(0.0, 1.0 - kept)),
+        changed=sums.changed,
+        expected=sums.expected,
+        scale=_finite(scale),
+        explained=_finite(explained) or 0.0,
+        factors=tuple(_finite(each) or 0.0 for each in deviation.factors(sums)),
+        adapters=tuple(update.adapter for update in updates),
+        grid=sums.grid,
+        nonfinite=sums.nonfinite,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _use(
+    number: int, adapter: Adapter, unmatched: dict[int, list[str]], found: _Found
+) -> AdapterUse:
+    factors = list(adapter.factors.values())
+    incomplete = [each.module for each in factors if not each.whole]
+    misfits, none = found.misfits.get(number, []), unmatched.get(number, [])
+    return AdapterUse(
+        path=shown(adapter.path, 300),
+        method=adapter.method,
+        weight=adapter.weight,
+        unsupported=adapter.unsupported,
+        converted=adapter.converted,
+        rank=adapter.rank,
+        alpha=adapter.alpha,
+        modules=len(factors) - len(incomplete),
+        base=adapter.base_name,
+        unmatched=tuple(shown(name, 200) for name in none[:FEW]),
+        unmatched_count=len(none),
+        misfits=tuple(shown(text, 300) for text in misfits[:FEW]),
+        misfit_count=len(misfits),
+        incomplete=tuple(shown(name, 200) for name in incomplete[:FEW]),
+        zero=found.zero.get(number, 0),
+        unscaled=sum(each.whole and each.scale is None for each in factors),
+    )

@@ -1,0 +1,91 @@
+"""Rows of a stored matrix, read without the rest of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from doctor.checkpoint.analysis.arithmetic import FLOATS, decode
+from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.io.gather import fill
+from doctor.checkpoint.io.open_files import OpenFiles
+from doctor.checkpoint.tensors import Tensor
+
+BLOCK = 1 << 18
+"""Elements that are compared at a time."""
+
+Range = tuple[int, int]
+"""Rows from the first to before the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A tensor as rows of one length; or several of one dtype, the first above the others."""
+
+    tensors: tuple[Tensor, ...]
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        return sum(tensor.elements for tensor in self.tensors) // max(self.columns, 1)
+
+    @property
+    def dtype(self) -> str:
+        return self.tensors[0].dtype
+
+    @property
+    def name(self) -> str:
+        return self.tensors[0].name
+
+    @property
+    def readable(self) -> bool:
+        """Whether its rows can be read as numbers: floats of one dtype in C order."""
+        return all(
+            tensor.dtype == self.dtype and tensor.dtype in FLOATS and tensor.strides is None
+            for tensor in self.tensors
+        )
+
+
+def matrix_of(tensor: Tensor) -> Matrix:
+    """All dimensions but the first are the columns; a vector is one row."""
+    shape = tensor.shape
+    columns = math.prod(shape[1:]) if len(shape) > 1 else tensor.elements
+    return Matrix((tensor,), max(columns, 1))
+
+
+def read_rows(files: OpenFiles, matrix: Matrix, ranges: Sequence[Range]) -> Any:
+    """The rows of all ranges below each other, float32. Raises CheckpointError."""
+    width = BITS[matrix.dtype] // 8
+    count = sum(end - begin for begin, end in ranges)
+    data = bytearray(count * matrix.columns * width)
+    parts = [part for tensor in matrix.tensors for part in tensor.ranges]
+    view, done = memoryview(data), 0
+    for begin, end in ranges:
+        size = (end - begin) * matrix.columns * width
+        fill(files, parts, view[done : done + size], begin * matrix.columns * width)
+        done += size
+    return decode(matrix.dtype, data).reshape(count, matrix.columns)
+
+
+def blocks(rows: int, columns: int, most: int | None) -> Iterator[list[Range]]:
+    """Ranges of rows of about BLOCK elements: of all rows, or of about `most` elements.
+
+    Those are spread over the whole length, with the first row and the last.
+    """
+    each = max(1, BLOCK // max(columns, 1))
+    if most is None or rows * columns <= most:
+        yield from ([(at, min(at + each, rows))] for at in range(0, rows, each))
+        return
+    count = max(2, min(rows, most // max(columns, 1)))
+    single = [round(number * (rows - 1) / (count - 1)) for number in range(count)]
+    for at in range(0, count, each):
+        yield [(row, row + 1) for row in single[at : at + each]]
+
+
+def numbers(ranges: Sequence[Range]) -> Any:
+    """The numbers of the rows of all ranges."""
+    import numpy
+
+    return numpy.concatenate([numpy.arange(begin, end) for begin, end in ranges])

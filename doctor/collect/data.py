@@ -1,0 +1,97 @@
+"""The data of a target, looked at by a process of the training interpreter."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from doctor._util.records import Ended, Unknown
+from doctor.collect.children import Children, NotStartedError, fit
+from doctor.collect.torch_child import ReportProgress
+from doctor.facts.data import Data, Shown, Split
+
+PROBE = "training_side.data.look"
+QUIET_SECONDS = 120.0
+"""From one batch to the next, and for the import of the user's code; the probe itself waits less
+long for a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRequest:
+    """What to look at, and how far."""
+
+    target: str
+    """As the user wrote it."""
+    what: dict[str, object]
+    """{"kind": "factory", "file", "name", "arguments"} or {"kind": "file", "path"}."""
+    tokenizer: str = ""
+    splits: Sequence[str] = ("train", "eval")
+    samples: int = 256
+    seconds: float = 10.0
+    show: int = 0
+
+
+def collect_data(
+    children: Children, python: str, request: DataRequest, report_progress: ReportProgress
+) -> Data | Unknown:
+    """What the target delivers, as far as it was read when the process ended."""
+    began = time.monotonic()
+    notes = Notes()
+    text = json.dumps({
+        **request.what, "tokenizer": request.tokenizer, "splits": list(request.splits),
+        "samples": request.samples, "seconds": request.seconds, "show": request.show,
+    })  # fmt: skip
+    try:
+        child = children.start(python, PROBE, text)
+    except NotStartedError as error:
+        return Unknown(reason=error.ended.detail)
+    try:
+        limit = QUIET_SECONDS + 2 * request.seconds
+        answer = child.wait(limit, report_progress, notes.add)
+    finally:
+        child.kill()
+    return notes.data(request.target, answer.ended, time.monotonic() - began)
+
+
+class Notes:
+    """The notes of the probe, as the section that they fill."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.splits: list[Split] = []
+        self.shown: list[Shown] = []
+
+    def add(self, note: dict[str, Any]) -> None:
+        if isinstance(note.get("data"), dict):
+            self.fields.update(note["data"])
+        split = fit(note.get("split"), Split)
+        if isinstance(split, Split):
+            self.splits.append(split)
+        shown = fit(note.get("shown"), list[Shown])
+        if isinstance(shown, list):
+            self.shown += shown
+
+    def data(self, target: str, ended: Ended, seconds: float) -> Data | Unknown:
+        """The section; how the process ended stands for how the target was opened, until it was."""
+        opened = {"how": ended.how, "detail": _class_of(ended)}
+        fields = {"opened": {"type": "Ended", **opened}, **self.fields}
+        if isinstance(fields["opened"], dict):
+            fields["opened"] = {"type": "Ended", **fields["opened"]}
+        section = fit({"type": "Data", "target": target, **fields, "seconds": seconds}, Data)
+        if isinstance(section, Unknown):
+            return section
+        died = "" if ended.ok else _class_of(ended)
+        shown = tuple(self.shown)
+        return msgspec.structs.replace(section, splits=tuple(self.splits), shown=shown, died=died)
+
+
+def _class_of(ended: Ended) -> str:
+    """How a process ended, without what a library printed last: that may quote a row."""
+    if ended.how == "error":
+        return ended.detail.partition(":")[0][:80] if ":" in ended.detail else "error"
+    return ended.detail or ended.how

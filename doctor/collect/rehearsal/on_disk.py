@@ -1,0 +1,97 @@
+"""What lies in {output} after a run: checkpoints, read as doctor scan reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.runs import BROKEN
+from doctor.collect.children import Children, read_checkpoint
+from doctor.facts.rehearsal import OnDisk
+
+MOST = 6
+"""Checkpoints that are examined, the newest ones."""
+MOST_FILES = 10_000
+SECONDS = 60.0
+WHOLE = (".safetensors", ".bin", ".distcp", ".metadata")
+"""Ends of files that make their directory a checkpoint."""
+ALONE = (".pt", ".pth", ".ckpt")
+"""Ends of files that are one by themselves."""
+PARTS = ("optimizer", "scheduler", "rng_state", "random_states", "scaler", "training_args",
+         "sampler")  # fmt: skip
+"""Beginnings of files that belong to the weights beside them."""
+
+
+def written(output: Path) -> int:
+    """Bytes of all files below a directory."""
+    return sum(size for _, size, _ in _files(output))
+
+
+def changed_since(output: Path, moment: float) -> bool:
+    """Whether a file was written after this moment, seconds since 1970."""
+    return any(changed > moment for _, _, changed in _files(output))
+
+
+def checkpoints(output: Path) -> tuple[OnDisk, ...]:
+    """The newest checkpoints below {output}, the newest last."""
+    sizes: dict[str, int] = {}
+    newest: dict[str, float] = {}
+    for path, size, changed in _files(output):
+        place = _place(path)
+        if place is not None:
+            sizes[place] = sizes.get(place, 0) + size
+            newest[place] = max(newest.get(place, 0.0), changed)
+    chosen = sorted(newest, key=lambda place: newest[place])[-MOST:]
+    if not chosen:
+        return ()
+    children = Children()
+    try:
+        return tuple(_examine(children, output, place, sizes[place]) for place in chosen)
+    finally:
+        children.interrupt()
+
+
+def _place(path: Path) -> str | None:
+    """The checkpoint that a file belongs to: its directory or itself; None for no checkpoint."""
+    if path.name.startswith(PARTS) and path.suffix in (*ALONE, ".bin", ".pkl"):
+        return str(path.parent)
+    if path.name.endswith(WHOLE):
+        return str(path.parent)
+    return str(path) if path.suffix in ALONE else None
+
+
+def _examine(children: Children, output: Path, place: str, size: int) -> OnDisk:
+    name = os.path.relpath(place, output)
+    options = '{"baseline": null, "deep": false, "tensors": false}'
+    answer = children.run_probe("checkpoint", place, options, seconds=SECONDS)
+    checkpoint = read_checkpoint(answer)
+    if isinstance(checkpoint, Unknown):
+        return OnDisk(path=name, bytes=size, weights=False, unread=checkpoint.reason[:2000])
+    torn = tuple(each.message[:500] for each in checkpoint.problems if each.kind in BROKEN)
+    reason = checkpoint.not_inspectable or ""
+    return OnDisk(
+        path=name, bytes=size, weights=_has_weights(checkpoint), torn=torn[:5], unread=reason
+    )
+
+
+def _has_weights(checkpoint: Checkpoint) -> bool:
+    return bool(checkpoint.contents.tensors)
+
+
+def _files(output: Path) -> Iterator[tuple[Path, int, float]]:
+    """Path, bytes and time of the last change of each file."""
+    count = 0
+    for directory, _, names in os.walk(output):
+        for name in names:
+            path = Path(directory, name)
+            try:
+                state = path.lstat()
+            except OSError:
+                continue
+            count += 1
+            if count > MOST_FILES:
+                return
+            yield path, state.st_size, state.st_mtime

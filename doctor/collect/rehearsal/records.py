@@ -1,0 +1,286 @@
+"""Reads what the processes of a run wrote, which is untrusted: they are the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from doctor._util.secrets import hide_secrets
+from doctor.facts.rehearsal import Attempt, Evaluated, RehearsedRank, RunName, SavedFile
+
+FILE = re.compile(r"observed(\d{1,7})-(\d{1,10})\.jsonl")
+EVENTS = "events.jsonl"
+MOST_BYTES = 512 * 2**20
+MOST_STEPS = 2000
+MOST_ATTEMPTS, MOST_SAVED = 200, 200
+LONGEST = 1000
+
+Tensor = list[Any]
+"""dtype, shape, hash; of a buffer also whether it is saved."""
+
+
+class _Process(msgspec.Struct, tag="process", tag_field="kind"):
+    rank: int
+    world: int
+    pid: int
+    moment: float
+
+
+class _Step(msgspec.Struct, tag="step", tag_field="kind"):
+    s: int
+    moment: float
+    t: float | None
+    rates: list[float]
+
+
+class _Memory(msgspec.Struct, tag="memory", tag_field="kind"):
+    resident: int
+    allocated: int | None = None
+    reserved: int | None = None
+    total: int | None = None
+
+
+class _Saved(msgspec.Struct, tag="saved", tag_field="kind"):
+    s: int
+    what: str
+    path: str
+    t: float
+
+
+class _Load(msgspec.Struct, tag="load", tag_field="kind"):
+    s: int
+    module: str
+    given: int
+    missing: list[str]
+    unexpected: list[str]
+    missed: int
+    extra: int
+
+
+class _Evaluating(msgspec.Struct, tag="evaluating", tag_field="kind"):
+    s: int
+
+
+class _Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
+    s: int
+    t: float
+    calls: int
+    samples: int
+    memory: list[int]
+
+
+class _End(msgspec.Struct, tag="end", tag_field="kind"):
+    s: int
+    error: str = ""
+    message: str = ""
+
+
+class _Broken(msgspec.Struct, tag="broken", tag_field="kind"):
+    text: str
+
+
+class _Paused(msgspec.Struct, tag="paused", tag_field="kind"):
+    s: int
+
+
+class Group(msgspec.Struct):
+    """Parameters of an optimizer by name, and its settings."""
+
+    parameters: list[str]
+    options: dict[str, Any]
+
+
+class OptimizerState(msgspec.Struct):
+    """Groups and the state of each parameter: numbers, or tensors."""
+
+    groups: list[Group]
+    state: dict[str, dict[str, Any]]
+
+
+class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
+    """The state of a training after `s` steps; `when`: start, save, step, end."""
+
+    when: str
+    s: int
+    seconds: float
+    weights: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+    optimizers: dict[str, OptimizerState]
+    schedules: dict[str, Any]
+    scalers: dict[str, Any]
+
+
+_Record = (
+    _Process | _Step | _Memory | _Saved | _Load | _Evaluating | _Evaluated | _End | _Broken
+    | _Paused | Snapshot
+)  # fmt: skip
+_decode = msgspec.json.Decoder(_Record).decode
+
+
+class Observed:
+    """The records of one process."""
+
+    def __init__(self, records: list[Any]) -> None:
+        self.records = records
+        self.process: _Process = self.of(_Process)[0]
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The records of a kind."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+    @property
+    def steps(self) -> list[_Step]:
+        return self.of(_Step)
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        return self.of(Snapshot)
+
+    def rank(self) -> RehearsedRank:
+        """What the facts keep of it."""
+        steps, memory, ends = self.of(_Step), self.of(_Memory), self.of(_End)
+        evaluated = self.of(_Evaluated)
+        last = memory[-1] if memory else _Memory(0)
+        begun = [each.s for each in self.of(_Evaluating)]
+        unfinished = begun[-1] if len(begun) > len(evaluated) else None
+        end = ends[-1] if ends else None
+        error = f"{end.error}: {end.message}" if end and end.error else ""
+        return RehearsedRank(
+            rank=self.process.rank,
+            world=self.process.world,
+            steps=max((step.s for step in steps), default=0),
+            seconds=tuple(s.t for s in steps if s.t is not None)[:MOST_STEPS],
+            rates=tuple(tuple(step.rates) for step in steps)[:MOST_STEPS],
+            ended=end is not None,
+            error=hide_secrets(error)[:LONGEST],
+            evaluating=unfinished,
+            evaluations=tuple(
+                Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
+                          memory=tuple(e.memory))
+                for e in evaluated
+            ),
+            resident=last.resident, allocated=last.allocated, reserved=last.reserved,
+            total=last.total,
+            hashing=sum(each.seconds for each in self.snapshots),
+            broken=next((each.text[:LONGEST] for each in self.of(_Broken)), ""),
+        )  # fmt: skip
+
+    def saved(self) -> tuple[SavedFile, ...]:
+        """Its calls that saved."""
+        return tuple(
+            SavedFile(step=each.s, what=each.what[:100], path=each.path[:LONGEST], seconds=each.t)
+            for each in self.of(_Saved)[:MOST_SAVED]
+        )
+
+    def loads(self) -> list[_Load]:
+        """States that modules took before the first step."""
+        return [each for each in self.of(_Load) if each.s == 0]
+
+
+def read_processes(directory: Path) -> list[Observed]:
+    """The processes of a run that trained, by rank; the latest of each rank."""
+    found: dict[int, Observed] = {}
+    for entry in sorted(os.listdir(directory)):
+        if FILE.fullmatch(entry):
+            observed = _read(directory / entry)
+            if observed is not None:
+                rank = observed.process.rank
+                if rank not in found or found[rank].process.moment < observed.process.moment:
+                    found[rank] = observed
+    return [found[rank] for rank in sorted(found)]
+
+
+def _read(path: Path) -> Observed | None:
+    records = []
+    for line in _lines(path):
+        try:
+            records.append(_decode(line))
+        except msgspec.DecodeError:
+            continue  # a killed process leaves half a line
+    return Observed(records) if any(isinstance(each, _Process) for each in records) else None
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            yield from file.read(MOST_BYTES).splitlines()
+    except OSError:
+        return
+
+
+class _Event(msgspec.Struct):
+    kind: Literal["write", "upload", "connect", "read"]
+    what: str
+    path: str = ""
+    exists: bool = False
+    moment: int = 0
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+
+
+def _events(directory: Path) -> Iterator[_Event]:
+    for line in _lines(directory / EVENTS):
+        try:
+            yield _decode_event(line)
+        except msgspec.DecodeError:
+            continue
+
+
+def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
+    """What the processes of a run tried to do outside; the same once."""
+    found = [
+        Attempt(run=run, kind=event.kind, what=event.what[:100],
+                path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
+        for event in _events(directory)
+        if event.kind != "read"
+    ]  # fmt: skip
+    found += [
+        Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
+        for line in _lines(directory / calls)
+    ]
+    unique = {(each.kind, each.what, each.path): each for each in found}
+    return list(unique.values())[:MOST_ATTEMPTS]
+
+
+def looked_for(directory: Path, before: float) -> bool:
+    """Whether a process opened or listed something in {output} before this moment."""
+    return any(
+        event.kind == "read" and event.exists and event.moment < 1000 * before
+        for event in _events(directory)
+    )
+
+
+class Tail:
+    """The progress of a run that is under way."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.paused = False
+        self._step = 0
+        self._offsets: dict[str, int] = {}
+
+    def step(self) -> int:
+        """The last step that any rank began."""
+        for entry in os.listdir(self.directory):
+            if FILE.fullmatch(entry):
+                self._follow(entry)
+        return self._step
+
+    def _follow(self, name: str) -> None:
+        with open(self.directory / name, "rb") as file:
+            file.seek(self._offsets.get(name, 0))
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offsets[name] = self._offsets.get(name, 0) + len(whole)
+        for line in whole.splitlines():
+            if line.startswith((b'{"kind": "step"', b'{"kind": "paused"')):
+                record = json.loads(line)
+                self.paused = self.paused or record["kind"] == "paused"
+                self._step = max(self._step, record["s"])

@@ -1,0 +1,258 @@
+"""The state at the start of the continued run, compared with what was there at the save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
+from doctor.facts.rehearsal import Lost, RehearsedRank, Resumed
+
+NAMED = 5
+RESUMING = ("resume", "continue", "restart", "load_from", "from_checkpoint", "init_from")
+"""Words of a command line that speak of resuming."""
+PREFIXES = ("_orig_mod.", "module.", "model.", "_fsdp_wrapped_module.")
+VOLATILE = {"lr", "initial_lr"}
+"""Settings of a group that have checks of their own."""
+LastTensor = list[Any]
+
+
+def compare(
+    first: Sequence[Observed],
+    stopped: Sequence[Observed],
+    continued: Sequence[Observed],
+    *,
+    looked: bool,
+    names_resume: bool,
+) -> Resumed | None:
+    """None where no rank has both states. `first` is the uninterrupted run."""
+    starts = {each.process.rank: _at(each, "start") for each in continued}
+    fresh = {each.process.rank: _at(each, "start") for each in first}
+    results = []
+    for each in stopped:
+        rank = each.process.rank
+        now = starts.get(rank)
+        saves = [snapshot for snapshot in each.snapshots if snapshot.when == "save"]
+        if now is not None and saves:
+            results.append((rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
+    if not results:
+        return None
+    lost: list[Lost] = []
+    for rank, saved, _, begun, now in results:
+        lost += _lost(saved, now, begun, rank)
+    rank, saved, newest, begun, now = results[0]
+    from_start = (
+        begun is not None
+        and _same(begun.weights, now.weights)
+        and not _same(saved.weights, now.weights)
+    )
+    total = max((each.rank().steps for each in first if each.rank().ended), default=0)
+    ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
+    rates = _rates(first, continued, saved.s) if not from_start else None
+    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
+    worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
+    return Resumed(
+        saved_step=saved.s,
+        newest_step=newest.s,
+        from_start=from_start,
+        looked=looked,
+        names_resume=names_resume,
+        steps=max((each.rank().steps for each in continued), default=0),
+        expected_steps=total - saved.s if ends_well and total else None,
+        compared=len(saved.weights) + len(saved.buffers),
+        lost=(*_first_ranks(lost), *([rates] if rates else [])),
+        missed_keys=tuple(worst.missing) if worst else (),
+        extra_keys=tuple(worst.unexpected) if worst else (),
+        prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
+    )
+
+
+def names_resume(command: Iterable[str]) -> bool:
+    """Whether a command line speaks of resuming."""
+    return any(word in part.lower() for part in command for word in RESUMING)
+
+
+def _at(observed: Observed, when: str) -> Snapshot | None:
+    return next((each for each in observed.snapshots if each.when == when), None)
+
+
+def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:
+    """The newest save with these weights; without one, that with most of them, the newest first."""
+
+    def equal(saved: Snapshot) -> int:
+        return sum(saved.weights.get(name) == tensor for name, tensor in now.weights.items())
+
+    return max(reversed(saves), key=equal)
+
+
+def _same(left: dict[str, LastTensor], right: dict[str, LastTensor]) -> bool:
+    return left == right
+
+
+def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
+    """What differs between the save and the start, each kind once."""
+    found: list[Lost] = []
+    own, copies = _apart(saved.weights)
+    fresh = begun.weights if begun else None
+    found += _tensors("weights", own, now.weights, fresh, rank)
+    found += _tensors("average", copies, now.weights, fresh, rank)
+    fresh = begun.buffers if begun else None
+    found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
+    for name, optimizer in saved.optimizers.items():
+        after = now.optimizers.get(name)
+        if after is not None:
+            found += _optimizer(optimizer, after, rank)
+    if saved.schedules.keys() == now.schedules.keys():
+        found += _numbers("schedule", saved.schedules, now.schedules, rank)
+    if saved.scalers.keys() == now.scalers.keys():
+        found += _numbers("scaler", saved.scalers, now.scalers, rank)
+    return found
+
+
+def _apart(
+    weights: dict[str, LastTensor],
+) -> tuple[dict[str, LastTensor], dict[str, LastTensor]]:
+    """The trained model, and copies of other modules: their names begin with a class."""
+    copies = {name: tensor for name, tensor in weights.items() if name.startswith("(")}
+    return {n: t for n, t in weights.items() if n not in copies}, copies
+
+
+Kind = Literal["weights", "buffers", "average"]
+
+
+def _tensors(
+    kind: Kind,
+    saved: dict[str, LastTensor],
+    now: dict[str, LastTensor],
+    begun: dict[str, LastTensor] | None,
+    rank: int,
+) -> list[Lost]:
+    both = [name for name in saved if name in now]
+    dtypes = [name for name in both if saved[name][0] != now[name][0]]
+    shapes = [name for name in both if saved[name][1] != now[name][1] and name not in dtypes]
+    values = [
+        name
+        for name in both
+        if saved[name][2] != now[name][2] and name not in dtypes and name not in shapes
+    ]
+    fresh = begun is not None and all(begun.get(name) == now[name] for name in values)
+    found = []
+    if values:
+        found.append(_entry(kind, values, len(saved), rank, fresh=fresh))
+    if dtypes:
+        texts = (saved[dtypes[0]][0], now[dtypes[0]][0])
+        found.append(_entry("dtype", dtypes, len(saved), rank, texts=texts))
+    if shapes and kind != "buffers":  # caches grow with the batches
+        texts = (str(saved[shapes[0]][1]), str(now[shapes[0]][1]))
+        found.append(_entry("shape", shapes, len(saved), rank, texts=texts))
+    return found
+
+
+def _entry(
+    kind: Any,
+    names: Sequence[str],
+    total: int,
+    rank: int,
+    *,
+    fresh: bool = False,
+    texts: tuple[str, str] = ("", ""),
+) -> Lost:
+    return Lost(
+        kind=kind, names=tuple(name[:300] for name in names[:NAMED]), count=len(names), of=total,
+        fresh=fresh, rank=rank, before=texts[0][:300], after=texts[1][:300],
+    )  # fmt: skip
+
+
+def _optimizer(saved: OptimizerState, now: OptimizerState, rank: int) -> list[Lost]:
+    found = []
+    if [g.parameters for g in saved.groups] != [g.parameters for g in now.groups]:
+        texts = (_described(saved), _described(now))
+        return [_entry("group", [], len(saved.groups), rank, texts=texts)]
+    held = {name: state for name, state in saved.state.items() if state}
+    different = [name for name, state in held.items() if now.state.get(name, {}) != state]
+    if different:
+        fresh = not any(now.state.values())
+        texts = _first_difference(held[different[0]], now.state.get(different[0], {}))
+        found.append(_entry("optimizer", different, len(held), rank, fresh=fresh, texts=texts))
+    for number, (before, after) in enumerate(zip(saved.groups, now.groups, strict=True)):
+        keys = before.options.keys() & after.options.keys() - VOLATILE
+        changed = [key for key in sorted(keys) if before.options[key] != after.options[key]]
+        if changed:
+            texts = (str(before.options[changed[0]]), str(after.options[changed[0]]))
+            names = [f"{key} of group {number}" for key in changed]
+            found.append(_entry("option", names, len(keys), rank, texts=texts))
+    return found
+
+
+def _first_difference(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str]:
+    """A number of the state that differs, such as the steps that Adam has counted."""
+    if not after:
+        return "", "no state"
+    for key, value in before.items():
+        if after.get(key) != value:
+            number = not isinstance(value, list)
+            return (
+                (f"{key} {value}", f"{key} {after.get(key)}") if number else (key, "other values")
+            )
+    return "", ""
+
+
+def _described(optimizer: OptimizerState) -> str:
+    sizes = ", ".join(str(len(group.parameters)) for group in optimizer.groups)
+    first = next((name for group in optimizer.groups for name in group.parameters), "")
+    return f"groups of {sizes} parameters, the first is {first}"
+
+
+def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -> list[Lost]:
+    different = [name for name in saved if saved[name] != now[name]]
+    if not different:
+        return []
+    texts = (str(saved[different[0]]), str(now[different[0]]))
+    return [_entry(kind, different, len(saved), rank, texts=texts)]
+
+
+def _rates(
+    first: Sequence[Observed], continued: Sequence[Observed], saved_step: int
+) -> Lost | None:
+    """The learning rate at the first step after the save, in both runs."""
+    whole = _of_rank_0(first)
+    after = _of_rank_0(continued)
+    if whole is None or after is None or not after.rates or len(whole.rates) <= saved_step:
+        return None
+    before, now = whole.rates[saved_step], after.rates[0]
+    if before == now or _close(before, now):
+        return None
+    fresh = _close(whole.rates[0], now)
+    texts = (f"{max(before):g}", f"{max(now):g}")
+    return _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
+
+
+def _close(left: Sequence[float], right: Sequence[float]) -> bool:
+    """Equal but for the last digits: schedules are computed in another order."""
+    return len(left) == len(right) and all(
+        abs(a - b) <= 1e-6 * max(abs(a), abs(b)) for a, b in zip(left, right, strict=True)
+    )
+
+
+def _of_rank_0(processes: Sequence[Observed]) -> RehearsedRank | None:
+    return processes[0].rank() if processes else None
+
+
+def _first_ranks(lost: Sequence[Lost]) -> list[Lost]:
+    """Each kind once, of the first rank that has it."""
+
+    unique: dict[tuple[str, tuple[str, ...]], Lost] = {}
+    for each in lost:
+        unique.setdefault((each.kind, each.names), each)
+    return list(unique.values())
+
+
+def _prefix(missing: Sequence[str], unexpected: Sequence[str]) -> str:
+    """The prefix by which the keys of the file and those of the model differ."""
+    for prefix in PREFIXES:
+        for name in missing:
+            if prefix + name in unexpected or (
+                name.startswith(prefix) and name.removeprefix(prefix) in unexpected
+            ):
+                return prefix
+    return ""

@@ -1,0 +1,298 @@
+"""The stages in their order: the run, the run that is stopped, the run that continues."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from doctor._util.records import Unknown
+from doctor._util.secrets import hide_in_arguments, hide_secrets
+from doctor.collect.guard_records import RUN, read_records
+from doctor.collect.rehearsal import on_disk, places, records, resume, runs
+from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
+from doctor.collect.rehearsal.places import Workplace, holds_run
+from doctor.facts.guard import Guarded
+from doctor.facts.rehearsal import (
+    Attempt,
+    Protection,
+    Rehearsal,
+    RehearsedRun,
+    RehearsedStage,
+    Resumed,
+    RunName,
+    StageName,
+)
+
+TAIL = 12
+"""Lines of the output that are kept of a run that failed."""
+MOST_FRAMES = 30
+LEAST_SECONDS = 5.0
+"""Below this a further run is not begun. Our own number."""
+ORDER: tuple[StageName, ...] = (
+    "runs", "agrees", "saves", "evaluates", "stops", "continues", "pace", "access",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the user asked for."""
+
+    output_dir: Path | None = None
+    unprotected: bool = False
+    network: bool = False
+    writable: tuple[Path, ...] = ()
+    budget: float = 900.0
+    grace: float = 30.0
+    signal: str = "SIGTERM"
+    resume_command: tuple[str, ...] = ()
+    keep: bool = False
+    checkpoints_kept: int | None = None
+    progress: Callable[[str], None] = lambda text: None
+
+
+def rehearse(
+    command: Sequence[str], options: Options
+) -> tuple[Rehearsal, Guarded | Unknown, Path | None]:
+    """All stages; what the guard saw of the first run, and where the records stay, if they do.
+
+    Raises UserError for a command that cannot be rehearsed here.
+    """
+    refuse_launchers(command)
+    if options.resume_command:
+        refuse_launchers(options.resume_command)
+    workplace = places.make_workplace(options.output_dir)
+    stages = _Stages(list(command), options, workplace)
+    failed = True
+    try:
+        stages.all()
+        failed = stages.failed
+        return stages.facts(), stages.guarded, workplace.root if failed or options.keep else None
+    finally:
+        if not options.keep:
+            workplace.remove(logs=failed)
+
+
+class _Stages:
+    """The rehearsal under way."""
+
+    def __init__(self, command: list[str], options: Options, workplace: Workplace) -> None:
+        self.command, self.options, self.workplace = command, options, workplace
+        self.began = time.monotonic()
+        self.request = runs.Request(
+            workplace=workplace,
+            files=not options.unprotected,
+            network=options.network,
+            writable=options.writable,
+            grace=options.grace,
+            signal=options.signal,
+            progress=options.progress,
+        )
+        self.free = shutil.disk_usage(workplace.root).free
+        self.runs: list[RehearsedRun] = []
+        self.attempts: list[Attempt] = []
+        self.stages: dict[StageName, RehearsedStage] = {}
+        self.protection = Protection()
+        self.resumed: Resumed | None = None
+        self.guarded: Guarded | Unknown = Unknown(reason="the command did not run")
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget."""
+        return self.options.budget - (time.monotonic() - self.began)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the logs are worth keeping."""
+        return any(run.code and not run.signalled for run in self.runs) or any(
+            run.cut for run in self.runs
+        )
+
+    def all(self) -> None:
+        """Every stage that can be tried, in the order of the runs."""
+        first = self.run("run", self.command, "run")
+        self.guarded = self.read_guard(first)
+        self.note_first(first)
+        reason = self.no_second(first)
+        stop_at = stop_step(first)
+        if not reason and not stop_at:
+            reason = "the run has too few steps to be stopped between them: at least 2 required"
+        if reason:
+            self.skip(("stops", "continues"), reason)
+            return
+        self.announce(first)
+        stopped = self.run("stop", self.command, "stop", stop_at)
+        if stopped.signalled is None:
+            self.skip(("stops", "continues"), f"the second run did not reach step {stop_at}")
+            return
+        self.tried("stops", stopped.seconds)
+        self.continue_(first, stopped)
+
+    def continue_(self, first: RehearsedRun, stopped: RehearsedRun) -> None:
+        """Stage 6."""
+        if not stopped.written:
+            self.skip(("continues",), "nothing was in {output} when the run was stopped")
+        elif self.left < max(LEAST_SECONDS, first.seconds / 2):
+            self.skip(("continues",), f"--budget {self.options.budget:g} s is spent")
+        else:
+            command = list(self.options.resume_command) or self.command
+            continued = self.run("resume", command, "stop")
+            self.tried("continues", continued.seconds)
+            self.resumed = self.compare(command)
+
+    def no_second(self, first: RehearsedRun) -> str:
+        """Why no further run is begun, "" if one is."""
+        if first.cut:
+            return "the run did not end within --budget: give the command fewer steps"
+        if first.code:
+            return "the run failed"
+        if not any("{output}" in word for word in self.command):
+            return "the command has no {output}: name the directory of its checkpoints so"
+        if self.left < max(LEAST_SECONDS, first.seconds):
+            return f"--budget {self.options.budget:g} s is spent"
+        return ""
+
+    def announce(self, first: RehearsedRun) -> None:
+        """What the next runs will take, as far as that is known."""
+        self.options.progress(
+            f"the run took {first.seconds:.0f} s; stopping and continuing it takes about as long "
+            f"twice, at most {max(0.0, self.left):.0f} s are left"
+        )
+
+    def run(
+        self, name: RunName, command: Sequence[str], chain: str, stop_at: int = 0
+    ) -> RehearsedRun:
+        """Run it and read what it left."""
+        ended = runs.run(self.request, name, command, chain, max(1.0, self.left), stop_at)
+        directory, output = self.workplace.records(name), self.workplace.output(chain)
+        self.protection = ended.protection
+        for attempt in records.read_attempts(directory, name, CALLS):
+            if attempt.kind == "write":
+                attempt = self.judged(attempt)
+            self.attempts.append(attempt)
+        processes = records.read_processes(directory)
+        signalled = None if ended.signalled is None else ended.began + ended.signalled
+        saved = next((each.saved() for each in processes if each.saved()), ())
+        failed = bool(ended.cut) or bool(ended.code)
+        run = RehearsedRun(
+            name=name,
+            command=hide_in_arguments(tuple(command)),
+            code=ended.code,
+            seconds=ended.seconds,
+            cut=ended.cut,  # type: ignore[arg-type]
+            signalled=ended.signalled,
+            signal=self.options.signal if ended.signalled is not None else "",
+            left=tuple(ended.left),
+            ranks=tuple(each.rank() for each in processes),
+            saved=saved,
+            written=on_disk.written(output),
+            saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
+            checkpoints=on_disk.checkpoints(output),
+            tail=self.tail(directory) if failed else (),
+            frames=self.frames(directory) if ended.cut else (),
+        )
+        self.runs.append(run)
+        return run
+
+    def judged(self, attempt: Attempt) -> Attempt:
+        """The attempt with whether a run was there."""
+        return Attempt(
+            run=attempt.run, kind=attempt.kind, what=attempt.what, path=attempt.path,
+            exists=attempt.exists, holds_run=attempt.exists and holds_run(attempt.path),
+        )  # fmt: skip
+
+    def note_first(self, first: RehearsedRun) -> None:
+        """Which stages the first run tried."""
+        several = any(rank.world > 1 for rank in first.ranks)
+        self.tried("runs", first.seconds)
+        if several:
+            self.tried("agrees", 0.0)
+        else:
+            self.skip(("agrees",), "the command has one rank")
+        if first.saved or first.checkpoints:
+            self.tried("saves", sum(each.seconds for each in first.saved))
+        else:
+            self.skip(("saves",), "nothing was saved: let the command save within its steps")
+        evaluations = [each for rank in first.ranks for each in rank.evaluations]
+        if evaluations or any(rank.evaluating is not None for rank in first.ranks):
+            self.tried("evaluates", sum(each.seconds for each in evaluations))
+        else:
+            self.skip(("evaluates",), "no evaluation was observed: let the command evaluate")
+
+    def tried(self, name: StageName, seconds: float) -> None:
+        self.stages[name] = RehearsedStage(name=name, tried=True, seconds=seconds)
+
+    def skip(self, names: Sequence[StageName], reason: str) -> None:
+        for name in names:
+            self.stages[name] = RehearsedStage(name=name, reason=reason)
+
+    def read_guard(self, first: RehearsedRun) -> Guarded | Unknown:
+        """The guard's records of the first run."""
+        directory = self.workplace.records("run")
+        code = first.code
+        record = {
+            "command": hide_in_arguments(self.command),
+            "exit_code": None if code is None else code if code >= 0 else 128 - code,
+        }
+        (directory / RUN).write_text(json.dumps(record))
+        return read_records(directory)
+
+    def compare(self, command: Sequence[str]) -> Resumed | None:
+        """The state before the stop with that after the resume."""
+        directories = map(self.workplace.records, ("run", "stop", "resume"))
+        first, stopped, continued = map(records.read_processes, directories)
+        steps = [record.moment for each in continued for record in each.steps]
+        began = min(steps, default=float("inf"))
+        return resume.compare(
+            first,
+            stopped,
+            continued,
+            looked=records.looked_for(self.workplace.records("resume"), began),
+            names_resume=bool(self.options.resume_command) or resume.names_resume(command),
+        )
+
+    def tail(self, directory: Path) -> tuple[str, ...]:
+        try:
+            with open(directory / runs.LOG, "rb") as file:
+                file.seek(max(0, file.seek(0, 2) - 20_000))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ()
+        return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
+
+    def frames(self, directory: Path) -> tuple[str, ...]:
+        """Of each process the frames nearest to where it waits."""
+        found: list[str] = []
+        for path in sorted(directory.glob("frames-*.txt")):
+            lines = path.read_text(errors="replace").splitlines()
+            found += [line[:300] for line in lines[:8]]
+        return tuple(found[:MOST_FRAMES])
+
+    def facts(self) -> Rehearsal:
+        """Everything that is known now."""
+        return Rehearsal(
+            protection=self.protection,
+            output=str(self.workplace.output("run")),
+            takes_output=any("{output}" in word for word in self.command),
+            grace=self.options.grace,
+            free=self.free,
+            keep=self.options.checkpoints_kept,
+            runs=tuple(self.runs),
+            attempts=tuple(self.attempts),
+            resumed=self.resumed,
+            stages=tuple(self.stages[name] for name in ORDER if name in self.stages),
+            seconds=time.monotonic() - self.began,
+        )
+
+
+def stop_step(first: RehearsedRun) -> int:
+    """The step in whose middle the second run is stopped: after the first save, with a whole step
+    between them if there is one; in the middle where only the end is saved. 0: too few steps."""
+    steps = first.steps
+    saves = [each.step for each in first.saved if 0 < each.step < steps]
+    if saves:
+        return min(saves[0] + 2, steps)
+    return steps // 2 + 1 if steps > 1 else 0

@@ -1,0 +1,227 @@
+"""A process of its own that starts the command confined, and ends all that the command started.
+
+`python -P -m doctor.collect.rehearsal.supervisor SPEC`. It is the subreaper of the command, so that
+workers and daemons that left their session are still its descendants, and it outlives the doctor:
+when stdin, whose other end only the doctor has, is closed, it kills them all. Lines on stdin are
+`signal NUMBER` (to the command) and `kill` (to all); lines on stdout are events as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from doctor.collect.rehearsal import landlock, namespaces
+
+SUBREAPER, DEATH_SIGNAL = 36, 1
+"""PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG"""
+POLL_SECONDS = 0.05
+LINGER_SECONDS = 5.0
+"""For helpers (resource trackers, loggers) to end after the command. Our own number."""
+KILL_SECONDS = 20.0
+"""How long killed processes may take to vanish: one in the driver may never."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to start; `writable` are paths, `devices` may be opened for writing."""
+
+    command: list[str]
+    environment: dict[str, str]
+    directory: str
+    output: str
+    """Path of the file for stdout and stderr."""
+    writable: list[str]
+    devices: list[str]
+    files: bool
+    """Refuse writes elsewhere."""
+    network: bool
+    """Leave the network open."""
+
+
+def main() -> int:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        spec = Spec(**json.load(file))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the doctor closes stdin
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(SUBREAPER, 1, 0, 0, 0)
+    child = _start(spec)
+    if child:
+        Watched(child).wait()
+    return 0
+
+
+def _send(**event: Any) -> None:
+    with contextlib.suppress(OSError):
+        os.write(1, json.dumps(event).encode() + b"\n")
+
+
+def _start(spec: Spec) -> int:
+    """The pid of the command; 0 where it could not be started as asked."""
+    reading, writing = os.pipe()
+    began = time.time()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _run(spec, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = json.loads(pipe.read() or b"{}")
+    if "error" in answer:
+        os.waitpid(child, 0)
+        _send(event="refused", reason=answer["error"])
+        return 0
+    _send(event="started", pid=child, moment=began, **answer)
+    return child
+
+
+def _run(spec: Spec, pipe: int) -> NoReturn:
+    """In the child: become the command."""
+    try:
+        protection = _confine(spec)
+        os.write(pipe, json.dumps(protection).encode())
+        os.set_inheritable(pipe, False)
+        os.execvpe(spec.command[0], spec.command, spec.environment)  # noqa: S606
+    except BaseException as error:
+        reason = getattr(error, "strerror", None) or repr(error)
+        os.write(pipe, json.dumps({"error": f"{spec.command[0]}: {reason}"}).encode())
+    os._exit(127)
+
+
+def _confine(spec: Spec) -> dict[str, Any]:
+    """Streams, session, network, files; what of the protection holds. Raises OSError."""
+    os.setsid()
+    output = os.open(spec.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    for number in signal.valid_signals():
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
+    os.chdir(spec.directory)
+    why = "" if spec.network else _close_network()
+    closed = not spec.network and not why
+    files = _confine_files(spec, mounts=closed) if spec.files else {}
+    return {"network": "closed" if closed else "open", "why": why, **files}
+
+
+def _close_network() -> str:
+    """Why the network could not be closed, "" if it was."""
+    try:
+        namespaces.without_network()
+    except OSError as error:
+        return f"a network namespace: {error.strerror or error}"
+    return ""
+
+
+def _confine_files(spec: Spec, *, mounts: bool) -> dict[str, Any]:
+    """By read-only mounts, where there are namespaces, and Landlock. Raises OSError."""
+    if mounts:
+        try:
+            namespaces.read_only_but(spec.writable)
+        except OSError:
+            mounts = False
+    try:
+        found = landlock.restrict_writes(spec.writable, spec.devices)
+    except OSError as error:
+        if not mounts:
+            text = f"writes cannot be confined: {error.strerror}; --unprotected accepts that"
+            raise OSError(error.errno, text) from None
+        found = 0
+    return {"landlock": found, "mounts": mounts}
+
+
+class Watched:
+    """The command and everything that it started."""
+
+    def __init__(self, child: int) -> None:
+        self.child = child
+        self.code: int | None = None
+        self.ended = 0.0
+        """When it ended, monotonic seconds."""
+
+    def wait(self) -> None:
+        """Until the command has ended; what is left of it then is reported and killed."""
+        orders, is_open, reported = b"", True, False
+        while self.code is None or (is_open and self.lingers()):
+            ready, _, _ = select.select([0] if is_open else [], [], [], POLL_SECONDS)
+            if ready:
+                part = os.read(0, 4096)
+                is_open = bool(part)
+                orders += part
+            *lines, orders = orders.split(b"\n")
+            for line in lines if is_open else [b"kill"]:
+                self.obey(line.decode())
+            self.reap()
+            if self.code is not None and not reported:
+                reported = True
+                _send(event="ended", code=self.code, moment=time.time())
+        left = sorted({name for _, name in _descendants()})
+        self.kill()
+        _send(event="done", left=left, stuck=sorted({name for _, name in _descendants()}))
+
+    def lingers(self) -> bool:
+        """Whether helpers of the command still have time to end by themselves."""
+        return bool(_descendants()) and time.monotonic() - self.ended < LINGER_SECONDS
+
+    def reap(self) -> None:
+        """Take in who has ended."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    break
+                if pid == self.child:
+                    self.code, self.ended = os.waitstatus_to_exitcode(status), time.monotonic()
+
+    def obey(self, order: str) -> None:
+        """One line of stdin."""
+        word, _, number = order.partition(" ")
+        if word == "kill":
+            self.kill()
+        elif word == "signal" and self.code is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.child, int(number))
+
+    def kill(self) -> None:
+        """SIGKILL until no descendant is left: orphans become children of this process."""
+        deadline = time.monotonic() + KILL_SECONDS
+        while (found := _descendants()) and time.monotonic() < deadline:
+            for pid, _ in found:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            self.reap()
+            time.sleep(POLL_SECONDS / 5)
+        self.reap()
+
+
+def _descendants() -> list[tuple[int, str]]:
+    """Processes below this one that are not zombies, with their names."""
+    parents: dict[int, tuple[int, str, str]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            with contextlib.suppress(OSError, ValueError):
+                with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                    text = file.read()
+                name = text[text.index("(") + 1 : text.rindex(")")]
+                state, parent = text[text.rindex(")") + 2 :].split()[:2]
+                parents[int(entry)] = int(parent), state, name
+    found = {os.getpid()}
+    while more := {pid for pid, (parent, _, _) in parents.items() if parent in found} - found:
+        found |= more
+    found.discard(os.getpid())
+    return [(pid, parents[pid][2]) for pid in sorted(found) if parents[pid][1] not in "ZX"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""Models, tokenizers and files that are downloaded or named wrongly."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="model-class-not-for-configuration",
+        errors=("ValueError",),
+        messages=(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",),
+        examples=(
+            "ValueError: Unrecognized configuration class <class "
+            "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for "
+            "this kind of AutoModel: AutoModelForCausalLM.",
+        ),
+        why="This Auto class has no model for that configuration: the model does another "
+        "task (images, speech, encoder and decoder), or it is newer than the library.",
+        fix="Use the class that the model's card names (AutoModelForImageTextToText for "
+        "images and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or "
+        "upgrade transformers if it should be listed.",
+        commands=("python -m pip show transformers",),
+    ),
+    Cause(
+        id="model-type-missing",
+        errors=("ValueError",),
+        messages=(r"Unrecognized model in .{1,300}Should have a `?model_type",),
+        examples=(
+            "ValueError: Unrecognized model in ./out. Should have a `model_type` key "
+            "in its config.json, or contain one of the following strings in its name: "
+            "albert",
+        ),
+        why="The directory has no config.json of transformers: it holds an adapter, a "
+        "checkpoint of another framework, or a part of a repository.",
+        fix="Give the directory with config.json. For an adapter load the base model "
+        "first, then PeftModel.from_pretrained(base, directory); convert checkpoints "
+        "of Megatron, Lightning or DeepSpeed first.",
+    ),
+    Cause(
+        id="tokenizer-class-unknown",
+        errors=("ValueError",),
+        messages=(r"Tokenizer class \w{1,80} does not exist or is not currently imported",),
+        examples=(
+            "ValueError: Tokenizer class LlamaTokenizer does not exist or is not "
+            "currently imported.",
+        ),
+        why="tokenizer_config.json names a class that this transformers does not have, or "
+        "whose package (sentencepiece) is missing.",
+        fix="Upgrade transformers, install sentencepiece, or load it with the class by "
+        "itself (LlamaTokenizer.from_pretrained). A class of the model's own code "
+        "needs trust_remote_code=True, after reading it; LLaMATokenizer is an old "
+        "spelling of LlamaTokenizer.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip install -U transformers sentencepiece",),
+    ),
+    Cause(
+        id="tokenizer-file-newer",
+        errors=("Exception",),
+        messages=(r"data did not match any variant of untagged enum",),
+        examples=(
+            "Exception: data did not match any variant of untagged enum ModelWrapper "
+            "at line 1251003 column 3",
+        ),
+        why="tokenizer.json was written by a newer version of tokenizers than the one installed.",
+        fix="Upgrade both (pip install -U tokenizers transformers); where the code needs "
+        "an old transformers, take tokenizer.json from a revision of that time, or "
+        "save it again with the old version.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show tokenizers transformers",),
+    ),
+    Cause(
+        id="tokenizer-not-convertible",
+        errors=(
+            "ValueError",
+            "ImportError",
+        ),
+        messages=(
+            r"Couldn't instantiate the backend tokenizer from one of",
+            r"Converting from (?:Tiktoken|SentencePiece and Tiktoken) failed",
+            r"Cannot instantiate this tokenizer from a slow version",
+        ),
+        examples=(
+            "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
+            "`tokenizers` library serialization file",
+            "ValueError: Converting from Tiktoken failed, if a converter for "
+            "SentencePiece is available, provide a model path",
+            "ValueError: Cannot instantiate this tokenizer from a slow version.",
+        ),
+        why="The model has no tokenizer.json, and the package that reads its vocabulary is "
+        "missing, or the vocabulary's file is.",
+        fix="Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
+        "that does not help, check that tokenizer.model is in the directory and no Git "
+        "LFS pointer; or pass use_fast=False.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip install sentencepiece tiktoken protobuf",),
+    ),
+    Cause(
+        id="vocabulary-file-missing",
+        errors=("TypeError",),
+        messages=(
+            r"TypeError: not a string\b",
+            r"expected str, bytes or os\.PathLike object, not NoneType",
+        ),
+        examples=(
+            "TypeError: not a string",
+            "TypeError: expected str, bytes or os.PathLike object, not NoneType",
+        ),
+        told_by="a tokenizer or a processor is being loaded",
+        why="A tokenizer was loaded from a directory without its vocabulary file "
+        "(tokenizer.model, vocab.json), so that its path is None; or a path of yours "
+        "is None.",
+        fix="Copy the tokenizer's files from the base model into the directory "
+        "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
+        "model's name. If the traceback ends in your own open() or os.path call, that "
+        "argument is None.",
+    ),
+    Cause(
+        id="pretrained-files-missing",
+        errors=(
+            "OSError",
+            "EnvironmentError",
+        ),
+        messages=(
+            r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|process"
+            r"or|configuration|model) (?:for|of) '",
+        ),
+        examples=(
+            "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it "
+            "from 'https://huggingface.co/models', make sure you don't have a local "
+            "directory with the same name.",
+        ),
+        why="Neither the directory nor the hub has these files: a checkpoint without a "
+        "tokenizer, a local directory with the name of the model, a wrong name, or no "
+        "network.",
+        fix="Check the name and the directory (ls NAME): rename a local directory that is "
+        "called like the model, save the tokenizer beside the checkpoint, or take it "
+        "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
+        "downloaded copy.",
+        commands=("ls -l NAME",),
+    ),
+    Cause(
+        id="repository-name-invalid",
+        errors=(
+            "HFValidationError",
+            "OSError",
+        ),
+        messages=(r"Repo id must (?:be in the form|use alphanumeric)",),
+        examples=(
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
+            "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use "
+            "`repo_type` argument if needed.",
+        ),
+        why="The text is a path that does not exist on this machine, so that it is taken "
+        "for the name of a repository.",
+        fix="Correct the path: relative ones are found from the directory in which the "
+        "command starts, and a container sees only what is mounted. It must hold "
+        "config.json (for an adapter: adapter_config.json).",
+        commands=(
+            "ls -ld PATH",
+            "pwd",
+        ),
+    ),
+    Cause(
+        id="repository-file-missing",
+        errors=(
+            "EntryNotFoundError",
+            "RevisionNotFoundError",
+            "HfHubHTTPError",
+            "RepositoryNotFoundError",
+        ),
+        messages=(
+            r"(?:Entry|Revision|Repository)NotFoundError",
+            r"404 Client Error",
+        ),
+        examples=(
+            "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. "
+            "(Request ID: Root=1)",
+            "requests.exceptions.HTTPError: 404 Client Error: Not Found for url",
+        ),
+        why="The hub has no such file, revision or repository under that name, or the "
+        "repository is private and there is no token.",
+        fix="Open the address in the message in a browser: compare the spelling of "
+        "repository, revision and file (weights may be .safetensors only: "
+        "use_safetensors=True). For a private one log in with hf auth login.",
+    ),
+    Cause(
+        id="hub-transfer-failed",
+        errors=(
+            "RuntimeError",
+            "OSError",
+            "ChunkedEncodingError",
+            "ReadTimeout",
+        ),
+        messages=(
+            r"CAS (?:service|Client) ?error",
+            r"Consistency check failed: file should be of size",
+            r"ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out",
+        ),
+        examples=(
+            "RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error",
+            "OSError: Consistency check failed: file should be of size 4943162336 but "
+            "has size 1020000",
+            "requests.exceptions.ReadTimeout: "
+            "HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. "
+            "(read timeout=10)",
+        ),
+        why="A download from the hub broke off: the network, a proxy, the transfer service "
+        "(Xet), or a full disk.",
+        fix="Download before the training and again until it is complete: hf download "
+        "REPOSITORY continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain "
+        "transfer, HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of "
+        "HF_HOME.",
+        owner=Owner.ENVIRONMENT,
+        retry="again",
+        commands=(
+            "HF_HUB_DISABLE_XET=1 hf download REPOSITORY",
+            "df -h ~/.cache/huggingface",
+        ),
+    ),
+    Cause(
+        id="certificate-not-trusted",
+        errors=("SSLError",),
+        messages=(
+            r"CERTIFICATE_VERIFY_FAILED",
+            r"check_hostname requires server_hostname",
+        ),
+        examples=(
+            "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] "
+            "certificate verify failed: self-signed certificate in certificate chain",
+            "ValueError: check_hostname requires server_hostname",
+        ),
+        why="A proxy of the network presents a certificate of its own, or the proxy's "
+        "address has the wrong form.",
+        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and "
+        "SSL_CERT_FILE=FILE; give proxies as http://host:port, also in HTTPS_PROXY; "
+        "check the machine's clock. Or download elsewhere and set HF_HUB_OFFLINE=1.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "env | grep -i proxy",
+            "date",
+        ),
+    ),
+    Cause(
+        id="remote-code-not-trusted",
+        errors=("ValueError",),
+        messages=(
+            r"contains custom code which must be executed to correctly load|requires you"
+            r" to execute the (?:configuration|model|tokenizer|modeling) file in that re"
+            r"po",
+        ),
+        examples=(
+            "ValueError: The repository for org/model contains custom code which must "
+            "be executed to correctly load the model.",
+        ),
+        why="The model's classes are Python files in its repository, which are run only if "
+        "you agree.",
+        fix="Read those files, then pass trust_remote_code=True with a fixed "
+        "revision=COMMIT; or use a version of the model that transformers contains.",
+    ),
+)

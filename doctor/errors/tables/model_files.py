@@ -1,0 +1,143 @@
+"""The files of a model directory, as the probe of `--hf` and transformers report them."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+SCAN = ("doctor scan DIRECTORY",)
+
+ROWS = (
+    Cause(
+        id="weights-under-other-names",
+        errors=("RuntimeError",),
+        messages=(r"parameters were not loaded: in the files their names",),
+        examples=(
+            "38 of 38 parameters were not loaded: in the files their names begin with 'module.'",
+        ),
+        why="The state was saved from a wrapper (DDP adds module., torch.compile _orig_mod.), or "
+        "from a part of the model: transformers then initializes the parameters and only warns.",
+        fix="Rename the tensors once, and save the directory again from the model that has them:\n"
+        "state = {name.removeprefix('module.'): value for name, value in state.items()}\n"
+        "model.load_state_dict(state, strict=True); model.save_pretrained(DIRECTORY)\n"
+        "Save the unwrapped model from then on: model.module, or accelerator.unwrap_model(model).",
+        commands=SCAN,
+    ),
+    Cause(
+        id="weights-not-in-the-files",
+        errors=("RuntimeError",),
+        messages=(r"parameters were not loaded, because the files do not have them",),
+        examples=(
+            "12 of 38 parameters were not loaded, because the files do not have them: model.a.b",
+        ),
+        why="The files hold another model, or a part of this one: transformers initializes what "
+        "it does not find and only warns.",
+        fix="Compare the names in the files with those in the summary: take the files that belong "
+        "to config.json, or save the whole model again with save_pretrained.",
+        commands=SCAN,
+    ),
+    Cause(
+        id="config-of-other-weights",
+        errors=("RuntimeError",),
+        messages=(
+            r"parameters have another shape in the files",
+            r"You set `ignore_mismatched_sizes`",
+        ),
+        examples=(
+            "parameters have another shape in the files: embed.weight [100, 32] in the files, "
+            "[96, 32] by config.json",
+            "RuntimeError: You set `ignore_mismatched_sizes` to `False`, thus raising an error. "
+            "For details look at the above report!",
+        ),
+        why="config.json and the weights are of two models, or the vocabulary was resized after "
+        "config.json was written.",
+        fix="Take the config.json that was saved with these weights, or correct the size in which "
+        "both shapes differ (vocab_size, hidden_size, intermediate_size). After "
+        "resize_token_embeddings, save model and tokenizer together with save_pretrained.",
+        commands=SCAN,
+    ),
+    Cause(
+        id="part-of-the-weights-absent",
+        errors=("RuntimeError", "OSError"),
+        messages=(r"names \d+ files? that the directory does not have",),
+        examples=(
+            "model.safetensors.index.json names 1 file that the directory does not have: "
+            "model-00002-of-00004.safetensors",
+        ),
+        why="The copy of the directory ended before the last file, or a file was left out.",
+        fix="Copy the files in the summary into the directory from where it came from (hf download "
+        "REPOSITORY --local-dir DIRECTORY continues where it stopped), or save the model again.",
+        commands=SCAN,
+    ),
+    Cause(
+        id="weights-cut-off",
+        errors=("RuntimeError", "OSError"),
+        messages=(r"safetensors is cut off: it has \d+ of \d+ bytes",),
+        examples=("model.safetensors is cut off: it has 4096 of 8192 bytes",),
+        why="The file was not written or copied to its end: the disk was full, the quota reached, "
+        "or the process ended before.",
+        fix="Copy this file again from where it came from, or save the model again, with room for "
+        "the whole file; then compare the sizes.",
+        commands=SCAN,
+    ),
+    Cause(
+        id="model-type-unknown",
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"does not know model_type",
+            r"has model type `[^`]{1,80}` but Transformers does not recognize",
+        ),
+        examples=(
+            "transformers 4.40.0 does not know model_type 'qwen3' of config.json, which "
+            "transformers 4.51.0 wrote",
+            "ValueError: The checkpoint you are trying to load has model type `qwen3` but "
+            "Transformers does not recognize this architecture.",
+        ),
+        why="The model is newer than the installed transformers, or its type is written wrong.",
+        fix="Upgrade transformers, at least to the version that wrote config.json:\n"
+        "python -m pip install --upgrade transformers\n"
+        "If the newest does not know the type either, the model needs code of its own: name a "
+        "factory with --model.",
+        commands=("python -m pip show transformers",),
+    ),
+    Cause(
+        id="config-not-readable",
+        errors=("ValueError", "RuntimeError", "OSError"),
+        messages=(
+            r"config\.json is not valid JSON",
+            r"It looks like the config file at .{1,300} is not a valid JSON file",
+        ),
+        examples=(
+            "config.json is not valid JSON: Expecting ',' delimiter: line 3 column 5 (char 40)",
+            "OSError: It looks like the config file at '/a/config.json' is not a valid JSON file.",
+        ),
+        why="The file was edited by hand, or its end is missing.",
+        fix="Correct the line that the message names, or take config.json again from where the "
+        "model came from.",
+        commands=("python -m json.tool config.json",),
+    ),
+    Cause(
+        id="quantizer-absent",
+        errors=("ImportError",),
+        messages=(r"quantization requires .{1,60}`pip install",),
+        examples=(
+            "ImportError: Using `bitsandbytes` 4-bit quantization requires bitsandbytes: `pip "
+            "install -U bitsandbytes>=0.46.1`",
+        ),
+        why="config.json quantizes the weights with a package that the interpreter lacks.",
+        fix="Install the package that the message names into the training environment, or omit "
+        "--weights: the layers are then built without quantization.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="tokenizer-of-another-model",
+        errors=("IndexError", "RuntimeError"),
+        messages=(r"the tokenizer gives token \d+, and the model has \d+",),
+        examples=("the tokenizer gives token 187, and the model has 160",),
+        why="A token outside of the embedding is an IndexError on a CPU and a device-side assert "
+        "on a GPU.",
+        fix="Take the tokenizer that belongs to the model. If tokens were added, resize the model "
+        "and save both:\n"
+        "model.resize_token_embeddings(len(tokenizer))",
+    ),
+)

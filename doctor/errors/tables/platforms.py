@@ -1,0 +1,131 @@
+"""Windows, macOS and consumer GPUs of AMD: what works elsewhere and not there."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="windows-page-file",
+        errors=("OSError",),
+        messages=(r"WinError 1455",),
+        examples=(
+            "OSError: [WinError 1455] The paging file is too small for this operation "
+            'to complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of '
+            "its dependencies.",
+        ),
+        why="Each DataLoader worker of Windows imports torch again and reserves memory for "
+        "its libraries, more than the page file allows.",
+        fix="Lower num_workers (0 to 2), or enlarge the page file (system properties, "
+        "advanced, performance, virtual memory: some 32 GB), then restart.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="windows-library-missing",
+        errors=(
+            "OSError",
+            "ImportError",
+        ),
+        messages=(
+            r"WinError (?:126|127|182|1114)\]",
+            r"DLL load failed while importing",
+        ),
+        examples=(
+            "OSError: [WinError 126] The specified module could not be found. Error "
+            'loading "torch\\lib\\fbgemm.dll" or one of its dependencies.',
+            "ImportError: DLL load failed while importing flash_attn_2_cuda: The "
+            "specified procedure could not be found.",
+        ),
+        why="A library that the named one needs is missing or of another version: the "
+        "Visual C++ runtime, libomp, CUDA of another version, or torch itself for an "
+        "extension.",
+        fix="Install the current Microsoft Visual C++ Redistributable (x64) and restart; "
+        "reinstall torch with one command of its install page. For an extension "
+        "install the wheel of exactly this torch, CUDA and Python.",
+        owner=Owner.ENVIRONMENT,
+        commands=('python -c "import torch; print(torch.__version__)"',),
+    ),
+    Cause(
+        id="windows-without-libuv",
+        errors=("RuntimeError",),
+        messages=(
+            r"use_libuv was requested but PyTorch was built? without? libuv|built withou"
+            r"t libuv support",
+        ),
+        examples=(
+            "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
+        ),
+        why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
+        "not have.",
+        fix="Set USE_LIBUV=0 in the environment before torchrun (or "
+        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without '
+        "a launcher.",
+        owner=Owner.ENVIRONMENT,
+        commands=("set USE_LIBUV=0",),
+    ),
+    Cause(
+        id="compile-not-available",
+        errors=("RuntimeError",),
+        messages=(
+            r"Windows not yet supported for torch\.compile|(?:Dynamo|torch\.compile) is "
+            r"not supported on Python",
+        ),
+        examples=(
+            "RuntimeError: Windows not yet supported for torch.compile",
+            "RuntimeError: Dynamo is not supported on Python 3.13+",
+        ),
+        why="This torch cannot compile on this system or Python: Python 3.12 needs torch "
+        "2.4, 3.13 torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
+        fix="Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade "
+        "torch, use an older Python, or WSL2.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "python --version",
+            "python -m pip show torch",
+        ),
+    ),
+    Cause(
+        id="mps-operator-missing",
+        errors=("NotImplementedError",),
+        messages=(r"not (?:currently )?implemented for the MPS device",),
+        examples=(
+            "NotImplementedError: The operator 'aten::linalg_svd' is not currently "
+            "implemented for the MPS device.",
+        ),
+        why="Apple's GPU has no kernel for this operation in this torch.",
+        fix="Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on "
+        "the CPU), upgrade torch, or call it on x.cpu().",
+        owner=Owner.ENVIRONMENT,
+        commands=("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
+    ),
+    Cause(
+        id="mps-input-on-cpu",
+        errors=("RuntimeError",),
+        messages=(r"Placeholder storage has not been allocated on MPS device",),
+        examples=("RuntimeError: Placeholder storage has not been allocated on MPS device!",),
+        why="The model is on the Mac's GPU and an input is on the CPU.",
+        fix="Move the batch, too: {key: value.to(model.device) for key, value in "
+        "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
+    ),
+    Cause(
+        id="rocm-library-without-gpu",
+        messages=(
+            r"rocBLAS error: Cannot read .{0,200}Tensile",
+            r"Illegal seek for GPU arch",
+        ),
+        examples=(
+            "rocBLAS error: Cannot read "
+            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
+            "arch : gfx1032",
+        ),
+        why="ROCm's libraries have no code for this consumer GPU.",
+        fix="Run with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 "
+        "to gfx1036, 11.0.0 for gfx1101 to gfx1103; or a ROCm build that lists the GPU.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "rocminfo | grep gfx",
+            "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
+        ),
+    ),
+)

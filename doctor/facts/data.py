@@ -1,0 +1,203 @@
+"""The data that reach the model: what was delivered, counted, without thresholds.
+
+Content is in `shown` alone, which --show fills. Everywhere else a place is a number of a row, a
+batch or a line.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from doctor._util.records import Ended, Number, Section, Unknown
+from doctor.facts.data_rows import (
+    Inputs,
+    Markers,
+    Mixing,
+    Overlap,
+    Pairs,
+    Rendered,
+    Repeats,
+    Shards,
+    Workers,
+)
+
+Objective = Literal["next token", "other tokens", "classes", "none"]
+"""What the labels are: the tokens of the row itself, other tokens (masked or of a decoder), one
+class per row or token, or absent."""
+
+
+class Problem(Section, frozen=True, kw_only=True):
+    """Where reading ended early. What libraries say is left out, because they quote rows."""
+
+    error: str
+    """The class of the exception, or what was delivered in place of a batch."""
+    place: str = ""
+    """File and line of the user's code that raised: "train.py:31"."""
+    row: int | None = None
+    """The row, or the line of a file from 1."""
+    batch: int | None = None
+    line: bool = False
+    """`row` is a line of a file."""
+
+
+class Lengths(Section, frozen=True, kw_only=True):
+    """Tokens of the documents, without padding."""
+
+    p50: int
+    p95: int
+    longest: int
+
+
+class Labels(Section, frozen=True, kw_only=True):
+    """The labels of the documents that were read; packed rows are split into documents first."""
+
+    objective: Objective
+    documents: int
+    unlabelled: int = 0
+    """Documents without a trained label."""
+    rows: tuple[int, ...] = ()
+    """The first of them, by the row of the loader."""
+    full: int = 0
+    """Those that are as long as the longest document: the limit left no room for the answer."""
+    without_marker: int = 0
+    """Those in which the text before an answer does not occur, where it is known."""
+    tokens: int = 0
+    trained: int = 0
+    compared: int = 0
+    """Trained positions whose neighbouring tokens differ."""
+    matches: dict[str, int] = {}
+    """Offset -> positions where the label is the token that many places further right."""
+    prompts: int = 0
+    """Documents whose first tokens are not trained, and later ones are."""
+    inverted: int = 0
+    """Documents whose first tokens are trained, and whose last ones are not."""
+    ignored: int = -100
+
+
+class Stops(Section, frozen=True, kw_only=True):
+    """How the answers end, of documents with a prompt that is not trained."""
+
+    answers: int
+    stopped: int
+    """A trained label is a token at which generation stops."""
+    at_limit: int = 0
+    """As long as the longest document, and trained to their end without a stop."""
+    cut: int = 0
+    """As long as the longest document, and without a stop, while shorter ones have one."""
+    generation: tuple[str, ...] = ()
+    """The tokens at which generation stops."""
+    source: str = ""
+    """Where those are stated: "generation_config.json"."""
+    ends: dict[str, int] = {}
+    """Special token -> answers whose last trained label it is."""
+    masked_ends: int = 0
+    """Answers followed by a stop that is not trained."""
+
+
+class Starts(Section, frozen=True, kw_only=True):
+    """The first tokens of documents."""
+
+    documents: int
+    token: str
+    twice: int = 0
+    rows: tuple[int, ...] = ()
+
+
+class Padding(Section, frozen=True, kw_only=True):
+    """Positions that the attention mask excludes, and runs of the padding token."""
+
+    rows: int
+    excluded: int = 0
+    trained: int = 0
+    """Excluded positions with a label."""
+    trained_rows: tuple[int, ...] = ()
+    padded: int = 0
+    """Rows that end or begin with a run of the padding token that is no part of the text."""
+    attended: int = 0
+    """Those in which the mask includes it."""
+    labelled: int = 0
+    """Those in which it has labels."""
+
+
+class Split(Section, frozen=True, kw_only=True):
+    """One loader, dataset or file, as far as it was read."""
+
+    name: str
+    kind: Literal["loader", "dataset", "file"]
+    total: int | None = None
+    """Rows in all; None: not known, as of a stream."""
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    ended: Literal["complete", "samples", "time", "error", "hang"] = "complete"
+    problem: Problem | None = None
+    lengths: Lengths | None = None
+    labels: Labels | None = None
+    stops: Stops | Unknown | None = None
+    starts: Starts | Unknown | None = None
+    padding: Padding | Unknown | None = None
+    markers: Markers | Unknown | None = None
+    mixing: Mixing | None = None
+    inputs: Inputs | None = None
+    workers: Workers | None = None
+    pairs: Pairs | None = None
+    rendered: Rendered | None = None
+
+
+class Offset(Section, frozen=True, kw_only=True):
+    """Where the loss reads its labels: the label at position t is predicted at t - `shift`.
+
+    Measured by changing one label and reading which inputs its loss depends on.
+    """
+
+    positions: int
+    shifts: dict[str, int] = {}
+    """Shift -> positions; of a decoder that sees no later tokens there is one shift."""
+    later: int = 0
+    """Positions whose loss depends on the last input, which a decoder must not see."""
+    crossing: int | None = None
+    """Positions whose loss depends on an earlier document of the row; None: rows are not packed,
+    or it was not measured."""
+    seconds: float = 0.0
+
+
+class Mark(Section, frozen=True, kw_only=True):
+    """A piece of a sample that is shown."""
+
+    text: str
+    role: Literal["trained", "context", "padding", "cut"]
+
+
+class Shown(Section, frozen=True, kw_only=True):
+    """A sample as the model gets it."""
+
+    split: str
+    row: int
+    marks: tuple[Mark, ...] = ()
+    image: str = ""
+    """A PNG in base64."""
+    values: dict[str, Number] = {}
+    """min, max and mean of its values."""
+
+
+class Data(Section, frozen=True, kw_only=True):
+    """What the model gets, and how it was obtained."""
+
+    target: str
+    opened: Ended
+    problem: Problem | None = None
+    """Why it could not be opened."""
+    died: str = ""
+    """How the process ended that looked at them, "" if it completed."""
+    splits: tuple[Split, ...] = ()
+    tokenizer: str = ""
+    """Where the tokenizer comes from, "" for none."""
+    offset: Offset | Unknown | None = None
+    repeats: Repeats | Unknown | None = None
+    overlap: Overlap | Unknown | None = None
+    shards: Shards | None = None
+    shown: tuple[Shown, ...] = ()
+    seconds: float = 0.0
+
+    def split(self, name: str = "train") -> Split | None:
+        return next((each for each in self.splits if each.name == name), None)

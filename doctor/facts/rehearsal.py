@@ -1,0 +1,228 @@
+"""What happened when the job's own command was run in small."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from doctor._util.records import Section
+from doctor._util.text_fields import ARGUMENTS
+
+Text = Annotated[str, msgspec.Meta(max_length=2000)]
+RunName = Literal["run", "stop", "resume"]
+StageName = Literal["runs", "agrees", "saves", "evaluates", "stops", "continues", "pace", "access"]
+
+
+class Protection(Section, frozen=True, kw_only=True):
+    """What kept the command from doing harm."""
+
+    landlock: int = 0
+    """Version of the kernel's interface; 0: not in force."""
+    mounts: bool = False
+    """Every mount was read-only but for what the command may write."""
+    network: Literal["closed", "open"] = "open"
+    why: Text = ""
+    """Why something is missing."""
+
+    @property
+    def files(self) -> bool:
+        """Whether the kernel refuses writes elsewhere."""
+        return self.mounts or bool(self.landlock)
+
+
+class Attempt(Section, frozen=True, kw_only=True):
+    """Something that the command tried to do outside, and that was refused."""
+
+    run: RunName
+    kind: Literal["write", "upload", "connect", "cluster"]
+    what: Text
+    """The call: "open", "os.remove", "huggingface_hub.upload_folder", "scontrol requeue 7"."""
+    path: Text = ""
+    """The file, the repository or the host."""
+    exists: bool = False
+    """The file was there."""
+    holds_run: bool = False
+    """It is, or lies in, a directory with checkpoints."""
+
+
+class Evaluated(Section, frozen=True, kw_only=True):
+    """One evaluation of a rank."""
+
+    step: int
+    seconds: float
+    calls: int
+    samples: int
+    memory: tuple[int, ...] = ()
+    """Bytes in use at each call of the model: on the GPU, or resident on a CPU."""
+
+
+class RehearsedRank(Section, frozen=True, kw_only=True):
+    """One process that trained."""
+
+    rank: int
+    world: int
+    steps: int = 0
+    seconds: tuple[float, ...] = ()
+    """Of the steps after the first, without hashing."""
+    rates: tuple[tuple[float, ...], ...] = ()
+    """Learning rates of the groups, at each of the first steps."""
+    ended: bool = False
+    """It ended by itself, with or without an exception."""
+    error: Text = ""
+    """Class and message of the exception that ended it."""
+    evaluating: int | None = None
+    """The step of an evaluation that had begun and did not end."""
+    evaluations: tuple[Evaluated, ...] = ()
+    resident: int = 0
+    """Peak of the host's memory, bytes."""
+    allocated: int | None = None
+    """Peaks of torch's allocator on the GPU, bytes; None: no GPU was used."""
+    reserved: int | None = None
+    total: int | None = None
+    """Memory of that GPU."""
+    hashing: float = 0.0
+    """Seconds spent in hashing, which the steps leave out."""
+    broken: Text = ""
+    """Why the process was no longer observed."""
+
+
+class SavedFile(Section, frozen=True, kw_only=True):
+    """A call that saved, in rank 0 or the first rank that made one."""
+
+    step: int
+    what: Text
+    path: Text = ""
+    seconds: float = 0.0
+
+
+class OnDisk(Section, frozen=True, kw_only=True):
+    """A checkpoint in {output} after a run, as doctor scan reads it."""
+
+    path: Text
+    """Below {output}; "." is {output} itself."""
+    bytes: int
+    weights: bool = True
+    """Weights were found."""
+    torn: tuple[Text, ...] = ()
+    """Files that are not whole, with what is wrong."""
+    unread: Text = ""
+    """Why it could not be examined."""
+
+
+class RehearsedRun(Section, frozen=True, kw_only=True):
+    """One run of the command."""
+
+    name: RunName
+    command: Annotated[tuple[Text, ...], ARGUMENTS] = ()
+    code: int | None = None
+    """Exit code, -N for signal N; None: it was killed at its deadline."""
+    seconds: float
+    cut: Literal["", "deadline", "grace", "interrupted"] = ""
+    """Why the doctor killed it."""
+    signalled: float | None = None
+    """Seconds from the start to the signal of stage 5; None: none was sent."""
+    signal: Text = ""
+    left: tuple[Text, ...] = ()
+    """Names of processes that were still there 5 s after the command had ended."""
+    ranks: tuple[RehearsedRank, ...] = ()
+    saved: tuple[SavedFile, ...] = ()
+    written: int = 0
+    """Bytes in {output} at the end."""
+    saved_after_signal: bool = False
+    """Files in {output} were written after the signal."""
+    checkpoints: tuple[OnDisk, ...] = ()
+    tail: tuple[Text, ...] = ()
+    """The last lines that it printed, where it failed."""
+    frames: tuple[Text, ...] = ()
+    """Where its processes were when it was killed at its deadline."""
+
+    @property
+    def steps(self) -> int:
+        """Most steps of a rank."""
+        return max((rank.steps for rank in self.ranks), default=0)
+
+
+class Lost(Section, frozen=True, kw_only=True):
+    """A part of the state that the resume did not bring back."""
+
+    kind: Literal[
+        "weights", "buffers", "dtype", "shape", "optimizer", "group", "option", "schedule",
+        "scaler", "rate", "average",
+    ]  # fmt: skip
+    names: tuple[Text, ...] = ()
+    """The first of them."""
+    count: int = 1
+    of: int = 0
+    """How many there are."""
+    fresh: bool = False
+    """They are as at the start of a training, and not as they were saved."""
+    rank: int = 0
+    before: Text = ""
+    after: Text = ""
+
+
+class Resumed(Section, frozen=True, kw_only=True):
+    """The state at the start of the continued run, compared with that of the last save."""
+
+    saved_step: int
+    """Of the state that was compared."""
+    newest_step: int
+    """Of the newest save."""
+    from_start: bool = False
+    """All weights are those of a training that begins, and nothing was restored."""
+    looked: bool = False
+    """The command opened or listed something in {output} before its first step."""
+    names_resume: bool = False
+    """Its command line speaks of resuming, or --resume-command was given."""
+    steps: int = 0
+    """Steps of the continued run."""
+    expected_steps: int | None = None
+    """Steps that were left; None: the uninterrupted run did not end by itself."""
+    compared: int = 0
+    """Tensors that were compared."""
+    lost: tuple[Lost, ...] = ()
+    missed_keys: tuple[Text, ...] = ()
+    """Keys that load_state_dict did not find, and was told not to mind."""
+    extra_keys: tuple[Text, ...] = ()
+    prefix: Text = ""
+    """What the keys in the file have before the names of the model, or lack."""
+
+
+class RehearsedStage(Section, frozen=True, kw_only=True):
+    """A stage: tried or not, and why not."""
+
+    name: StageName
+    tried: bool = False
+    reason: Text = ""
+    seconds: float = 0.0
+
+
+class Rehearsal(Section, frozen=True, kw_only=True):
+    """All runs and what was made of them."""
+
+    protection: Protection = Protection()
+    output: Text = ""
+    """Where {output} was."""
+    takes_output: bool = False
+    """The command has {output}."""
+    grace: float = 30.0
+    free: int | None = None
+    """Bytes free where {output} is, before the first run."""
+    keep: int | None = None
+    """Checkpoints that the real job will keep, if stated."""
+    runs: tuple[RehearsedRun, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    resumed: Resumed | None = None
+    """None: not tried, or nothing to compare."""
+    stages: tuple[RehearsedStage, ...] = ()
+    seconds: float = 0.0
+
+    def run(self, name: RunName) -> RehearsedRun | None:
+        """The run of this name; None where it was not tried."""
+        return next((each for each in self.runs if each.name == name), None)
+
+    def stage(self, name: StageName) -> RehearsedStage:
+        """The stage of this name."""
+        absent = RehearsedStage(name=name, reason="it was not reached")
+        return next((each for each in self.stages if each.name == name), absent)

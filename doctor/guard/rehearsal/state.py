@@ -1,0 +1,219 @@
+"""Everything that a checkpoint must restore, as hashes: weights, buffers, optimizers, schedules."""
+
+from __future__ import annotations
+
+import gc
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+from ..foreign import Foreign
+from ..parameters import local
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+CHUNK = 2**22
+"""Words of 8 bytes that are hashed at once: what the weights of a word need of the memory."""
+MULTIPLIER = 0x1E3779B97F4A7C15
+MOST_TEXT = 40
+
+Snapshot = Dict[str, Any]
+
+
+class Hashes:
+    """Collects tensors and hashes them, with one read of each device at the end."""
+
+    def __init__(self, torch: ModuleType) -> None:
+        self.torch = torch
+        self._sums: Dict[Foreign, List[Tuple[List[Foreign], Foreign]]] = {}
+
+    def add(self, tensor: Tensor) -> List[Foreign]:
+        """Its dtype, shape and hash; the hash is filled in by `read`."""
+        part = local(tensor)
+        entry: List[Foreign] = [str(part.dtype).replace("torch.", ""), list(part.shape), 0]
+        if part.numel() and not part.is_meta:
+            total = self._sum(part)
+            self._sums.setdefault(total.device, []).append((entry, total))
+        return entry
+
+    def read(self) -> None:
+        """Wait for the devices."""
+        for pairs in self._sums.values():
+            values = self.torch.stack([total for _, total in pairs]).tolist()
+            for (entry, _), value in zip(pairs, values):
+                entry[2] = value
+
+    def _sum(self, tensor: Tensor) -> Foreign:
+        """A sum of the bits, each word multiplied by an odd number of its place."""
+        torch = self.torch
+        if tensor.is_sparse:
+            tensor = tensor.coalesce().values()
+        if tensor.layout is not torch.strided or getattr(tensor, "is_quantized", False):
+            return torch.zeros((), dtype=torch.int64, device=tensor.device)
+        if tensor.is_complex():
+            tensor = torch.view_as_real(tensor.resolve_conj())
+        flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        if flat.storage_offset() % 8:
+            flat = flat.clone()
+        whole = flat.numel() // 8 * 8
+        total = torch.zeros((), dtype=torch.int64, device=flat.device)
+        words = flat[:whole].view(torch.int64)
+        for start in range(0, words.numel(), CHUNK):
+            part = words[start : start + CHUNK]
+            total += _mixed(torch, part, start)
+        if whole < flat.numel():
+            tail = torch.zeros(8, dtype=torch.uint8, device=flat.device)
+            tail[: flat.numel() - whole] = flat[whole:]
+            total += _mixed(torch, tail.view(torch.int64), words.numel())
+        return total
+
+
+def _mixed(torch: ModuleType, words: Foreign, start: int) -> Foreign:
+    places = torch.arange(start, start + words.numel(), dtype=torch.int64, device=words.device)
+    return ((words ^ (words >> 29)) * (places * 2 + 1) * MULTIPLIER).sum()
+
+
+def snapshot(torch: ModuleType) -> Snapshot:
+    """The state of all models, optimizers, schedules and scalers in memory."""
+    found = in_memory(torch)
+    optimizers = [o for o in found["optimizer"] if getattr(o, "param_groups", None)]
+    hashes = Hashes(torch)
+    weights: Dict[str, Foreign] = {}
+    buffers: Dict[str, Foreign] = {}
+    names: Dict[int, str] = {}
+    with torch.no_grad():
+        for prefix, root in _roots(found["module"], optimizers):
+            for name, parameter in root.named_parameters():
+                names.setdefault(id(parameter), prefix + name)
+                weights[prefix + name] = hashes.add(parameter)
+            for owner, module in root.named_modules():
+                held = getattr(module, "_non_persistent_buffers_set", ())
+                for key, buffer in module.__dict__.get("_buffers", {}).items():
+                    if buffer is not None:
+                        entry = hashes.add(buffer)
+                        entry.append(key not in held)
+                        buffers[prefix + (f"{owner}.{key}" if owner else key)] = entry
+        states: Dict[str, Foreign] = {}
+        for optimizer in optimizers:
+            name = _unused(_name_of(optimizer, names), states)
+            states[name] = _optimizer(torch, optimizer, names, hashes)
+        hashes.read()
+    return {
+        "weights": weights,
+        "buffers": buffers,
+        "optimizers": states,
+        "schedules": _schedules(found["schedule"]),
+        "scalers": _scalers(found["scaler"]),
+    }
+
+
+def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:
+    """The objects of the kinds that matter, in one pass over everything in memory."""
+    kinds = {
+        "module": torch.nn.Module,
+        "optimizer": torch.optim.Optimizer,
+        "schedule": torch.optim.lr_scheduler.LRScheduler,
+        "scaler": getattr(getattr(torch, "amp", None), "GradScaler", ()),
+    }
+    found: Dict[str, List[Foreign]] = {name: [] for name in kinds}
+    of_type: Dict[type, Foreign] = {}
+    for each in gc.get_objects():
+        kind = type(each)
+        held: Foreign = of_type.get(kind)
+        if held is None:
+            names = [name for name, base in kinds.items() if issubclass(kind, base)]
+            held = of_type[kind] = found[names[0]] if names else False
+        if held is not False:
+            held.append(each)
+    return found
+
+
+def _roots(modules: List[Foreign], optimizers: List[Foreign]) -> List[Tuple[str, Foreign]]:
+    """The outermost modules that hold tensors, each with the prefix of its names.
+
+    The trained ones have none or a number; copies, such as averages, are named by their class.
+    """
+    inside = {id(c) for m in modules for c in m.__dict__.get("_modules", {}).values()}
+    trained = {id(p) for o in optimizers for g in o.param_groups for p in g["params"]}
+    found: Dict[str, Foreign] = {}
+    for module in modules:
+        if id(module) in inside or "_parameters" not in module.__dict__:
+            continue
+        tensors = [*module.parameters(), *module.buffers()]
+        if tensors:
+            trains = any(id(tensor) in trained for tensor in tensors)
+            name = "" if trains else f"({type(module).__name__}) "
+            found[_unused(name, found)] = module
+    return list(found.items())
+
+
+def _unused(name: str, taken: Dict[str, Foreign]) -> str:
+    """The name, with a number where it is taken."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}{number}: "
+    return free
+
+
+def _name_of(optimizer: Foreign, names: Dict[int, str]) -> str:
+    first = next((p for g in optimizer.param_groups for p in g["params"]), None)
+    return f"{type(optimizer).__name__} of {names.get(id(first), 'parameters')}"
+
+
+def _optimizer(
+    torch: ModuleType, optimizer: Foreign, names: Dict[int, str], hashes: Hashes
+) -> Snapshot:
+    groups, state = [], {}
+    for number, group in enumerate(optimizer.param_groups):
+        parameters = group["params"]
+        keys = [names.get(id(p), f"group {number}, {i}") for i, p in enumerate(parameters)]
+        options = {key: plain(torch, value) for key, value in group.items() if key != "params"}
+        groups.append({"parameters": keys, "options": options})
+        for key, parameter in zip(keys, parameters):
+            held = optimizer.state.get(parameter)
+            if held:
+                state[key] = _held(torch, held, hashes)
+    return {"groups": groups, "state": state}
+
+
+def _held(torch: ModuleType, held: Foreign, hashes: Hashes) -> Foreign:
+    """The state of one parameter: numbers as they are, tensors of more elements as hashes."""
+    values: Dict[str, Foreign] = {}
+    for key, value in held.items():
+        if isinstance(value, torch.Tensor):
+            number = value.numel() == 1 and value.is_cpu and not hasattr(value, "_local_tensor")
+            values[str(key)] = float(value) if number else hashes.add(value)
+        elif isinstance(value, (bool, int, float)) or value is None:
+            values[str(key)] = value
+    return values
+
+
+def plain(torch: ModuleType, value: Foreign) -> Foreign:
+    """A value for JSON."""
+    if isinstance(value, torch.Tensor):
+        return float(value) if value.numel() == 1 else "tensor"
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain(torch, each) for each in value]
+    return str(value)[:MOST_TEXT]
+
+
+def _schedules(schedules: List[Foreign]) -> Dict[str, Foreign]:
+    found: Dict[str, Foreign] = {}
+    for each in schedules:
+        if "last_epoch" in each.__dict__:
+            found[_unused(type(each).__name__, found)] = each.__dict__["last_epoch"]
+    return found
+
+
+def _scalers(scalers: List[Foreign]) -> Dict[str, Foreign]:
+    """Scale and the steps since it last grew."""
+    found: Dict[str, Foreign] = {}
+    for each in scalers:
+        if each.__dict__.get("_enabled"):
+            growth = each.__dict__.get("_growth_tracker")
+            steps = each.__dict__.get("_init_growth_tracker", 0) if growth is None else int(growth)
+            found[_unused(type(each).__name__, found)] = [float(each.get_scale()), steps]
+    return found

@@ -1,0 +1,195 @@
+"""Counts over documents: labels, stops, starts, lengths."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from .documents import Document, quantiles
+from .vocabulary import Vocabulary
+
+OFFSETS = (-1, 0, 1, 2)
+SAME = 0.9
+"""Share of trained labels that are tokens of the row itself, at one offset, where the row's own
+tokens are trained; masked language models keep a tenth of theirs."""
+ENDING = 4
+"""Trained labels at the end of an answer among which its stop is: a template may add a newline."""
+MOST_ROWS = 5
+NO_TOKENIZER = "no tokenizer is in the target; --tokenizer DIR names one"
+NO_STOPS = (
+    "the tokens at which generation stops are not known: the target has neither a model nor a "
+    "tokenizer (--tokenizer DIR names one)"
+)
+FEW = 4
+"""Documents that are shorter than the longest, to conclude how answers end."""
+
+
+def lengths(documents: List[Document]) -> Optional[Dict[str, Any]]:
+    return quantiles([len(each.ids) for each in documents]) if documents else None
+
+
+def labels(documents: List[Document], marker: Optional[List[int]]) -> Optional[Dict[str, Any]]:
+    """The record Labels; None where no document has labels of its own shape."""
+    labelled = [each for each in documents if each.labels is not None]
+    if not labelled:
+        return None
+    empty = [each for each in labelled if not bool(each.trained.any())]
+    compared, matches = offsets(labelled)
+    best = max(matches.values(), default=0)
+    own = compared > 0 or are_own(labelled)
+    longest = max(len(each.ids) for each in labelled)
+    shorter = any(len(each.ids) < longest for each in labelled)
+    return {
+        "type": "Labels",
+        "objective": "next token" if own and best >= SAME * compared else "other tokens",
+        "documents": len(labelled),
+        "unlabelled": len(empty),
+        "rows": [each.row for each in empty[:MOST_ROWS]],
+        "full": sum(shorter and len(each.ids) == longest for each in empty),
+        "without_marker": sum(not contains(each.ids, marker) for each in empty) if marker else 0,
+        "tokens": sum(len(each.ids) for each in labelled),
+        "trained": sum(int(each.trained.sum()) for each in labelled),
+        "compared": compared,
+        "matches": matches,
+        "prompts": sum(has_prompt(each) for each in labelled),
+        "inverted": sum(is_inverted(each) for each in labelled),
+        "ignored": _ignored(labelled),
+    }
+
+
+def are_own(documents: List[Document]) -> bool:
+    """Whether the labels, too few to find their offset, are tokens of the rows."""
+    trained = sum(int(each.trained.sum()) for each in documents)
+    same = sum(
+        int(((each.labels == each.ids) & each.trained).sum())
+        for each in documents
+        if each.labels is not None
+    )
+    return trained > 0 and same >= SAME * trained
+
+
+def offsets(documents: List[Document]) -> Any:
+    """Trained positions whose neighbouring tokens all differ, and how many match each offset."""
+    compared, matches = 0, dict.fromkeys(OFFSETS, 0)
+    for each in documents:
+        ids, trained = each.ids, each.trained
+        if len(ids) < 5:
+            continue
+        inner = slice(1, len(ids) - 2)
+        windows = [ids[1 + k : len(ids) - 2 + k] for k in OFFSETS]
+        differ = trained[inner].clone()
+        for i, one in enumerate(windows):
+            for other in windows[i + 1 :]:
+                differ &= one != other
+        compared += int(differ.sum())
+        target = each.labels[inner] if each.labels is not None else ids[inner]
+        for k, window in zip(OFFSETS, windows):
+            matches[k] += int(((target == window) & differ).sum())
+    return compared, {str(k): number for k, number in matches.items() if number}
+
+
+def has_prompt(document: Document) -> bool:
+    """Its first two tokens are not trained, and later ones are."""
+    trained = document.trained
+    return bool(trained.any()) and len(trained) > 2 and not bool(trained[:2].any())
+
+
+def is_inverted(document: Document) -> bool:
+    """Its first tokens are trained, and its last ones are not."""
+    trained = document.trained
+    return len(trained) > 5 and bool(trained[1:3].all()) and not bool(trained[-3:].any())
+
+
+def _ignored(documents: List[Document]) -> int:
+    for each in documents:
+        if each.labels is not None and len(each.labels) and int(each.labels.min()) < 0:
+            return int(each.labels.min())
+    return -100
+
+
+def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:
+    if not part or len(ids) < len(part):
+        return False
+    windows = ids.unfold(0, len(part), 1)
+    return bool((windows == torch.tensor(part)).all(1).any())
+
+
+def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
+    """The record Stops, over documents with a prompt; None where there is none."""
+    answers = [each for each in documents if each.labels is not None and has_prompt(each)]
+    if not answers:
+        return None
+    if not vocabulary.stops:
+        return {"type": "Unknown", "reason": NO_STOPS}
+    stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
+    at_limit = _at_limit(answers, [bool(each) for each in stopped])
+    cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
+    ends: Dict[str, int] = {}
+    for each, stop in zip(answers, stopped):
+        last = next(iter(_last_labels(each, 1)))
+        names = [t for t in _last_labels(each, ENDING) if vocabulary.is_special(t)] or [last]
+        if not stop and vocabulary.is_special(names[0]):
+            name = vocabulary.name(names[0])
+            ends[name] = ends.get(name, 0) + 1
+    return {
+        "type": "Stops",
+        "answers": len(answers),
+        "stopped": sum(bool(each) for each in stopped),
+        "at_limit": at_limit,
+        "cut": cut,
+        "generation": [vocabulary.name(each) for each in vocabulary.stops],
+        "source": vocabulary.source,
+        "ends": ends,
+        "masked_ends": sum(
+            not stop and _next_token(each) in vocabulary.stops
+            for each, stop in zip(answers, stopped)
+        ),
+    }
+
+
+def _last_labels(document: Document, count: int) -> Any:
+    """The last trained labels."""
+    assert document.labels is not None
+    return set(document.labels[document.trained][-count:].tolist())
+
+
+def _next_token(document: Document) -> Optional[int]:
+    """The token behind the last trained one."""
+    last = int(torch.nonzero(document.trained)[-1])
+    rest = torch.cat([document.ids[last + 1 :], document.after[:1]])
+    return int(rest[0]) if len(rest) else None
+
+
+def _at_limit(answers: List[Document], stopped: List[bool]) -> int:
+    """Answers as long as the longest and trained to their end without a stop, of several."""
+    longest = max(len(each.ids) for each in answers)
+    found = sum(
+        len(each.ids) == longest and not stop and bool(each.trained[-1])
+        for each, stop in zip(answers, stopped)
+    )
+    return found if found > 1 else 0
+
+
+def _others_stop(answers: List[Document], stopped: List[bool]) -> bool:
+    """Whether nearly all answers that are shorter than the longest have a stop."""
+    longest = max(len(each.ids) for each in answers)
+    shorter = [stop for each, stop in zip(answers, stopped) if len(each.ids) < longest]
+    return len(shorter) >= FEW and sum(shorter) >= SAME * len(shorter)
+
+
+def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
+    """The record Starts; None where the tokenizer has no token of its own for the beginning."""
+    bos = vocabulary.bos
+    if bos is None and vocabulary.tokenizer is None:
+        return {"type": "Unknown", "reason": NO_TOKENIZER}
+    if bos is None or bos == vocabulary.eos:
+        return None
+    twice = [each.row for each in documents if each.ids[:2].tolist() == [bos, bos]]
+    return {
+        "type": "Starts",
+        "documents": len(documents),
+        "token": vocabulary.name(bos),
+        "twice": len(twice),
+        "rows": twice[:MOST_ROWS],
+    }

@@ -1,0 +1,206 @@
+"""Where the loss reads its labels: one label is changed, and what its loss depends on is read.
+
+The loss of the label at position t is computed from the output at t - k, which depends on the
+inputs up to there: the last input that has a different gradient after the change is t - k. This
+needs neither logits nor a known loss, so fused losses, label smoothing and autocast change nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers, observing
+from .documents import BORDERS, LABELS, TOKENS, Tokens, is_packed
+
+LENGTH = 24
+ROWS = 8
+ROUNDS = 2
+"""Positions that are tried: ROWS times ROUNDS."""
+NOTICEABLE = 1e-3
+"""Share of the largest difference in a row; beyond the position it is exactly 0 in a decoder."""
+
+
+class NotMeasurable(Exception):
+    """The message says why."""
+
+
+def measure(
+    module: torch.nn.Module, loss: Callable[[Any, Any], torch.Tensor], batch: Foreign, real: Tokens
+) -> Dict[str, Any]:
+    """The record Offset. Raises NotMeasurable, and errors of the user's code."""
+    started = time.perf_counter()
+    draw_weights(module)
+    module.eval()
+    trial = Trial(module, loss, batch, real)
+    shifts: Dict[str, int] = {}
+    later = 0
+    for number in range(ROUNDS):
+        first = 4 + number * ROWS
+        at = torch.arange(first, first + trial.rows) % (trial.length - 6) + 2
+        for position, span in zip(at.tolist(), trial.dependence(at)):
+            if span is None:
+                raise NotMeasurable("the loss does not depend on the tokens of the changed label")
+            shift = str(position - span[1])
+            shifts[shift] = shifts.get(shift, 0) + 1
+            later += span[1] == trial.length - 1
+    return {
+        "type": "Offset",
+        "positions": sum(shifts.values()),
+        "shifts": shifts,
+        "later": later,
+        "crossing": crossing(trial, batch) if is_packed(real) else None,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
+    """Positions of a second document whose loss depends on the first one; None where a form of
+    packing is used that the trial does not make."""
+    if not containers.is_mapping(batch) or "position_ids" not in batch:
+        return None
+    if any(name in batch for name in (*BORDERS, "seq_idx")):
+        return None
+    half = trial.length // 2
+    trial.documents = 2
+    try:
+        trial.unchanged = trial.gradient(trial.ids)
+        at = torch.arange(trial.rows) % (half - 4) + half + 3
+        spans = trial.dependence(at)
+    except Exception:
+        return None
+    return sum(span is not None and span[0] < half for span in spans)
+
+
+def draw_weights(module: torch.nn.Module) -> None:
+    """Random matrices: a trained model's loss may hide the change of a label."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for weight in module.parameters():
+            if weight.dim() > 1 and weight.is_floating_point():
+                noise = torch.randn(weight.shape, generator=generator) * 0.02
+                weight.copy_(noise.to(weight))
+
+
+class Trial:
+    """A batch of random tokens in the form of the user's, and the gradients of its embeddings."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        loss: Callable[[Any, Any], torch.Tensor],
+        batch: Foreign,
+        real: Tokens,
+    ) -> None:
+        self.module, self.loss = module, loss
+        self.embedding = embedding_of(module)
+        vocabulary = self.embedding.num_embeddings
+        self.length = max(16, min(LENGTH, real.ids.shape[1]))
+        self.rows = ROWS
+        self.documents = 1
+        """Of each row."""
+        generator = torch.Generator().manual_seed(11)
+        low = min(vocabulary - 1, 10)
+        shape = (self.rows, self.length)
+        self.ids = torch.randint(low, vocabulary, shape, generator=generator)
+        self.vocabulary, self.low = vocabulary, low
+        self.device = next(module.parameters()).device
+        self.form = form_of(batch)
+        self.unchanged = self.gradient(self.ids)
+
+    def dependence(self, at: torch.Tensor) -> List[Optional[Tuple[int, int]]]:
+        """For each row the first and last input that the loss of the label at `at` depends on."""
+        labels = self.ids.clone()
+        rows = torch.arange(self.rows)
+        span = self.vocabulary - self.low
+        labels[rows, at] = (labels[rows, at] - self.low + max(1, span // 2)) % span + self.low
+        difference = (self.gradient(labels) - self.unchanged).abs().amax(-1)
+        found: List[Optional[Tuple[int, int]]] = []
+        for row in difference:
+            largest = float(row.max())
+            if not largest > 0:
+                found.append(None)
+                continue
+            inputs = torch.nonzero(row > NOTICEABLE * largest)
+            found.append((int(inputs[0]), int(inputs[-1])))
+        return found
+
+    def gradient(self, labels: torch.Tensor) -> torch.Tensor:
+        """The gradient of the loss with respect to the embedded tokens: rows x length x width."""
+        kept: List[torch.Tensor] = []
+
+        def keep(module: Foreign, inputs: Foreign, output: Foreign) -> Foreign:
+            if tuple(output.shape[:2]) != (self.rows, self.length):
+                return output
+            leaf = output.detach().requires_grad_()
+            kept.append(leaf)
+            return leaf
+
+        handle = self.embedding.register_forward_hook(keep)
+        try:
+            with torch.enable_grad():
+                value = self.loss(
+                    self.module, self.form(self.ids, labels, self.device, self.documents)
+                )
+            if not kept:
+                raise NotMeasurable("the model does not embed the tokens of the batch")
+            (gradient,) = torch.autograd.grad(value, kept[:1])
+        finally:
+            handle.remove()
+        return gradient.detach().float().cpu()
+
+
+def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
+    """The embedding of the input tokens. Raises NotMeasurable."""
+    get = observing.attribute(module, "get_input_embeddings")
+    found = observing.attempt(get, None) if callable(get) else None
+    if isinstance(found, torch.nn.Embedding):
+        return found
+    tables = [each for each in module.modules() if isinstance(each, torch.nn.Embedding)]
+    if not tables:
+        raise NotMeasurable("the model has no torch.nn.Embedding")
+    return max(tables, key=lambda each: each.num_embeddings)
+
+
+Form = Callable[[torch.Tensor, torch.Tensor, torch.device, int], Any]
+
+
+def form_of(batch: Foreign) -> Form:
+    """A function that puts tokens and labels in the form of the user's batch."""
+    if not containers.is_mapping(batch):
+        kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
+
+        def pair(
+            ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+        ) -> Foreign:
+            return kind([ids.to(device), labels.to(device)])
+
+        return pair
+    names = _names(batch)
+
+    def mapping(
+        ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+    ) -> Foreign:
+        rows, length = ids.shape
+        made: Dict[str, Any] = {names[0]: ids.to(device), names[1]: labels.to(device)}
+        if "attention_mask" in batch:
+            made["attention_mask"] = torch.ones_like(ids).to(device)
+        if "position_ids" in batch:
+            each = torch.arange(length) % (length // documents)
+            made["position_ids"] = each.repeat(rows, 1).to(device)
+        for name in ("token_type_ids", "mm_token_type_ids"):
+            if name in batch:
+                made[name] = torch.zeros_like(ids).to(device)
+        return made
+
+    return mapping
+
+
+def _names(batch: Foreign) -> Tuple[str, str]:
+    tokens = next((name for name in TOKENS if name in batch), None)
+    labels = next((name for name in LABELS if name in batch), None)
+    if tokens is None or labels is None:
+        raise NotMeasurable("the batch has no labels beside its tokens")
+    return tokens, labels

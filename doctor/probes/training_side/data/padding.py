@@ -1,0 +1,73 @@
+"""Whether padding is trained or attended to."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from .documents import Tokens, runs
+
+MOST_ROWS = 5
+LONG = 2
+"""Tokens of a run; one may be the end of the text, where both are the same token."""
+
+
+class Padding:
+    """Counts over batches; `record` has them."""
+
+    def __init__(self, pad: Optional[int]) -> None:
+        self.pad = pad
+        self.rows = self.excluded = self.trained = 0
+        self.trained_rows: List[int] = []
+        self.run_lengths: List[int] = []
+        """Of each row, where the mask does not exclude the run."""
+        self.attended = self.labelled = self.padded = 0
+
+    def add(self, tokens: Tokens, first_row: int) -> None:
+        for number in range(len(tokens.ids)):
+            self._add_row(tokens, number, first_row + number)
+
+    def _add_row(self, tokens: Tokens, number: int, row: int) -> None:
+        self.rows += 1
+        ids = tokens.ids[number]
+        labels = tokens.labels[number] if tokens.labels is not None else None
+        mask = tokens.mask[number] if tokens.mask is not None else None
+        if mask is not None and bool((mask == 0).any()):
+            outside = mask == 0
+            self.excluded += int(outside.sum())
+            wrong = int((labels[outside] >= 0).sum()) if labels is not None else 0
+            self.trained += wrong
+            if wrong and len(self.trained_rows) < MOST_ROWS:
+                self.trained_rows.append(row)
+            return
+        if self.pad is not None:
+            self._add_run(ids, labels, mask)
+
+    def _add_run(
+        self, ids: torch.Tensor, labels: Optional[torch.Tensor], mask: Optional[torch.Tensor]
+    ) -> None:
+        assert self.pad is not None
+        first, last = runs(ids, self.pad)
+        length = max(first, last)
+        if length < LONG or length == len(ids):
+            return
+        part = slice(0, first) if first == length else slice(len(ids) - last, None)
+        self.padded += 1
+        self.run_lengths.append(length)
+        self.attended += mask is not None
+        if labels is not None and int((labels[part] >= 0).sum()) >= LONG:
+            self.labelled += 1
+
+    def record(self) -> Dict[str, Any]:
+        padded = len(set(self.run_lengths)) > 1  # rows of several lengths
+        return {
+            "type": "Padding",
+            "rows": self.rows,
+            "excluded": self.excluded,
+            "trained": self.trained,
+            "trained_rows": self.trained_rows,
+            "padded": self.padded if padded else 0,
+            "attended": self.attended if padded else 0,
+            "labelled": self.labelled if padded else 0,
+        }

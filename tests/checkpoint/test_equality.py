@@ -1,0 +1,191 @@
+"""Two checkpoints of the same values, in other files, dtypes, names and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch  # noqa: TID253
+from recorded_checkpoints import checkpoint
+from safetensors.torch import save_file  # noqa: TID253
+
+from doctor._util.records import Unknown
+from doctor.checkpoint.contents import ScanRequest, read
+from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.records import Checkpoint, Equality
+from doctor.checks.checkpoint.equal import EQUALS
+from doctor.judge.check import Status, Verdict
+
+State = dict[str, torch.Tensor]
+WIDTH, HEADS = 32, 4
+
+
+def state() -> State:
+    torch.manual_seed(0)
+    weights = {
+        "model.embed_tokens.weight": torch.randn(40, WIDTH),
+        "model.norm.weight": torch.ones(WIDTH) + torch.randn(WIDTH) / 10,
+        "lm_head.weight": torch.randn(40, WIDTH),
+    }
+    for layer in range(2):
+        under = f"model.layers.{layer}."
+        for part in ("q", "k", "v", "o"):
+            weights[f"{under}self_attn.{part}_proj.weight"] = torch.randn(WIDTH, WIDTH)
+        for part in ("gate", "up"):
+            weights[f"{under}mlp.{part}_proj.weight"] = torch.randn(64, WIDTH)
+        weights[f"{under}mlp.down_proj.weight"] = torch.randn(WIDTH, 64)
+        weights[f"{under}input_layernorm.weight"] = torch.rand(WIDTH)
+    return {name: tensor.bfloat16() for name, tensor in weights.items()}
+
+
+def put(path: Path, weights: State) -> Path:
+    path.mkdir()
+    save_file(
+        {name: each.contiguous() for name, each in weights.items()}, path / "model.safetensors"
+    )
+    return path
+
+
+def equality(one: Path, other: Path) -> Equality | Unknown | None:
+    request = ScanRequest(path=str(one), equals=str(other))
+    result = read(request, no_stage, lambda note: None)
+    assert isinstance(result, Checkpoint)
+    return result.equality
+
+
+def judged(one: Path, other: Path) -> Verdict:
+    return EQUALS.judge(checkpoint=checkpoint(equality=equality(one, other)))
+
+
+def fused(weights: State) -> None:
+    for layer in range(2):
+        under = f"model.layers.{layer}."
+        for whole, parts in (("self_attn.qkv", "qkv"), ("mlp.gate_up", ("gate", "up"))):
+            owner = whole.partition(".")[0]
+            names = [f"{under}{owner}.{part}_proj.weight" for part in parts]
+            weights[f"{under}{whole}_proj.weight"] = torch.cat([weights.pop(n) for n in names])
+
+
+def padded(weights: State) -> None:
+    embedding = weights["model.embed_tokens.weight"]
+    weights["model.embed_tokens.weight"] = torch.cat([embedding, torch.zeros_like(embedding[:8])])
+
+
+def rotated(weights: State) -> None:
+    for layer in range(2):
+        for part in ("q", "k"):
+            name = f"model.layers.{layer}.self_attn.{part}_proj.weight"
+            heads = weights[name].reshape(HEADS, 2, WIDTH // HEADS // 2, WIDTH)
+            weights[name] = heads.swapaxes(1, 2).reshape(WIDTH, WIDTH)
+
+
+def centred(weights: State) -> None:
+    for name in weights:
+        if "norm" in name:
+            weights[name] = weights[name].float() + 1
+
+
+def meta_names(weights: State) -> None:
+    for layer in range(2):
+        old, new = f"model.layers.{layer}.", f"layers.{layer}."
+        for name, other in (("q", "wq"), ("k", "wk"), ("v", "wv"), ("o", "wo")):
+            weights[f"{new}attention.{other}.weight"] = weights.pop(
+                f"{old}self_attn.{name}_proj.weight"
+            )
+
+
+def prefixed(weights: State) -> None:
+    for name in list(weights):
+        weights[f"module.{name}"] = weights.pop(name)
+
+
+def transposed(weights: State) -> None:
+    name = "model.layers.0.mlp.down_proj.weight"
+    weights[name] = weights[name].T
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (fused, "split or fused"),
+        (padded, "padded vocabulary"),
+        (rotated, "permuted rotary"),
+        (centred, "1 added"),
+        (transposed, "transposed"),
+        (lambda weights: weights.update({n: w.float() for n, w in weights.items()}), "cast of"),
+    ],
+)
+def test_declared_conversions_are_notes(
+    tmp_path: Path, change: Callable[[State], None], words: str
+) -> None:
+    converted = state()
+    change(converted)
+    one, other = put(tmp_path / "one", state()), put(tmp_path / "other", converted)
+    for pair in ((one, other), (other, one)):
+        verdict = judged(*pair)
+        assert verdict.status is Status.NOTE, verdict.summary
+        assert words in verdict.summary
+
+
+@pytest.mark.parametrize("change", [meta_names, prefixed])
+def test_other_names_are_equal(tmp_path: Path, change: Callable[[State], None]) -> None:
+    renamed = state()
+    change(renamed)
+    verdict = judged(put(tmp_path / "one", state()), put(tmp_path / "other", renamed))
+    assert verdict.status is Status.PASS
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_formats_are_equal(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    one = put(tmp_path / "one", state())
+    torch.save(state(), tmp_path / "model.pt")
+    dcp.save({"model": state()}, checkpoint_id=str(tmp_path / "dcp"))
+    assert judged(one, tmp_path / "model.pt").status is Status.PASS
+    assert judged(one, tmp_path / "dcp").status is Status.PASS
+
+
+def test_one_changed_element_is_named(tmp_path: Path) -> None:
+    changed = state()
+    changed["model.layers.1.mlp.down_proj.weight"][3, 5] += 1
+    verdict = judged(put(tmp_path / "one", state()), put(tmp_path / "other", changed))
+    assert verdict.status is Status.FAIL
+    assert "layers.1.mlp.down_proj" in verdict.summary
+    assert "1 of 2,048 elements" in verdict.summary
+
+
+def test_another_step_differs_everywhere(tmp_path: Path) -> None:
+    later = {name: tensor * 1.02 for name, tensor in state().items()}
+    verdict = judged(put(tmp_path / "one", state()), put(tmp_path / "other", later))
+    assert verdict.status is Status.FAIL
+    assert "another step" in verdict.summary
+
+
+def test_a_detour_through_half_precision_is_named(tmp_path: Path) -> None:
+    wide = {name: torch.randn(tensor.shape) for name, tensor in state().items()}
+    narrow = {name: tensor.bfloat16().float() for name, tensor in wide.items()}
+    verdict = judged(put(tmp_path / "one", wide), put(tmp_path / "other", narrow))
+    assert verdict.status is Status.FAIL
+    assert "rounded to BF16" in verdict.summary
+
+
+def test_missing_tensors_warn_and_a_tied_head_is_none(tmp_path: Path) -> None:
+    fewer, tied = state(), state()
+    del fewer["model.layers.1.mlp.down_proj.weight"]
+    del tied["lm_head.weight"]
+    one = put(tmp_path / "one", state())
+    assert judged(one, put(tmp_path / "fewer", fewer)).status is Status.WARN
+    assert judged(one, put(tmp_path / "tied", tied)).status is Status.NOTE
+
+
+def test_nothing_in_common(tmp_path: Path) -> None:
+    one = put(tmp_path / "one", state())
+    other = put(tmp_path / "other", {"a.b": torch.ones(3, 3)})
+    assert judged(one, other).status is Status.FAIL
+    assert isinstance(equality(one, tmp_path / "absent"), Unknown)
+
+
+def test_without_the_flag() -> None:
+    assert EQUALS.judge(checkpoint=checkpoint()).status is Status.SKIP

@@ -1,0 +1,264 @@
+"""A confined command changes nothing outside, reaches no network and leaves no process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor._util.errors import UserError
+from doctor.collect.rehearsal import landlock, places
+from doctor.collect.rehearsal.launchers import refuse_launchers
+
+pytestmark = pytest.mark.skipif(not landlock.version(), reason="the kernel has no Landlock")
+
+DANGEROUS = {
+    "redirection": "echo lost > {real}/weights.pt",
+    "rm": "rm -r {real}",
+    "rename": "mv {real} {real}-old",
+    "rename into": "mv {output}/x {real}/weights.pt",
+    "truncate": "truncate -s 0 {real}/weights.pt",
+    "link": "ln -f {real}/weights.pt {output}/link && echo lost > {output}/link",
+    "symbolic link": "ln -s {real} {output}/link; echo lost > {output}/link/weights.pt",
+    "new file": "touch {real}/checkpoint-999",
+    "permissions": "chmod 000 {real}/weights.pt; touch -d 2001-01-01 {real}/weights.pt",
+    "C": "dd if=/dev/zero of={real}/weights.pt count=1",
+    "python": "{python} -c \"open('{real}/weights.pt', 'w')\"",
+    "python, without hooks": "{python} -ISc \"import shutil; shutil.rmtree('{real}')\"",
+    "child of a child": "sh -c \"setsid sh -c 'rm -r {real}'\"",
+}
+
+
+def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
+    """Mode, time and content of everything below."""
+    return {
+        str(path.relative_to(directory)): (
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+class Confined:
+    """A command under the supervisor."""
+
+    def __init__(self, directory: Path, line: str) -> None:
+        self.real, self.output = directory / "real", directory / "output"
+        self.real.mkdir()
+        self.output.mkdir()
+        (self.real / "weights.pt").write_bytes(b"weights of a week")
+        (self.output / "x").write_text("x")
+        words = {"real": self.real, "output": self.output, "python": sys.executable}
+        spec: dict[str, Any] = {
+            "command": ["sh", "-c", line.format(**words)], "environment": dict(os.environ),
+            "directory": str(directory), "output": str(self.output / "log"),
+            "writable": [str(self.output)], "devices": ["/dev/null"], "files": True,
+            "network": False,
+        }  # fmt: skip
+        (directory / "spec.json").write_text(json.dumps(spec))
+        module = "doctor.collect.rehearsal.supervisor"
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(directory / "spec.json")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Its events, once everything has ended."""
+        assert self.process.stdout is not None
+        events = [json.loads(line) for line in self.process.stdout]
+        self.close()
+        return events
+
+    def event(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        return dict(json.loads(self.process.stdout.readline()))
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", DANGEROUS.values(), ids=DANGEROUS)
+def test_nothing_outside_changes(line: str, tmp_path: Path) -> None:
+    confined = Confined(tmp_path, line)
+    before = tree(confined.real)
+    events = confined.finish()
+    assert [event["event"] for event in events] == ["started", "ended", "done"]
+    if not events[0]["mounts"] and "chmod" in line:
+        pytest.skip("this system has no user namespaces, and Landlock has no rule for chmod")
+    assert tree(confined.real) == before
+
+
+@pytest.mark.slow
+def test_output_temporary_files_and_devices_are_writable(tmp_path: Path) -> None:
+    confined = Confined(
+        tmp_path, "mkdir {output}/a && mv {output}/x {output}/a/ && echo > /dev/null"
+    )
+    assert confined.finish()[1]["code"] == 0
+    assert (confined.output / "a" / "x").exists()
+
+
+@pytest.mark.slow
+def test_the_network_has_no_route(tmp_path: Path) -> None:
+    line = (
+        "{python} -c \"import socket; s = socket.create_server(('127.0.0.1', 0)); "
+        "socket.create_connection(s.getsockname()); print('loopback'); "
+        "socket.create_connection(('192.0.2.1', 443), 5)\""
+    )
+    confined = Confined(tmp_path, line)
+    events = confined.finish()
+    if events[0]["network"] == "open":
+        pytest.skip(f"no namespace: {events[0]['why']}")
+    log = (confined.output / "log").read_text()
+    assert "loopback" in log
+    assert "Network is unreachable" in log
+
+
+LEAVING = {
+    "background": "sleep 600 &",
+    "session": "setsid sleep 600 &",
+    "double fork": "(setsid sh -c 'sleep 600 &' &) ; sleep 0.2",
+    "deaf to SIGTERM": "trap '' TERM HUP; (trap '' TERM HUP; sleep 600) & sleep 0.2",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", LEAVING.values(), ids=LEAVING)
+def test_no_process_is_left_after_the_command(line: str, tmp_path: Path) -> None:
+    confined = Confined(tmp_path, line + " echo $$ > /dev/null")
+    events = confined.finish()
+    assert events[-1]["left"] == ["sleep"]
+    assert events[-1]["stuck"] == []
+    assert marked(confined.output) == []
+
+
+@pytest.mark.slow
+def test_no_process_is_left_when_the_doctor_dies(tmp_path: Path) -> None:
+    """Its end of the pipe is closed, whatever killed it."""
+    confined = Confined(tmp_path, "setsid sleep 600 & trap '' TERM; sleep 600; sleep 600")
+    assert confined.event()["event"] == "started"
+    confined.close()
+    assert marked(confined.output) == []
+
+
+@pytest.mark.slow
+def test_no_process_is_left_when_the_command_is_killed(tmp_path: Path) -> None:
+    confined = Confined(tmp_path, "setsid sleep 600 & kill -9 $$; sleep 600")
+    assert confined.finish()[1]["code"] == -signal.SIGKILL
+    assert marked(confined.output) == []
+
+
+def marked(output: Path) -> list[str]:
+    """Processes whose log is this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and os.readlink(entry / "fd" / "1") == str(output / "log"):
+                found.append((entry / "comm").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_a_signal_reaches_the_command(tmp_path: Path) -> None:
+    confined = Confined(
+        tmp_path, "trap 'echo caught; exit 7' TERM; echo ready; while :; do sleep 0.1; done"
+    )
+    confined.event()
+    log = confined.output / "log"
+    deadline = time.monotonic() + 60
+    while "ready" not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert confined.process.stdin is not None
+    confined.process.stdin.write(f"signal {int(signal.SIGTERM)}\n")
+    confined.process.stdin.flush()
+    assert confined.finish()[0]["code"] == 7
+
+
+def test_a_run_is_recognized_in_the_directory_above_it_and_beside_it(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "llama"
+    (run / "checkpoint-200").mkdir(parents=True)
+    (tmp_path / "runs" / "notes").mkdir()
+    assert places.find_run(run)
+    assert places.find_run(run / "checkpoint-200" / "deeper")
+    assert places.find_run(tmp_path / "runs" / "rehearsal")
+    assert not places.find_run(tmp_path / "elsewhere" / "rehearsal")
+
+
+def test_a_downloaded_model_in_the_working_directory_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "yolo.pt").write_text("")
+    (tmp_path / "step_1_preprocess.py").write_text("")
+    assert not places.find_run(Path("doctor-rehearsal"))
+    (tmp_path / "checkpoint-10").mkdir()
+    assert places.find_run(Path("doctor-rehearsal"))
+
+
+def test_directories_bear_a_marker_and_are_removed(tmp_path: Path) -> None:
+    workplace = places.make_workplace(tmp_path / "new")
+    assert (workplace.root / places.MARKER).exists()
+    assert "doctor-rehearsal" in str(workplace.output("run"))
+    workplace.remove(logs=False)
+    assert not (tmp_path / "new").exists()
+    assert not workplace.scratch.exists()
+
+
+def test_a_cache_that_holds_the_working_directory_is_not_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "cache").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    workplace = places.Workplace(tmp_path / "root", tmp_path / "scratch", made_base=True)
+    environ = {"TORCH_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "cache")}
+    allowed = places.writable(workplace, environ, ())
+    assert str(tmp_path) not in allowed
+    assert str(tmp_path / "cache") in allowed
+
+
+def test_no_disk_is_a_writable_device() -> None:
+
+    assert all(
+        stat.S_ISCHR(os.stat(path).st_mode) or os.path.isdir(path) for path in places.devices()
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("srun -N 2 python train.py", "rehearse -- python train.py"),
+        ("sbatch job.sh", "rehearse -- job.sh"),
+        ("docker run image python train.py", "rehearse -- python train.py"),
+        ("ssh node1 ls", "rehearse -- COMMAND"),
+        ("torchrun --nnodes 2 train.py", "--nnodes 1"),
+        ("torchrun --nnodes=2 train.py", "--nnodes 1"),
+        ("accelerate launch --num_machines 2 train.py", "--num_machines 1"),
+    ],
+)
+def test_who_hands_the_work_to_others_is_refused(line: str, words: str) -> None:
+    with pytest.raises(UserError) as error:
+        refuse_launchers(line.split())
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("line", ["python train.py", "torchrun --nnodes 1 train.py", "bash run.sh"])
+def test_who_works_here_is_not(line: str) -> None:
+    refuse_launchers(line.split())
