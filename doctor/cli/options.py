@@ -162,7 +162,8 @@ class OutputFlags:
         bool | None,
         panels.output(
             "Hide or show values of variables, the host's name and home directories (default: "
-            "hide; lint shows paths as they are). --redact also hides the names of nodes.",
+            "hide; lint shows paths as they are). --redact also hides the names of nodes; in "
+            "--save-facts names and UUIDs become pseudonyms.",
             "--redact/--no-redact",
         ),
     ] = None

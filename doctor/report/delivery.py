@@ -23,7 +23,7 @@ from doctor.report.formats.plain import render as render_plain
 from doctor.report.formats.table import OLDER, RENDERERS, Format
 from doctor.report.line import Detail
 from doctor.report.names import this_machine
-from doctor.report.redaction import redact
+from doctor.report.redaction import pseudonymous, redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color
 
@@ -195,10 +195,11 @@ def finished(report: Report, options: OutputOptions) -> Report:
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
     """Write the facts and the redacted reports; return what could not be written."""
     errors = []
+    saved = pseudonymous(report.facts, this_machine()) if options.hide_nodes else report.facts
     if options.save_facts == STDOUT:
-        sys.stdout.buffer.write(encode(report.facts))
+        sys.stdout.buffer.write(encode(saved))
     elif options.save_facts:
-        facts = encode(report.facts)
+        facts = encode(saved)
         private = not options.shared
         errors.append(_write(facts, options.save_facts, "--save-facts", private=private))
     for format, path in options.outputs:

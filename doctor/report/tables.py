@@ -40,8 +40,6 @@ def _of_checkpoint(checkpoint: Checkpoint) -> Iterator[Table]:
     if checkpoint.siblings:
         yield _checkpoints(checkpoint.siblings)
     yield from _by_layer(checkpoint)
-    if report.tensors:
-        yield _tensors(report.tensors)
 
 
 def _by_layer(checkpoint: Checkpoint) -> Iterator[Table]:

@@ -31,9 +31,9 @@ TITLED = 300
 """Squares of one map that have titles."""
 
 
-def heat_maps(fleet: Fleet) -> Iterator[Markup]:
-    """The verdicts, then a map for each metric."""
-    if len(fleet.nodes) < 2 or fleet.since:
+def heat_maps(fleet: object) -> Iterator[Markup]:
+    """The verdicts, then a map for each metric; nothing of facts without a `Fleet`."""
+    if not isinstance(fleet, Fleet) or len(fleet.nodes) < 2 or fleet.since:
         return
     order = sorted(range(len(fleet.nodes)), key=lambda index: (fleet.nodes[index].group, index))
     grid = _Grid(fleet, order)

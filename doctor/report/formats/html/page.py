@@ -13,7 +13,6 @@ from importlib.resources import files
 
 from doctor import __version__
 from doctor.checkpoint.records import Checkpoint
-from doctor.facts.fleet import Fleet
 from doctor.facts.guard import Guarded
 from doctor.facts.load import Attention
 from doctor.facts.log import Log
@@ -146,10 +145,15 @@ def _pictures(report: Report) -> Iterator[Markup]:
         yield section("attention", "Attention trial", charts.trial(facts.attention, _torch(report)))
     if isinstance(facts.checkpoint, Checkpoint) and (chart := charts.dtypes(facts.checkpoint)):
         yield section("dtypes", "The checkpoint's dtypes", chart)
-    if isinstance(facts.fleet, Fleet) and (maps := list(heat_maps(facts.fleet))):
-        yield section("nodes-map", "Nodes and rates", *maps)
     if pieces := samples.pieces(report):
         yield section("samples", "Samples", *pieces)
+    yield from _tables(report)
+
+
+def _tables(report: Report) -> Iterator[Markup]:
+    """The heat maps of nodes, and all tables."""
+    if maps := list(heat_maps(report.facts.fleet)):
+        yield section("nodes-map", "Nodes and rates", *maps)
     for table in tables_of(report):
         yield section(table.title.split()[0].lower(), table.title, _table(table))
 
