@@ -10,7 +10,7 @@ import typer
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
-from doctor.job.quantities import parse_seconds
+from doctor.job.quantities import MOST, parse_seconds
 
 
 def guard(
@@ -150,6 +150,22 @@ def scan(
         str | None,
         panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
     ] = None,
+    resume: Annotated[
+        bool,
+        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
+    ] = False,
+    gpus: Annotated[
+        int | None,
+        panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
+    ] = None,
+    script: Annotated[
+        str | None,
+        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -160,7 +176,7 @@ def scan(
 
     Exit codes as for run.
     """
-    from doctor.cli import scan
+    from doctor.cli import continuing, scan
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts)
@@ -175,6 +191,7 @@ def scan(
             merged_from=merged_from,
             adapters=tuple(adapter or ()),
             equals=equals,
+            plan=continuing.plan_of(resume, gpus, script, facts),
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,

@@ -508,6 +508,14 @@ ADDRESSES = (
     ),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
     Source(
+        "deepspeed-universal",
+        "DeepSpeed: Universal Checkpoint examples",
+        "",
+        "https://github.com/deepspeedai/Megatron-DeepSpeed/blob/main/examples_deepspeed/"
+        "universal_checkpointing/README.md",
+        checked="2026-11-23",
+    ),
+    Source(
         "peft-lora",
         "PEFT: LoRA",
         "",
