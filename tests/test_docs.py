@@ -106,7 +106,7 @@ def test_nothing_installs_the_distribution_by_its_name() -> None:
             assert "preflight-doctor" not in command, name
         for address in re.findall(r"git\+[^\s'\"]+", command):
             assert address == doctor.SOURCE, name
-    assert sum(doctor.SOURCE in command for _, command in commands) == 5
+    assert sum(doctor.SOURCE in command for _, command in commands) == 6
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
