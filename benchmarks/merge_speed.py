@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy
+import numpy  # noqa: TID253
 from safetensors.numpy import save_file  # noqa: TID253
 
 ROOT = Path(__file__).resolve().parents[1]
