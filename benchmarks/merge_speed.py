@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 4096
 
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 sys.path.insert(0, {root!r})
 import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -40,9 +40,9 @@ for module in (merge, equivalence):
 began, used = time.perf_counter(), time.process_time()
 result = read(ScanRequest(**json.loads({request!r})), no_stage, lambda note: None)
 found = result.merge or result.equality
-own = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([time.perf_counter() - began, time.process_time() - used, own.ru_maxrss / 1024,
-                  found.bytes]))
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+memory = int(status["VmHWM"].split()[0]) / 1024
+print(json.dumps([time.perf_counter() - began, time.process_time() - used, memory, found.bytes]))
 """
 
 

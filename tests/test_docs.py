@@ -106,7 +106,7 @@ def test_nothing_installs_the_distribution_by_its_name() -> None:
             assert "preflight-doctor" not in command, name
         for address in re.findall(r"git\+[^\s'\"]+", command):
             assert address == doctor.SOURCE, name
-    assert sum(doctor.SOURCE in command for _, command in commands) == 5
+    assert sum(doctor.SOURCE in command for _, command in commands) == 6
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
@@ -228,3 +228,20 @@ def test_the_checks_that_ran_on_hardware_are_those_of_the_captured_machine() -> 
     assert listed
     assert listed <= ran
     assert not {"GPU007", "GPU008"} & listed
+
+
+WORKFLOWS = sorted((ROOT / ".github").rglob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_is_pinned_and_has_few_rights(path: Path) -> None:
+    """zizmor and actionlint say more: .ci/workflows."""
+    import yaml
+
+    read = yaml.safe_load(path.read_text("utf-8"))
+    assert read
+    for name, comment in re.findall(r"uses: (\S+)(.*)", path.read_text("utf-8")):
+        assert name == "./" or re.search(r"@[0-9a-f]{40}$", name), name
+        assert name == "./" or re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
+    if path.parent.name == "workflows":
+        assert read["permissions"] == {}

@@ -90,6 +90,12 @@ def _run_fast(arguments: list[str]) -> int | None:
     match arguments:
         case ["--version" | "-V"]:
             print(f"doctor {__version__}")
+        case ["--version" | "-V", "-v" | "--verbose"] | ["-v" | "--verbose", "--version" | "-V"]:
+            from datetime import date
+
+            from doctor.cli import knowledge
+
+            print(knowledge.text(date.today()))
         case ["explain", _, *_] if not any(map(_is_option, words)):
             from doctor.cli.explain import explain
             from doctor.report import terminal
