@@ -26,8 +26,8 @@ def compare(
     names_resume: bool,
 ) -> Resumed | None:
     """None where no rank has both states. `first` is the uninterrupted run."""
-    starts = {each.process.rank: _at(each, "start") for each in continued}
-    fresh = {each.process.rank: _at(each, "start") for each in first}
+    starts = {each.process.rank: _start(each) for each in continued}
+    fresh = {each.process.rank: _start(each) for each in first}
     results = []
     for each in stopped:
         rank = each.process.rank
@@ -45,6 +45,7 @@ def compare(
         begun is not None
         and _same(begun.weights, now.weights)
         and not _same(saved.weights, now.weights)
+        and not any(optimizer.state for optimizer in now.optimizers.values())
     )
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
@@ -72,8 +73,9 @@ def names_resume(command: Iterable[str]) -> bool:
     return any(word in part.lower() for part in command for word in RESUMING)
 
 
-def _at(observed: Observed, when: str) -> Snapshot | None:
-    return next((each for each in observed.snapshots if each.when == when), None)
+def _start(observed: Observed) -> Snapshot | None:
+    """Before its first step; "late" is after the forward pass, which changes buffers."""
+    return next((each for each in observed.snapshots if each.when in ("start", "late")), None)
 
 
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:
@@ -97,7 +99,8 @@ def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> 
     found += _tensors("weights", own, now.weights, fresh, rank)
     found += _tensors("average", copies, now.weights, fresh, rank)
     fresh = begun.buffers if begun else None
-    found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
+    if now.when == "start":
+        found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
     for name, optimizer in saved.optimizers.items():
         after = now.optimizers.get(name)
         if after is not None:

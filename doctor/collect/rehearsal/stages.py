@@ -12,11 +12,12 @@ from pathlib import Path
 from doctor._util.records import Unknown
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.guard_records import RUN, read_records
-from doctor.collect.rehearsal import on_disk, places, records, resume, runs
+from doctor.collect.rehearsal import agreement, on_disk, places, records, resume, runs
 from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
 from doctor.facts.guard import Guarded
 from doctor.facts.rehearsal import (
+    Agreement,
     Attempt,
     Protection,
     Rehearsal,
@@ -96,6 +97,7 @@ class _Stages:
         self.attempts: list[Attempt] = []
         self.stages: dict[StageName, RehearsedStage] = {}
         self.protection = Protection()
+        self.agreement: Agreement | None = None
         self.resumed: Resumed | None = None
         self.guarded: Guarded | Unknown = Unknown(reason="the command did not run")
 
@@ -209,13 +211,17 @@ class _Stages:
         several = any(rank.world > 1 for rank in first.ranks)
         self.tried("runs", first.seconds)
         if several:
+            self.agreement = agreement.compare(
+                records.read_processes(self.workplace.records("run"))
+            )
             self.tried("agrees", 0.0)
         else:
             self.skip(("agrees",), "the command has one rank")
         if first.saved or first.checkpoints:
             self.tried("saves", sum(each.seconds for each in first.saved))
         else:
-            self.skip(("saves",), "nothing was saved: let the command save within its steps")
+            failed = "the run failed first" if first.code else "let the command save in its steps"
+            self.skip(("saves",), f"nothing was saved: {failed}")
         evaluations = [each for rank in first.ranks for each in rank.evaluations]
         if evaluations or any(rank.evaluating is not None for rank in first.ranks):
             self.tried("evaluates", sum(each.seconds for each in evaluations))
@@ -282,6 +288,7 @@ class _Stages:
             keep=self.options.checkpoints_kept,
             runs=tuple(self.runs),
             attempts=tuple(self.attempts),
+            agreement=self.agreement,
             resumed=self.resumed,
             stages=tuple(self.stages[name] for name in ORDER if name in self.stages),
             seconds=time.monotonic() - self.began,

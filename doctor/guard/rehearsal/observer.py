@@ -26,8 +26,10 @@ from .evaluations import Evaluations
 from .imports import after_import
 from .records import Records
 from .settings import Settings
-from .state import in_memory, snapshot
+from .state import hash_of, in_memory, snapshot
 
+COMPARED = (1, 4)
+"""Steps after which the ranks' weights are compared."""
 MOST_HASHED = 40
 """Snapshots of a process."""
 FULL_UNTIL = 2000
@@ -54,7 +56,7 @@ class Observer:
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
         self.saving = 0
-        self.rank = 0
+        self.rank, self.world = 0, 1
         self.alive = True
 
     # Beginning and end
@@ -62,8 +64,8 @@ class Observer:
     def begin(self) -> bool:
         """Open the records at the first thing to record."""
         if not self.records.is_open:
-            self.rank, world = rank_and_world(self.torch)
-            self.records.open(self.rank, world)
+            self.rank, self.world = rank_and_world(self.torch)
+            self.records.open(self.rank, self.world)
         return True
 
     def safely(self, action: Callable[..., Foreign], *arguments: Foreign) -> None:
@@ -91,7 +93,7 @@ class Observer:
         """optimizer.step() begins."""
         self.begin()
         self.evaluations.end()
-        self.hash_state("start", once=True)
+        self.hash_state("late", once=True)
         count = self.counts.get(id(optimizer), 0) + 1
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
@@ -111,6 +113,8 @@ class Observer:
         if count <= self.step:
             return
         self.step = count
+        if self.world > 1 and count in COMPARED:
+            self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
 
@@ -128,7 +132,9 @@ class Observer:
     def hash_state(self, when: str, once: bool = False) -> None:
         """Record a snapshot; one for each step and occasion."""
         key = when if once else f"{when} {self.step}"
-        if key in self.hashed or len(self.hashed) >= MOST_HASHED:
+        if (once and {"start", "late"} & self.hashed) or key in self.hashed:
+            return
+        if len(self.hashed) >= MOST_HASHED:
             return
         self.hashed.add(key)
         began = time.monotonic()
@@ -227,15 +233,15 @@ class Observer:
             nonlocal tries
             if module.training and self.torch.is_grad_enabled() and not self.hashed:
                 tries += 1
-                self.safely(self.try_start, module)
+                self.safely(self.try_start, module, args, kwargs)
             if self.hashed or tries >= FIRST_TRIES or not self.alive:
                 restore()
             return original(module, *args, **kwargs)
 
         kind.__call__ = first
 
-    def try_start(self, module: Foreign) -> None:
-        """The start, if an optimizer holds this module's parameters."""
+    def try_start(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
+        """The start and the first batch, if an optimizer holds this module's parameters."""
         parameters = {id(p) for p in module.parameters()}
         if not parameters:
             return
@@ -244,6 +250,8 @@ class Observer:
             if any(id(p) in parameters for group in groups for p in group["params"]):
                 self.begin()
                 self.hash_state("start", once=True)
+                batch = hash_of(self.torch, (*args, *kwargs.values()))
+                self.records.write("batch", tensors=batch)
                 return
 
 
