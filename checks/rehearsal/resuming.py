@@ -254,7 +254,7 @@ SCHEDULE = Check(
     owner=Owner.JOB,
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
-    after=("RHS009",),
+    after=("RHS009", "RHS011"),
     sources=("torch-load-optimizer",),
 )
 
