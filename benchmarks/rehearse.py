@@ -103,7 +103,9 @@ def main() -> int:
             done[case["name"]] = result
             file.write(json.dumps(result) + "\n")
             file.flush()
-            print(f"{case['name']}: {outcome(case, result)} ({result['seconds']:.0f} s)", flush=True)
+            print(
+                f"{case['name']}: {outcome(case, result)} ({result['seconds']:.0f} s)", flush=True
+            )
     table([case for case in chosen if case["name"] in done], done)
     return 0
 

@@ -101,7 +101,9 @@ schedulers = {
 usual = lambda: torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, args.steps)  # noqa: E731
 schedule: Any = schedulers.get(kind, usual)()
 average = (
-    torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    torch.optim.swa_utils.AveragedModel(
+        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    )
     if kind == "average" or fault == "average lost"
     else None
 )
@@ -280,7 +282,9 @@ if fault == "deaf":
 if fault == "handler hangs":
     signal.signal(signal.SIGTERM, lambda number, frame: time.sleep(3600))
 if fault == "leaves a process":
-    subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(3600)"])
+    subprocess.Popen(
+        [sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(3600)"]
+    )
 
 generator = torch.Generator().manual_seed(1)
 

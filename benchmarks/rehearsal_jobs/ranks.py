@@ -56,7 +56,12 @@ if args.kind == "fsdp":
     place = os.path.join(args.out, "dcp")
     if os.path.exists(os.path.join(place, ".metadata")):
         weights, moments = get_state_dict(model, optimizer)
-        held = {"model": weights, "optimizer": moments, "schedule": schedule.state_dict(), "step": 0}
+        held = {
+            "model": weights,
+            "optimizer": moments,
+            "schedule": schedule.state_dict(),
+            "step": 0,
+        }
         dcp.load(held, checkpoint_id=place)
         set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
         schedule.load_state_dict(held["schedule"])

@@ -24,7 +24,9 @@ if kind == "lora":
     from peft import LoraConfig, get_peft_model
 
     model = get_peft_model(model, LoraConfig(r=2, target_modules=["c_attn"]))
-rows = [{"input_ids": torch.arange(8) + i % 8, "labels": torch.arange(8) + i % 8} for i in range(64)]
+rows = [
+    {"input_ids": torch.arange(8) + i % 8, "labels": torch.arange(8) + i % 8} for i in range(64)
+]
 
 
 class Raises(TrainerCallback):

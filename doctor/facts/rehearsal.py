@@ -134,6 +134,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     checkpoints: tuple[OnDisk, ...] = ()
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
+    refusals: tuple[Text, ...] = ()
+    """Lines of its output that speak of a refused write."""
     frames: tuple[Text, ...] = ()
     """Where its processes were when it was killed at its deadline."""
 

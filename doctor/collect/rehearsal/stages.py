@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -30,6 +31,9 @@ from doctor.facts.rehearsal import (
 
 TAIL = 12
 """Lines of the output that are kept of a run that failed."""
+MOST_LOG = 16 * 2**20
+REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
+"""Texts of errors with which a write is refused."""
 MOST_FRAMES = 30
 LEAST_SECONDS = 5.0
 """Below this a further run is not begun. Our own number."""
@@ -194,6 +198,7 @@ class _Stages:
             saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
             checkpoints=on_disk.checkpoints(output),
             tail=self.tail(directory) if failed else (),
+            refusals=self.refusals(directory),
             frames=self.frames(directory) if ended.cut else (),
         )
         self.runs.append(run)
@@ -268,6 +273,15 @@ class _Stages:
         except OSError:
             return ()
         return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
+
+    def refusals(self, directory: Path) -> tuple[str, ...]:
+        """The first lines of the output that speak of a refused write."""
+        lines = []
+        with contextlib.suppress(OSError), open(directory / runs.LOG, "rb") as file:
+            for line in file.read(MOST_LOG).decode(errors="replace").splitlines():
+                if any(word in line for word in REFUSED):
+                    lines.append(hide_secrets(line.strip())[:500])
+        return tuple(dict.fromkeys(lines))[:5]
 
     def frames(self, directory: Path) -> tuple[str, ...]:
         """Of each process the frames nearest to where it waits."""

@@ -22,6 +22,7 @@ from ..foreign import Foreign
 from ..last_error import last_error
 from ..patches import Patches
 from ..writer import say
+from .audit import installed
 from .evaluations import Evaluations
 from .imports import after_import
 from .records import Records
@@ -58,6 +59,7 @@ class Observer:
         self.saving = 0
         self.rank, self.world = 0, 1
         self.alive = True
+        self.audit = installed()
 
     # Beginning and end
 
@@ -171,6 +173,7 @@ class Observer:
             began = time.monotonic()
             own = self.own_seconds
             try:
+                self.safely(self.report_write, name, args[place] if len(args) > place else None)
                 self.safely(self.save_begins)
                 result = original(*args, **kwargs)
             finally:
@@ -180,6 +183,12 @@ class Observer:
             return result
 
         return saving
+
+    def report_write(self, name: str, path: Foreign) -> None:
+        """A path that C++ or Rust will open, which raises no audit event."""
+        audit = self.audit
+        if audit is not None and isinstance(path, (str, os.PathLike)):
+            audit.wrote(name, os.path.abspath(os.fspath(path)))
 
     def save_begins(self) -> None:
         """The state that this save should hold."""
