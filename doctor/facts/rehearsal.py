@@ -162,6 +162,8 @@ class Lost(Section, frozen=True, kw_only=True):
     rank: int = 0
     before: Text = ""
     after: Text = ""
+    step: int = 0
+    """Of a rate: the step at which both runs differ most."""
 
 
 class Resumed(Section, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
 from doctor.facts.rehearsal import Lost, RehearsedRank, Resumed
 
@@ -217,17 +219,27 @@ def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -
 def _rates(
     first: Sequence[Observed], continued: Sequence[Observed], saved_step: int
 ) -> Lost | None:
-    """The learning rate at the first step after the save, in both runs."""
+    """The learning rates after the save, in both runs, at the step where they differ most."""
     whole = _of_rank_0(first)
     after = _of_rank_0(continued)
-    if whole is None or after is None or not after.rates or len(whole.rates) <= saved_step:
+    if whole is None or after is None:
         return None
-    before, now = whole.rates[saved_step], after.rates[0]
-    if before == now or _close(before, now):
+    pairs = list(zip(whole.rates[saved_step:], after.rates, strict=False))
+    apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
+    if not apart:
         return None
-    fresh = _close(whole.rates[0], now)
+    most = max(apart, key=lambda number: _distance(*pairs[number]))
+    before, now = pairs[most]
+    fresh = _close(whole.rates[0], after.rates[0])
     texts = (f"{max(before):g}", f"{max(now):g}")
-    return _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
+    entry = _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
+    return msgspec.structs.replace(entry, step=saved_step + most + 1)
+
+
+def _distance(left: Sequence[float], right: Sequence[float]) -> float:
+    """The largest relative difference of two learning rates of a group."""
+    pairs = zip(left, right, strict=False)
+    return max((abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in pairs), default=0.0)
 
 
 def _close(left: Sequence[float], right: Sequence[float]) -> bool:

@@ -66,7 +66,6 @@ def rehearse(
 
     Raises UserError for a command that cannot be rehearsed here.
     """
-    refuse_launchers(command)
     if options.resume_command:
         refuse_launchers(options.resume_command)
     workplace = places.make_workplace(options.output_dir)
@@ -119,6 +118,7 @@ class _Stages:
 
     def all(self) -> None:
         """Every stage that can be tried, in the order of the runs."""
+        self.estimate()
         first = self.run("run", self.command, "run")
         self.guarded = self.read_guard(first)
         self.note_first(first)
@@ -155,11 +155,24 @@ class _Stages:
             return "the run did not end within --budget: give the command fewer steps"
         if first.code:
             return "the run failed"
-        if not any("{output}" in word for word in self.command):
+        if not self.takes_output:
             return "the command has no {output}: name the directory of its checkpoints so"
         if self.left < max(LEAST_SECONDS, first.seconds):
             return f"--budget {self.options.budget:g} s is spent"
         return ""
+
+    @property
+    def takes_output(self) -> bool:
+        """Whether the command has {output}, so that it can be stopped and continued."""
+        return any("{output}" in word for word in self.command)
+
+    def estimate(self) -> None:
+        """What all runs will take, before anything is known."""
+        once = "the command runs once"
+        runs = f"{once}, is run again and stopped, and continues: three times its own time"
+        self.options.progress(
+            f"{runs if self.takes_output else once}, at most {self.options.budget:g} s (--budget)"
+        )
 
     def announce(self, first: RehearsedRun) -> None:
         """What the next runs will take, as far as that is known."""
@@ -296,7 +309,7 @@ class _Stages:
         return Rehearsal(
             protection=self.protection,
             output=str(self.workplace.output("run")),
-            takes_output=any("{output}" in word for word in self.command),
+            takes_output=self.takes_output,
             grace=self.options.grace,
             free=self.free,
             keep=self.options.checkpoints_kept,

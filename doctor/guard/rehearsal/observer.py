@@ -84,7 +84,8 @@ class Observer:
     def close(self) -> None:
         """The last records, when the process ends."""
         if self.records.is_open:
-            self.safely(self.evaluations.end)
+            if getattr(sys, "last_value", None) is None:  # else it died in the evaluation
+                self.safely(self.evaluations.end)
             self.write_memory()
             self.records.write("end", s=self.step, **last_error())
             self.records.close()
