@@ -53,7 +53,6 @@ WEIGHTS = Check(
     owner=Owner.JOB,
     judge=weights,
     limits="that shards of one model fit together: sharded weights are not compared.",
-    after=("RHS003",),
 )
 
 
@@ -83,7 +82,6 @@ DATA = Check(
     owner=Owner.JOB,
     judge=data,
     limits="that later batches differ, or that no sample is seen twice.",
-    after=("RHS003",),
 )
 
 CHECKS = (WEIGHTS, DATA)

@@ -102,7 +102,6 @@ RESUMES = Check(
     judge=resumes,
     limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers and the "
     "order of the data are not compared.",
-    after=("RHS003",),
 )
 
 Judge = Callable[[Resumed, Sequence[Lost]], Verdict]

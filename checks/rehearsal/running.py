@@ -148,7 +148,6 @@ FITS = Check(
     owner=Owner.JOB,
     judge=fits,
     limits="that the longest batch of the data fits.",
-    after=("RHS003",),
 )
 
 
@@ -157,7 +156,13 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
     if run is not None and dying is not None and (run.code or run.cut):
         how = _cut(run) or f"exit code {run.code}{_error(run)}"
-        return fail(f"the evaluation after step {dying.evaluating} did not end: {how}")
+        return fail(
+            f"the evaluation after step {dying.evaluating} did not end: {how}",
+            fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
+            "the evaluation once before the first step, so that it fails there."
+            if run.code
+            else None,
+        )
     if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
         return reason
     assert run is not None
