@@ -84,6 +84,16 @@ def small(data: dict[str, Any], layers: int) -> dict[str, Any]:
     return result
 
 
+def with_latent_heads(data: dict[str, Any]) -> None:
+    """Multi-head latent attention has as many heads for keys as for queries."""
+    if data.get("kv_lora_rank") and "num_key_value_heads" in data:
+        data["num_key_value_heads"] = data["num_attention_heads"]
+        data["head_dim"] = data.get("qk_rope_head_dim", data.get("head_dim"))
+    for value in data.values():
+        if isinstance(value, dict):
+            with_latent_heads(value)
+
+
 def candidates(parts: list[str]) -> list[tuple[str, str]]:
     from transformers.models.auto import modeling_auto
 
@@ -111,6 +121,7 @@ def write_configurations(root: Path, parts: list[str]) -> None:
             if data.get("is_encoder_decoder"):
                 data["decoder_start_token_id"] = data.get("decoder_start_token_id") or 0
                 data["pad_token_id"] = data.get("pad_token_id") or 0
+            with_latent_heads(data)
             config = type(config).from_dict(data)
             with torch.device("meta"):
                 model = getattr(transformers, name)._from_config(config)

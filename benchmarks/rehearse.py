@@ -50,7 +50,7 @@ def command(case: dict[str, Any]) -> list[str]:
 def rehearse(case: dict[str, Any]) -> dict[str, Any]:
     """What the doctor says about one case."""
     words = command(case)
-    flags = ["--format", "json", "--no-config", "-q", "--grace", "6s"]
+    flags = ["--format", "json", "--no-config", "-q", "--grace", "20s"]
     flags += ["--budget", case.get("budget", "300s")]
     if "resume" in case:
         flags += ["--resume-command", shlex.join([*words, *case["resume"].split()])]

@@ -12,11 +12,21 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-COPIED = ("checks", "doctor", "docs", "schemas", "tests", "README.md", "pyproject.toml", ".ci")
+COPIED = (
+    "checks",
+    "doctor",
+    "docs",
+    "schemas",
+    "tests",
+    "man",
+    "README.md",
+    "pyproject.toml",
+    ".ci",
+)
 EVERYWHERE = ("tests/test_generated.py", "tests/judge/test_catalog.py")
 EXAMPLES = {
     "Add a check": (
-        13,
+        14,
         (
             "tests/test_machines.py",
             "tests/checks/test_gpu.py::test_application_clock",
@@ -27,7 +37,7 @@ EXAMPLES = {
     ),
     "Add an error cause": (4, ("tests/errors/test_errors.py",)),
     "Add a log class": (
-        7,
+        8,
         (
             "tests/errors/test_errors.py::test_a_row_is_complete",
             "tests/log/test_log_classes.py::test_an_example_is_of_its_class",
@@ -36,7 +46,7 @@ EXAMPLES = {
         ),
     ),
     "Add a lint rule with a fix": (
-        10,
+        11,
         (
             "tests/checks/test_script_rules.py",
             "tests/checks/test_script_relevance.py",
@@ -45,7 +55,7 @@ EXAMPLES = {
             "test_the_documentation_lists_every_fix_and_whether_it_is_safe",
         ),
     ),
-    "Add a report format": (8, ("tests/report/formats", "tests/report/test_redaction.py")),
+    "Add a report format": (10, ("tests/report/formats", "tests/report/test_redaction.py")),
 }
 """Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"

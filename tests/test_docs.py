@@ -56,9 +56,12 @@ def flags(command: Any) -> set[str]:
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_every_flag_that_a_document_names_exists(path: Path) -> None:
     for name, *line in commands(path.read_text("utf-8")):
+        command = COMMANDS[name]
+        while hasattr(command, "commands") and line:
+            command = command.commands[line.pop(0)]
         words = line[: line.index("--")] if "--" in line else line  # the rest is the training's
         flags_used = {word.split("=")[0].rstrip(",.:") for word in words if word[:1] == "-" != word}
-        assert flags_used <= flags(COMMANDS[name]) | {"-h", "--help"}, (name, words)
+        assert flags_used <= flags(command) | {"-h", "--help"}, (name, words)
 
 
 def test_the_commands_of_the_documents_are_found() -> None:
@@ -103,7 +106,7 @@ def test_nothing_installs_the_distribution_by_its_name() -> None:
             assert "preflight-doctor" not in command, name
         for address in re.findall(r"git\+[^\s'\"]+", command):
             assert address == doctor.SOURCE, name
-    assert sum(doctor.SOURCE in command for _, command in commands) == 5
+    assert sum(doctor.SOURCE in command for _, command in commands) == 6
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
@@ -113,7 +116,7 @@ def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
     if path.suffix == ".sh":
         subprocess.run(["bash", "-n", str(path)], check=True)
     elif path.suffix in (".yml", ".yaml"):
-        assert yaml.safe_load(path.read_text("utf-8"))
+        assert all(list(yaml.safe_load_all(path.read_text("utf-8"))))
     else:
         assert path.name == "Dockerfile"
 
@@ -225,3 +228,20 @@ def test_the_checks_that_ran_on_hardware_are_those_of_the_captured_machine() -> 
     assert listed
     assert listed <= ran
     assert not {"GPU007", "GPU008"} & listed
+
+
+WORKFLOWS = sorted((ROOT / ".github").rglob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_is_pinned_and_has_few_rights(path: Path) -> None:
+    """zizmor and actionlint say more: .ci/workflows."""
+    import yaml
+
+    read = yaml.safe_load(path.read_text("utf-8"))
+    assert read
+    for name, comment in re.findall(r"uses: (\S+)(.*)", path.read_text("utf-8")):
+        assert name == "./" or re.search(r"@[0-9a-f]{40}$", name), name
+        assert name == "./" or re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
+    if path.parent.name == "workflows":
+        assert read["permissions"] == {}

@@ -139,3 +139,16 @@ def test_the_changelog_begins_with_this_version() -> None:
     heading = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
     assert heading
     assert heading[1] == doctor.__version__
+
+
+def test_every_dependency_has_its_licence_in_the_documents() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (ROOT / "docs/releasing.md").read_text("utf-8")
+    listed = re.findall(r"^\| ([a-z-]+) \| \S.* \| \S.* \|$", page, re.M)
+    needs = [re.split(r"[<>=]", need)[0] for need in project["dependencies"]]
+    assert [name for name in listed if name in needs] == needs
+
+
+def test_the_citation_has_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {doctor.__version__}\n" in text

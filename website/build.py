@@ -105,7 +105,11 @@ def main() -> int:
     shutil.rmtree(SITE, ignore_errors=True)
     options = ["-q", "-W", "--keep-going", "-j", "auto", "-c", str(ROOT / "website")]
     command = [sys.executable, "-m", "sphinx", *options, str(STAGE), str(SITE)]
-    return subprocess.run(command, check=False).returncode
+    code = subprocess.run(command, check=False).returncode
+    for path in SITE.rglob("*.html"):  # Sphinx gives the captions of its navigation no level
+        text = path.read_text("utf-8")
+        path.write_text(text.replace('role="heading">', 'role="heading" aria-level="2">'), "utf-8")
+    return code
 
 
 if __name__ == "__main__":

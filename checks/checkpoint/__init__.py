@@ -6,6 +6,8 @@ from doctor.checks.checkpoint import (
     adapter_fit,
     agreement,
     changed,
+    continuing,
+    continuing_steps,
     equal,
     files,
     loading,
@@ -26,4 +28,6 @@ CHECKS = (
     *merged.CHECKS,
     *adapter_fit.CHECKS,
     *equal.CHECKS,
+    *continuing.CHECKS,
+    *continuing_steps.CHECKS,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
+from doctor.checks.data.labels import fills_the_length
 from doctor.checks.data.seen import each_split, observed, passed, share
 from doctor.facts.data import Data, Split, Stops
+from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
 UNSTOPPED = 0.9
@@ -25,15 +27,26 @@ def _stop_trained(split: Split) -> Verdict:
         return skip(NO_ANSWERS)
     if isinstance(stops, Unknown):
         return unknown(stops.reason)
-    whole = stops.answers - stops.cut
+    if is_foreign(split):
+        return skip("special tokens are plain text or split, see DAT014")
+    whole = stops.answers - stops.at_limit
     without = whole - stops.stopped
     if not whole:
-        return unknown("every answer that was read is cut, see DAT003")
+        return unknown("every answer that was read ends where the longest row does")
     if without >= UNSTOPPED * whole:
         text = share(without, whole, "answers do not train a token at which generation stops")
         return observed(f"{text} ({_stated(stops)}){_instead(stops)}", whole, fix=_fix(stops))
     text = share(stops.stopped, whole, "answers train a token at which generation stops")
     return passed(f"{text} ({_stated(stops)})", split)
+
+
+def is_foreign(split: Split) -> bool:
+    """Whether markers of chats are spelled in several tokens in half of the documents."""
+    markers = split.markers
+    if not isinstance(markers, Markers):
+        return False
+    counts = [*markers.split.values(), *markers.foreign.values()]
+    return max(counts, default=0) >= 0.5 * markers.documents
 
 
 def _stated(stops: Stops) -> str:
@@ -90,6 +103,8 @@ def _complete(split: Split) -> Verdict:
         return skip(NO_ANSWERS)
     if isinstance(stops, Unknown):
         return unknown(stops.reason)
+    if split.labels is not None and fills_the_length(split.labels):
+        return skip("prompts fill the whole length, see DAT001")
     text = (
         f"tokens of a document: median {lengths.p50:,}, p95 {lengths.p95:,}, "
         f"longest {lengths.longest:,}"

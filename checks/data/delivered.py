@@ -38,7 +38,8 @@ def _split(split: Split) -> Verdict:
 def _problem(problem: Problem) -> str:
     """ "KeyError at data.py:31, in row 17"; what the exception says may quote the row."""
     at = f" at {shown(problem.place)}" if problem.place else ""
-    where = f", in row {problem.row:,}" if problem.row is not None else ""
+    word = "line" if problem.line else "row"
+    where = f", in {word} {problem.row:,}" if problem.row is not None else ""
     if problem.batch is not None:
         where = f", in batch {problem.batch:,}"
     return f"{shown(problem.error, 300)}{at}{where}"

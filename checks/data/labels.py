@@ -35,6 +35,12 @@ def _trained(split: Split) -> Verdict:
     return passed(some, split)
 
 
+def fills_the_length(labels: Labels) -> bool:
+    """Whether that is why documents have no trained label."""
+    few = labels.unlabelled < UNLABELLED * labels.documents
+    return not few and 2 * labels.full >= labels.unlabelled > 0
+
+
 def _cause(labels: Labels) -> str:
     if labels.full and 2 * labels.full >= labels.unlabelled:
         return ", and they are as long as the longest document: the prompt fills the whole length"

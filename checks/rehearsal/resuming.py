@@ -166,7 +166,6 @@ WEIGHTS = Check(
     owner=Owner.JOB,
     judge=weights,
     limits="that tensors outside of nn.Module are restored.",
-    after=("RHS009",),
     sources=("torch-load-module",),
 )
 
@@ -211,7 +210,6 @@ OPTIMIZER = Check(
     owner=Owner.JOB,
     judge=optimizer,
     limits="that an optimizer outside of torch.optim is restored.",
-    after=("RHS009",),
     sources=("torch-load-optimizer",),
 )
 
@@ -255,7 +253,6 @@ SCHEDULE = Check(
     owner=Owner.JOB,
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
-    after=("RHS009",),
     sources=("torch-load-optimizer",),
 )
 

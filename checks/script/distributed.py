@@ -447,7 +447,11 @@ RULES = (
         sources=("torch-distributed",),
         training=False,
         words=(
-            r"\b(?:barrier|all_reduce|all_gather\w*|broadcast\w*|wait_for_everyone)\(",
+            r"barrier\(",
+            r"all_reduce\(",
+            r"all_gather\w*\(",
+            r"broadcast\w*\(",
+            r"wait_for_everyone\(",
             r"checkpoint",
         ),
     ),

@@ -40,12 +40,17 @@ def lint(
     """The hits of one script, by place. `reported`: rules on absences that were reported before."""
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
-    for rule in rules:
+    for rule in rules if _was_walked(script) else ():
         if rule.once and rule.code in reported:
             continue
         hits += _of_rule(rule, reading, machine)
     hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})
     return sorted(hits, key=lambda hit: (hit.span.order, hit.code))
+
+
+def _was_walked(script: Script) -> bool:
+    """Whether a rule may find anything: a file without any word of a rule is only parsed."""
+    return bool(script.settings or script.identifiers or script.calls or script.imports)
 
 
 def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:

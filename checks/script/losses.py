@@ -22,7 +22,7 @@ WORDS = (
     r"BCE\w*Loss\b",
     "binary_cross_entropy",
     r"NLLLoss\b",
-    r"\bnll_loss\b",
+    r"nll_loss\b",
     "KLDivLoss",
     "kl_div",
 )

@@ -187,7 +187,7 @@ RULES = (
         'torch.amp.custom_fwd(device_type="cuda"). GradScaler requires torch 2.3, custom_fwd 2.4.',
         sources=("ps-P4", "torch-amp"),
         training=False,
-        words=(r"\bamp\b",),
+        words=(r"amp\b",),
         fixes=Fix(renamed_amp),
     ),
     Rule(

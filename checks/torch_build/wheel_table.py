@@ -33,7 +33,9 @@ SOURCES = {
     "build-2.10": "https://github.com/pytorch/pytorch/blob/release/2.10/.ci/manywheel/build_cuda.sh",
     "no-cuda-12": "https://github.com/pytorch/pytorch/issues/190385",
 }
-"""Source of a row -> its address, or what was measured. All were read on 2026-11-20 to 22."""
+"""Source of a row -> its address, or what was measured."""
+READ = "2026-11-22"
+"""The day on which the rows were last compared with their sources."""
 
 DEFAULT: dict[Version, Version] = {
     (2, 6): (12, 4), (2, 7): (12, 6), (2, 8): (12, 8), (2, 9): (12, 8), (2, 10): (12, 8),

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable
 
 from doctor._util.units import shown
 from doctor.checks.training.place import fix_by_location, location
-from doctor.checks.training.remedies import INVALID, OWN, SMALL, Remedy
+from doctor.checks.training.remedies import (
+    BELOW_0,
+    BELOW_0_FIX,
+    INVALID,
+    OWN,
+    SMALL,
+    Remedy,
+)
 from doctor.facts.diagnosis import LEFT_OUT, Attempt, Diagnosis, Fault
 from doctor.facts.error_texts import is_final
 from doctor.facts.training import Smoke
@@ -27,6 +34,7 @@ CHANGE_NAMES = {
     "no-lr": "a learning rate of 0",
     "other-batch": "another batch",
     "valid-batch": "invalid values of the batch replaced",
+    "valid-index": "invalid indices replaced",
     "finite-weights": "non-finite weights replaced",
 }
 """The changes of the attempts; each starts from the unchanged training."""
@@ -130,7 +138,11 @@ def summarize(diagnosis: Diagnosis, smoke: Smoke, *, own: bool = False) -> str:
 def _replaced(diagnosis: Diagnosis) -> tuple[str, ...]:
     """The invalid values whose replacement fixes the fault."""
     change = diagnosis.fixed_by.change if diagnosis.fixed_by else ""
-    invalid = {"valid-batch": diagnosis.bad_batch, "finite-weights": diagnosis.bad_weights}
+    invalid = {
+        "valid-batch": diagnosis.bad_batch,
+        "valid-index": diagnosis.bad_index,
+        "finite-weights": diagnosis.bad_weights,
+    }
     return invalid.get(change, ())
 
 
@@ -193,6 +205,8 @@ def remedy_for(diagnosis: Diagnosis, smoke: Smoke, *, own: bool) -> Remedy:
         if change in RATES and _left_a_domain(diagnosis):
             change = "lower-lr and a domain"
         remedy = _filled(remedies[change], smoke)
+        if change == "valid-index" and BELOW_0.search(" ".join(diagnosis.bad_index)):
+            return remedy._replace(fix=BELOW_0_FIX)
         if change == "valid-batch":
             invalid = " ".join(diagnosis.bad_batch)
             special = [text for name, text in INVALID if re.search(name, invalid)]
@@ -224,7 +238,7 @@ def _filled(remedy: Remedy, smoke: Smoke) -> Remedy:
 
 def attempts_table(diagnosis: Diagnosis) -> list[str]:
     """The remarks on the batch, and one line per attempt in columns."""
-    invalid = (*diagnosis.bad_batch, *diagnosis.bad_weights)
+    invalid = (*diagnosis.bad_batch, *diagnosis.bad_index, *diagnosis.bad_weights)
     others = [each for each in invalid if each not in _replaced(diagnosis)]
     remarks = [f"Also: {shown(each, LINE)}." for each in (*diagnosis.remarks, *others)]
     if not diagnosis.attempts:

@@ -28,8 +28,8 @@ from doctor.judge.check import Owner, Status, Verdict, fail, unknown
 SmallModel = Smoke | Unknown | None
 
 STEP_FIX = (
-    "Fix the error that was raised. To reproduce it without the doctor, import the file, call the "
-    "factory, and run forward and backward once."
+    "Start at the line that the summary names. To reproduce it without the doctor, import the "
+    "file, call the factory, and run forward and backward once."
 )
 HUNG = (
     "Look at the line where it waited: a lock, a download, input(), a DataLoader worker, or a "
@@ -217,11 +217,11 @@ def _known_fix(own: OwnModel, detail: str) -> Cause | None:
 
 
 def _look(own: OwnModel, detail: str) -> str:
-    """The fix of an error that is not known: the place, or the message again."""
-    if own.raised is None or not own.raised.place:
-        return f"Fix the error that was raised: {_message(detail)}"
+    """Where to look for an error that no row of the table has; the summary lists the arguments."""
+    place = own.raised.place if own.raised else ""
+    at = f" at {place}" if place else ""
     arguments = ", with the arguments that the summary lists" if describe(own) else ""
-    return f"Fix the error in {own.raised.place}{arguments}: {_message(detail)}"
+    return f"Cause not known. Start{at}{arguments}: {_message(detail)}"
 
 
 def _message(detail: str) -> str:

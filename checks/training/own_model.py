@@ -163,6 +163,10 @@ LOSS_FINITE = replace(
     "input, a batch with masked labels only), from corrupt weights, from a half-precision "
     "overflow, or from a kernel. Exact zeros in loss and gradients train nothing. The same batch "
     "trains for up to 20 steps, to see a loss that diverges.",
+    fails=(
+        *judged.LOSS_FINITE.fails,
+        "the loss grows 100-fold in the first three steps, and does not at a lower learning rate",
+    ),
     warns=(
         "the loss stops being finite, or grows 100-fold, within 20 steps on the same batch",
         "the norm of the gradients is above 1000 in every step",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
-from doctor.judge.check import Verdict, warn
+from doctor.judge.check import Verdict, fail, note, warn
 
 ENOUGH_STEPS = 7
 """Steps that show a trend: allocators grow in the first ones of every run. Our own number."""
@@ -46,6 +47,8 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     """The verdict on finite steps: a warning if they diverge, notes on what they show otherwise."""
     trend = own.trend or Trend()
     losses = [float(loss) for loss in trend.losses]
+    if exploded := _explodes(own, steps, trend):
+        return exploded(verdict)
     for judge in (
         _scaled,
         _diverges,
@@ -62,10 +65,41 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
 
 
+def _explodes(own: OwnModel, steps: Smoke, trend: Trend) -> Callable[[Verdict], Verdict] | None:
+    """A loss that grows without bound in the judged steps: a failure if a lower learning rate
+    prevents it on the same batch, else a note."""
+    losses = [float(step.loss) for step in steps.steps]
+    if not explodes(losses):
+        return None
+    last = losses.index(max(losses, key=abs)) + 1
+    text = f"the loss grows from {losses[0]:.4g} to {losses[last - 1]:.4g} in {last} steps"
+    text += " on the same batch"
+    stable = [share for share, of_share in own.slower if not explodes(list(map(float, of_share)))]
+    if not stable:
+        tried = ", ".join(f"{share:g}" for share, _ in own.slower)
+        also = f", also at {tried} of the learning rate" if tried else ""
+        return lambda verdict: note(f"{verdict.summary}; {text}{also}", fix=verdict.fix)
+    cause, fix = growth_cause(steps, trend)
+    cause = f"; {cause}" if cause else ""
+    return lambda verdict: fail(
+        f"{verdict.summary}; {text}, and does not at {max(stable):g} of the learning rate{cause}; "
+        f"required: it does not grow {DIVERGED:g}-fold",
+        fix=fix or DIVERGES_FIX,
+    )
+
+
+def explodes(losses: list[float]) -> bool:
+    """Whether losses that are all finite grow without bound, or some are not finite."""
+    if not all(map(math.isfinite, losses)):
+        return True
+    highest = max(map(abs, losses), default=0.0)
+    return bool(losses) and highest > DIVERGED * max(1.0, abs(losses[0]))
+
+
 def _scaled(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
     """A loss with a large factor, as a GradScaler has it, that diverges or is steep."""
     factor = float(trend.loss_factor or 0.0)
-    if not factor >= LARGE_FACTOR or not any(
+    if not LARGE_FACTOR <= factor < math.inf or not any(
         judge(trend, steps, losses) for judge in (_diverges, _is_steep)
     ):
         return None
@@ -284,6 +318,11 @@ LARGE_NORM_FIX = (
 def _notes(own: OwnModel, losses: list[float]) -> list[str]:
     """Remarks on the losses that are no fault by themselves."""
     notes = []
+    trend = own.trend
+    if trend and trend.ran and trend.planned:
+        short = trend.ran < trend.planned
+        left = "; the trend is not evaluated" if short else ""
+        notes.append(f"{trend.ran} of {trend.planned} steps on this batch were run{left}")
     classes = own.trend.classes if own.trend else None
     if classes and classes > 1 and losses and losses[0] > 2 * math.log(classes) + 1:
         notes.append(

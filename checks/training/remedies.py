@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from doctor.judge.check import Owner
@@ -157,7 +158,12 @@ SMALL = ATTENTION | {
 
 INVALID = (
     (
-        "labels: ",
+        r"labels: [^;]*\): (?:-1|255)(?![\d,])",
+        "One value marks what is to be ignored: pass it as ignore_index to the loss, or replace it "
+        "by -100, torch's default: labels.masked_fill(labels == VALUE, -100).",
+    ),
+    (
+        r"labels: (?![^;]*\): (?:-1|255)(?![\d,]))",
         "Count the classes from 0, or give the last layer as many outputs as there are classes "
         "(num_labels), with -100 for what is to be ignored.",
     ),
@@ -167,7 +173,13 @@ INVALID = (
         "of rows, as where ids count from 1 and 0 is the padding.",
     ),
     (
-        r"tokens: .* \[0, (\d+)\): (?!\1(?![\d,]| and))",
+        r"tokens: .* \[0, \d+\): -",
+        "A negative id marks padding or an unknown token: replace it before the model, "
+        "ids.masked_fill(ids < 0, 0), and mask these places in attention and loss. A larger table "
+        "does not help.",
+    ),
+    (
+        r"tokens: .* \[0, (\d+)\): (?!-|\1(?![\d,]| and))",
         "Give the embedding a row for each id (num_embeddings above the highest one), or number "
         "the ids from 0 without gaps. With a tokenizer use that of this model, and call "
         "resize_token_embeddings(len(tokenizer)) after tokens were added.",
@@ -179,6 +191,13 @@ INVALID = (
 )
 """Expression for a remark on the batch -> its remedy, before the general one."""
 
+BELOW_0 = re.compile(r"\[0, \d+\): -|: -\d")
+BELOW_0_FIX = (
+    "Correct the computation in that line, which gives a number below 0: a count that starts at 1 "
+    "less 1 is -1 where nothing was counted yet, as positions from a mask are at padding on the "
+    "left.\n"
+    "positions = (mask.cumsum(-1) - 1).clamp(min=0)"
+)
 LOWER_LR = (
     "Lower the learning rate, warm it up from 0 over the first steps, and clip the gradients.\n"
     "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
@@ -257,6 +276,14 @@ OWN = ATTENTION | {
         "torch.isfinite(inputs).all(), 0 <= labels < classes except for the ignored -100, token "
         "ids inside the vocabulary, no sample longer than the model's positions (--seq-len), and "
         "at least one label that is not ignored.",
+        JOB,
+        ("ps-P11",),
+    ),
+    "valid-index": Remedy(
+        ("with these indices replaced", "with them"),
+        "an index that the code computes is the cause",
+        "Correct the computation in that line so that it stays within the table, or give the table "
+        "as many rows as it reaches.",
         JOB,
         ("ps-P11",),
     ),

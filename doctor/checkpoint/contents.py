@@ -19,7 +19,17 @@ from doctor.checkpoint.collected import (
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
-from doctor.checkpoint.records import Checkpoint, Equality, Kind, Merge, Movement, Share, Values
+from doctor.checkpoint.records import (
+    Checkpoint,
+    Continuation,
+    Equality,
+    Kind,
+    Merge,
+    Movement,
+    Plan,
+    Share,
+    Values,
+)
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
 from doctor.checkpoint.tensors import Tensor, distinct
@@ -47,6 +57,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Paths and weights."""
     equals: str | None = None
     """A checkpoint that should hold the same values."""
+    plan: Plan | None = None
+    """How the run is to be continued."""
 
 
 def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
@@ -73,7 +85,23 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         else None,
         merge=_merge(request, checkpoint, current, stage, progress) if request.adapters else None,
         equality=_equality(request, checkpoint, current, stage, progress),
+        continuation=_continuation(request.plan, checkpoint, current, stage),
     )
+
+
+def _continuation(
+    plan: Plan | None, checkpoint: Checkpoint, current: TensorCollector, stage: Stage
+) -> Continuation | Unknown | None:
+    from doctor.checkpoint.analysis.continuation import read_continuation
+
+    if plan is None:
+        return None
+    if current.directory is None:
+        return unread(checkpoint)
+    with stage("read what a resumed run needs"):
+        files = [shard.file for shard in current.shards]
+        found = read_continuation(current.directory, files, checkpoint)
+    return msgspec.structs.replace(found, plan=plan)
 
 
 def _equality(

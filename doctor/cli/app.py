@@ -10,6 +10,7 @@ import typer
 
 from doctor import __version__
 from doctor.cli.commands import about, machine, nodes, training
+from doctor.cli.commands.fleet import FLEET
 from doctor.cli.flag_groups import grouped
 from doctor.cli.panels import Command
 
@@ -47,6 +48,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
+    "ledger": (nodes.ledger, "doctor ledger list /shared/ledger"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),
@@ -56,9 +58,21 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
 }
 """Function and example, in the order of `doctor --help`."""
 
-for name, (command, example) in COMMANDS.items():
-    # Of a training's own command line, after --, no flag is the doctor's.
-    settings = {"allow_interspersed_args": name not in ("guard", "rehearse")}
-    app.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
-        grouped(command)
-    )
+fleet = typer.Typer(
+    help="Run a command on several nodes at once, one doctor on each.",
+    rich_markup_mode=None,
+    epilog="Example: srun --ntasks-per-node=1 doctor fleet run",
+)
+"""Its commands are started on each node by the launcher of the training."""
+
+for group, commands in ((app, COMMANDS), (fleet, FLEET)):
+    for name, (command, example) in commands.items():
+        # Of a training's own command line, after --, no flag is the doctor's.
+        settings = {"allow_interspersed_args": name not in ("guard", "rehearse")}
+        group.command(name, cls=Command, context_settings=settings, epilog=f"Example: {example}")(
+            grouped(command)
+        )
+app.add_typer(fleet, name="fleet")
+
+EVERY = COMMANDS | {f"fleet {name}": command for name, command in FLEET.items()}
+"""The same of all commands, by the words that call them."""

@@ -90,6 +90,12 @@ def _run_fast(arguments: list[str]) -> int | None:
     match arguments:
         case ["--version" | "-V"]:
             print(f"doctor {__version__}")
+        case ["--version" | "-V", "-v" | "--verbose"] | ["-v" | "--verbose", "--version" | "-V"]:
+            from datetime import date
+
+            from doctor.cli import knowledge
+
+            print(knowledge.text(date.today()))
         case ["explain", _, *_] if not any(map(_is_option, words)):
             from doctor.cli.explain import explain
             from doctor.report import terminal
@@ -105,7 +111,7 @@ def _run_fast(arguments: list[str]) -> int | None:
 
             request = lint_arguments.parse(words)
             return None if request is None else lint_command.lint(request)
-        case ["run", *_]:
+        case ["run", *_] | ["fleet", "run", *_]:
             from doctor.collect import early
 
             early.start(words)

@@ -19,11 +19,13 @@ def _below(panel: str) -> Callable[..., Any]:
     return partial(_option, panel)
 
 
-PANELS = ("Job", "Model and script", "Paths", "Scope", "Fixes", "Settings", "Job file", "Gate",
-          "Facts", "Output", "Options")  # fmt: skip
+PANELS = ("Job", "Model and script", "Paths", "Scope", "Fleet", "Fixes", "Settings", "Job file",
+          "Gate", "Facts", "Output", "Options")  # fmt: skip
 """Headings in the order of the help; those without a heading of their own are the last."""
 
-job, model, paths, scope, fixes, settings, job_file, gate, facts, output, _ = map(_below, PANELS)
+(job, model, paths, scope, fleet, fixes, settings, job_file, gate, facts, output, _) = map(
+    _below, PANELS
+)
 
 NAMES = 27
 """Columns of the longest name beside its help; the help of a longer one begins below it."""

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.io.addresses import check_exists
 from doctor.checkpoint.io.urls import redact_url
-from doctor.checkpoint.records import Checkpoint
+from doctor.checkpoint.records import Checkpoint, Plan
 from doctor.cli.examination import Record, working_directory
 from doctor.cli.examine import check_installed
 from doctor.cli.judging import judged
@@ -50,6 +52,8 @@ class ScanOptions:
     merged_from: str | None = None
     adapters: tuple[str, ...] = ()
     equals: str | None = None
+    plan: Plan | None = None
+    """How the run is to be continued; None: no --continue."""
 
     def request(self) -> dict[str, object]:
         """The fields of the child's ScanRequest. Raises UserError for what is not there."""
@@ -70,6 +74,7 @@ class ScanOptions:
             "merged_from": self.merged_from,
             "adapters": [weighted(text) for text in self.adapters],
             "equals": self.equals,
+            "plan": None if self.plan is None else msgspec.to_builtins(self.plan),
         }
 
 

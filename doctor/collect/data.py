@@ -13,7 +13,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.collect.children import Children, NotStartedError, fit
 from doctor.collect.torch_child import ReportProgress
-from doctor.facts.data import Data, Split
+from doctor.facts.data import Data, Shown, Split
 
 PROBE = "training_side.data.look"
 QUIET_SECONDS = 120.0
@@ -64,6 +64,7 @@ class Notes:
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
         self.splits: list[Split] = []
+        self.shown: list[Shown] = []
 
     def add(self, note: dict[str, Any]) -> None:
         if isinstance(note.get("data"), dict):
@@ -71,6 +72,9 @@ class Notes:
         split = fit(note.get("split"), Split)
         if isinstance(split, Split):
             self.splits.append(split)
+        shown = fit(note.get("shown"), list[Shown])
+        if isinstance(shown, list):
+            self.shown += shown
 
     def data(self, target: str, ended: Ended, seconds: float) -> Data | Unknown:
         """The section; how the process ended stands for how the target was opened, until it was."""
@@ -82,7 +86,8 @@ class Notes:
         if isinstance(section, Unknown):
             return section
         died = "" if ended.ok else _class_of(ended)
-        return msgspec.structs.replace(section, splits=tuple(self.splits), died=died)
+        shown = tuple(self.shown)
+        return msgspec.structs.replace(section, splits=tuple(self.splits), shown=shown, died=died)
 
 
 def _class_of(ended: Ended) -> str:

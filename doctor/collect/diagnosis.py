@@ -210,7 +210,8 @@ class _Bisection:
             noted |= {"on_cpu": "completes"}
         elif error:
             noted |= {"on_cpu": f"raises {error}", "index_on_cpu": self._index_on_cpu}
-        if self._index_on_cpu or noted.get("bad_batch") or not error:
+        invalid = noted.get("bad_batch") or noted.get("bad_index")
+        if self._index_on_cpu or invalid or not error:
             return self._decode(noted)
         return self._decode(noted | self._look()[0])
 

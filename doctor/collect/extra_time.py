@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from doctor._util.records import Ended
 
-BUSY = 0.2
-"""CPU seconds per second, of a process and its descendants that compute rather than wait. A machine
-that runs several programs at once leaves each less than a core."""
+BUSY = 0.5
+"""Of an interval in which threads compute, or wait for a processor: a process that waits for
+anything else has none of both, however many programs share the machine."""
+BUSY_SHARE = 0.2
+"""CPU seconds per second of a whole session where the kernel does not tell that, of the processor
+that the machine leaves it."""
 BUSY_INTERVAL = 2.0
 """Seconds over which that is measured, before a deadline."""
 
@@ -22,27 +27,85 @@ class ExtraTime:
         self.deadline = time.monotonic() + seconds
         self._last = self.deadline + extra_seconds
         self._extra_seconds = extra_seconds
-        self._mark: tuple[float, float | None] | None = None
+        self._mark: tuple[float, Load] | None = None
         self.busy: bool | None = None
         """Whether it computed after its latest deadline, None if that was not measured."""
 
     def extend(self, ended: Ended, deadline: float) -> bool:
         """Whether a child that missed its deadline has more time, until `self.deadline`.
 
-        It has none if it waits, or had all of it. Its CPU time is first measured for
+        It has none if it waits, or had all of it. What it does is first measured for
         `BUSY_INTERVAL`.
         """
         if ended.how != "timeout" or not self._extra_seconds:
             return False
-        now, used = time.monotonic(), _cpu_seconds(self._session)
+        now, load = time.monotonic(), load_of(self._session)
         if self._mark is None:
-            self._mark, self.deadline = (now, used), now + BUSY_INTERVAL
+            self._mark, self.deadline = (now, load), now + BUSY_INTERVAL
             return True
         (since, before), self._mark = self._mark, None
-        if used is not None and before is not None:
-            self.busy = used - before >= BUSY * (now - since)
+        self.busy = computes(before, load, now - since)
         self.deadline = min(deadline + self._seconds, self._last)
         return bool(self.busy) and now < self._last
+
+
+class Load(NamedTuple):
+    """What the processes of a session did so far; None and {} where the kernel does not tell."""
+
+    cpu: float | None
+    """Seconds of all of them."""
+    runnable: dict[str, float]
+    """Thread -> seconds in which it ran or waited for a processor."""
+
+
+def load_of(session: int) -> Load:
+    """What the processes of a session did so far."""
+    return Load(_cpu_seconds(session), dict(_runnable(session)))
+
+
+def computes(before: Load, after: Load, seconds: float) -> bool | None:
+    """Whether a thread computed between two loads, rather than waited; None if that is unknown."""
+    if after.runnable:
+        each = (now - before.runnable.get(path, 0.0) for path, now in after.runnable.items())
+        return sum(each) >= BUSY * seconds  # threads of one kernel wait for each other
+    if before.cpu is None or after.cpu is None:
+        return None
+    return after.cpu - before.cpu >= BUSY_SHARE * seconds * _share()
+
+
+def _share() -> float:
+    """The part of a processor that the machine leaves each runnable thread now."""
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123
+            running = int(file.read().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return 1.0
+    return min(1.0, (os.cpu_count() or 1) / max(running, 1))
+
+
+def _runnable(session: int) -> Iterator[tuple[str, float]]:
+    """The threads of a session, and the seconds in which each ran or waited for a processor."""
+    for name in filter(str.isdecimal, _entries("/proc")):
+        try:
+            if os.getsid(int(name)) != session:
+                continue
+        except OSError:
+            continue
+        for task in _entries(f"/proc/{name}/task"):
+            path = f"/proc/{name}/task/{task}/schedstat"
+            try:
+                with open(path, encoding="ascii") as file:  # noqa: PTH123
+                    ran, waited = map(int, file.read().split()[:2])
+            except (OSError, ValueError):
+                continue
+            yield path, (ran + waited) / 1e9
+
+
+def _entries(path: str) -> list[str]:
+    try:
+        return os.listdir(path)  # noqa: PTH208
+    except OSError:
+        return []
 
 
 SLEEP_INTERVAL = 0.5

@@ -23,6 +23,7 @@ from doctor.collect.other_seed import (
 )
 from doctor.collect.own_names import file_of
 from doctor.collect.own_variants import try_compiled, try_orders
+from doctor.collect.slower_steps import with_slower_steps
 from doctor.collect.torch_child import ReportProgress, TorchChild, cut_short
 from doctor.facts.observations import readable
 from doctor.facts.own_model import OwnModel
@@ -114,6 +115,7 @@ def collect_in(
     if isinstance(own, Unknown) or not own.built.ok:
         return own
     own = _with_routed(child, job, own, request, report_progress)
+    own = with_slower_steps(child, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
         own = _with_diagnosis(child, job, own, request, report_progress)
     if own.smoke is None or not own.smoke.completed:

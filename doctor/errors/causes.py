@@ -21,6 +21,7 @@ from doctor.errors.tables import (
     deepspeed,
     devices,
     driver,
+    endings,
     environment,
     factory,
     files,
@@ -39,8 +40,10 @@ from doctor.errors.tables import (
     mixtures,
     model_files,
     modules,
+    moved_names,
     optimizers,
     packages,
+    pictures,
     platforms,
     precision,
     processes,
@@ -65,6 +68,9 @@ from doctor.errors.tables import (
 )
 
 TABLES = (
+    moved_names,
+    pictures,
+    endings,
     launching,
     loading,
     deepspeed,

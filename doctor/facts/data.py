@@ -9,6 +9,17 @@ from __future__ import annotations
 from typing import Literal
 
 from doctor._util.records import Ended, Number, Section, Unknown
+from doctor.facts.data_rows import (
+    Inputs,
+    Markers,
+    Mixing,
+    Overlap,
+    Pairs,
+    Rendered,
+    Repeats,
+    Shards,
+    Workers,
+)
 
 Objective = Literal["next token", "other tokens", "classes", "none"]
 """What the labels are: the tokens of the row itself, other tokens (masked or of a decoder), one
@@ -25,6 +36,8 @@ class Problem(Section, frozen=True, kw_only=True):
     row: int | None = None
     """The row, or the line of a file from 1."""
     batch: int | None = None
+    line: bool = False
+    """`row` is a line of a file."""
 
 
 class Lengths(Section, frozen=True, kw_only=True):
@@ -67,6 +80,8 @@ class Stops(Section, frozen=True, kw_only=True):
     answers: int
     stopped: int
     """A trained label is a token at which generation stops."""
+    at_limit: int = 0
+    """As long as the longest document, and trained to their end without a stop."""
     cut: int = 0
     """As long as the longest document, and without a stop, while shorter ones have one."""
     generation: tuple[str, ...] = ()
@@ -121,6 +136,12 @@ class Split(Section, frozen=True, kw_only=True):
     stops: Stops | Unknown | None = None
     starts: Starts | Unknown | None = None
     padding: Padding | Unknown | None = None
+    markers: Markers | Unknown | None = None
+    mixing: Mixing | None = None
+    inputs: Inputs | None = None
+    workers: Workers | None = None
+    pairs: Pairs | None = None
+    rendered: Rendered | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):
@@ -132,6 +153,11 @@ class Offset(Section, frozen=True, kw_only=True):
     positions: int
     shifts: dict[str, int] = {}
     """Shift -> positions; of a decoder that sees no later tokens there is one shift."""
+    later: int = 0
+    """Positions whose loss depends on the last input, which a decoder must not see."""
+    crossing: int | None = None
+    """Positions whose loss depends on an earlier document of the row; None: rows are not packed,
+    or it was not measured."""
     seconds: float = 0.0
 
 
@@ -167,6 +193,9 @@ class Data(Section, frozen=True, kw_only=True):
     tokenizer: str = ""
     """Where the tokenizer comes from, "" for none."""
     offset: Offset | Unknown | None = None
+    repeats: Repeats | Unknown | None = None
+    overlap: Overlap | Unknown | None = None
+    shards: Shards | None = None
     shown: tuple[Shown, ...] = ()
     seconds: float = 0.0
 

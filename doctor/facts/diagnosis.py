@@ -138,6 +138,9 @@ class Diagnosis(Section, frozen=True, kw_only=True):
     "completes"; "" if it was not tried."""
     index_on_cpu: bool = False
     """That error names an index that exceeds its table."""
+    bad_index: tuple[str, ...] = ()
+    """Indices outside of their table that the code computes: "tokens: 4 of 64 values outside the
+    vocabulary [0, 16): -1; they are the result of sub in train.py, line 12"."""
     bad_batch: tuple[str, ...] = ()
     """Errors in the batch: "labels: 3 of 64 values outside [0, 256)"."""
     remarks: tuple[str, ...] = msgspec.field(name="noted", default=())

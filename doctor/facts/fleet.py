@@ -14,6 +14,7 @@ import msgspec
 from doctor._util.records import Section
 from doctor._util.text_fields import Identifier, Node, Product
 from doctor.facts.launched import Launcher
+from doctor.facts.meeting import Meeting
 
 SUMMARY_BYTES = 8192
 """A summary as JSON is never longer; `doctor.fleet.summary.encode` sees to it."""
@@ -269,3 +270,5 @@ class Fleet(Section, frozen=True, kw_only=True):
     drain: Literal["slurm", "kubernetes", ""] = ""
     """Which of the launchers takes a node out of use."""
     origin: Literal["files", "live"] = "files"
+    meeting: Meeting | None = None
+    """How the nodes met; None: their files were compared."""

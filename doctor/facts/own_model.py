@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor._util.text_fields import Product
+from doctor.facts.data import Data
 from doctor.facts.raised import Raised
 from doctor.facts.training import Settings, Smoke, Step
 
@@ -39,6 +40,10 @@ class Trend(Section, frozen=True, kw_only=True):
 
     losses: tuple[Number, ...] = ()
     """From the first step on, the judged ones included."""
+    ran: int | None = None
+    """Steps that were run, the judged ones included; fewer than `planned` if their time was over:
+    then `losses` and what is recorded per step have the judged ones alone."""
+    planned: int | None = None
     classes: int | None = None
     """Classes of the cross entropy in the loss, if it has exactly one."""
     misused: tuple[Misuse, ...] = ()
@@ -212,6 +217,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     other_seed: OtherSeed | None = None
     """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
+    slower: tuple[tuple[float, tuple[Number, ...]], ...] = ()
+    """Shares of the learning rate, and the losses of the same steps with it; recorded where the
+    loss explodes in them."""
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
@@ -225,6 +233,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    data: Data | None = None
+    """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
     outside_tokens: int = 0

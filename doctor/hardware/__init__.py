@@ -8,3 +8,6 @@ and a reader of its tool beside `doctor.probes.doctor_side.nvml`.
 Rows are data: no facts, no thresholds, no functions that look at a machine. Imports nothing of the
 doctor, and is read before anything heavy is imported.
 """
+
+READ = "2026-11-23"
+"""The day on which the rows were last compared with their sources."""

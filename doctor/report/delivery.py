@@ -20,10 +20,10 @@ from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
-from doctor.report.formats.table import FORMATS, OLDER, Format
+from doctor.report.formats.table import OLDER, RENDERERS, Format
 from doctor.report.line import Detail
 from doctor.report.names import this_machine
-from doctor.report.redaction import redact
+from doctor.report.redaction import pseudonymous, redact
 from doctor.report.report import Report
 from doctor.report.terminal import Color
 
@@ -111,7 +111,7 @@ def _only_on_stdout(flag: str, format: Format, one_line: bool, save_facts: Path 
 
 
 def parse_outputs(
-    values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(FORMATS)
+    values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(RENDERERS)
 ) -> tuple[tuple[str, Path], ...]:
     """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
     used: set[str] = set()
@@ -195,14 +195,15 @@ def finished(report: Report, options: OutputOptions) -> Report:
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
     """Write the facts and the redacted reports; return what could not be written."""
     errors = []
+    saved = pseudonymous(report.facts, this_machine()) if options.hide_nodes else report.facts
     if options.save_facts == STDOUT:
-        sys.stdout.buffer.write(encode(report.facts))
+        sys.stdout.buffer.write(encode(saved))
     elif options.save_facts:
-        facts = encode(report.facts)
+        facts = encode(saved)
         private = not options.shared
         errors.append(_write(facts, options.save_facts, "--save-facts", private=private))
     for format, path in options.outputs:
-        data = (FORMATS[format](final) + "\n").encode("utf-8", "replace")
+        data = (RENDERERS[format](final) + "\n").encode("utf-8", "replace")
         errors.append(_write(data, path, "--output"))
     return [error for error in errors if error]
 
@@ -233,4 +234,4 @@ def _print(report: Report, options: OutputOptions) -> None:
 def _text(report: Report, options: OutputOptions) -> str:
     if options.format == "plain":
         return render_plain(report, options.detail)
-    return FORMATS[options.format](report)
+    return RENDERERS[options.format](report)

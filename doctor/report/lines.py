@@ -15,7 +15,9 @@ from doctor.report.header import header_lines, note_lines, time_lines
 from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.remedy import fix_lines
 from doctor.report.report import Outcome, Report
-from doctor.report.tables import Table, tables_of
+from doctor.report.shown import shown_lines
+from doctor.report.table import Table
+from doctor.report.tables import tables_of
 from doctor.report.triage import triage_lines
 
 SECONDS_SHOWN = 1.0
@@ -53,6 +55,7 @@ def _lines(report: Report, detail: Detail) -> Iterator[Line]:
         yield from note_lines(report)
     for family, findings in groupby(report.findings, key=lambda finding: finding.check.family):
         yield from family_lines(family, list(findings), detail, annotate=report.annotate)
+    yield from shown_lines(report)
     yield from footer_lines(report)
 
 

@@ -1,6 +1,7 @@
 """Redaction of reports: values of environment variables, names of machines, home directories.
 
-Reports are pasted into issues and shown by CI. Facts files are not redacted, and say so.
+Reports are pasted into issues and shown by CI. Facts files are not redacted, and say so, unless
+`--redact` asks for it: then names are pseudonyms, and the file is judged as before.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ HOMES: tuple[Step, ...] = tuple(
     (root, re.compile(rf"(?<![\w.~/-]){root}{name}(?![\w.-])"), "~")
     for root, name in (("/home/", _NAME), ("/Users/", _NAME), ("/root", ""))
 )
+HOME = re.compile(rf"(?<![\w.~/-])(/home/|/Users/){_NAME}")
+PSEUDONYMS = "pseudonyms for the names of hosts, users and nodes and for UUIDs; paths as they were"
+UUID = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 SWITCH = re.compile(
     r"[\d\s,.:+-]{0,16}|true|false|on|off|yes|no|y|n|all|none|void|version|info|warn|trace|detail"
     r"|(?:(?:GPU|MIG)-[0-9a-fA-F/-]+,?)+",
@@ -80,6 +84,29 @@ def redact(
     findings = _findings(report, change, _change(values), _change(name, nodes.redact))
     redacted: Report = _mapped(dataclasses.replace(report, facts=_anonymous(facts)), change)
     return dataclasses.replace(redacted, findings=findings)
+
+
+def pseudonymous(facts: Facts, here: Host) -> Facts:
+    """The facts with pseudonyms for hosts, domains, users, nodes and UUIDs.
+
+    Unlike in a report, values of variables and directories stay, without secrets and names: checks
+    judge them.
+    """
+    host = facts.host if isinstance(facts.host, Host) else Host(system="")
+    names = names_of((host, here)).without(_compared_nodes(facts))
+    nodes = pseudonyms(_nodes(facts))
+    devices: dict[str, int] = {}
+
+    def device(match: re.Match[str]) -> str:
+        number = devices.setdefault(match[0].lower(), len(devices) + 1)
+        return f"00000000-0000-0000-0000-{number:012}"
+
+    def text(value: str) -> str:
+        value = HOME.sub(r"\1[user]", hide_secrets(value))
+        return UUID.sub(device, nodes.redact(names.redact(value)))
+
+    changed: Facts = map_texts(facts, _change(text, nodes.redact))
+    return msgspec.structs.replace(changed, holds=PSEUDONYMS)
 
 
 def _nodes(facts: Facts) -> list[str]:

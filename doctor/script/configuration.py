@@ -14,17 +14,11 @@ from typing import Any
 from doctor.facts.script import Scalar, Script, Setting, Span
 
 LIMIT = 1 << 20
-HINTS = (
-    b"train",
-    b"zero_optimization",
-    b"fp16",
-    b"distributed_type",
-    b"base_model",
-    b"finetuning_type",
-)
 YAML_LINE = re.compile(
     r"""^(?P<indent>[ ]*)(?P<item>-[ ]+)?(?P<key>[\w.\-/"']+)[ ]*:(?:[ ]+(?P<value>.*))?$"""
 )
+COLON = re.compile(r"\s*:\s*")
+JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^,\s}\]]*')
 KINDS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     (
         "deepspeed",
@@ -58,6 +52,8 @@ KINDS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     ),
 )
 
+ROOTS = frozenset[str]().union(*(any_of for _, any_of, _ in KINDS))
+
 
 def read_configuration(path: str, data: bytes) -> Script | None:
     """The settings of a file that starts trainings, None for any other file."""
@@ -66,17 +62,25 @@ def read_configuration(path: str, data: bytes) -> Script | None:
     text = data.decode("utf-8-sig", "replace")
     if path.endswith(".json"):
         try:
-            settings = list(_json(text, json.loads(text)))
+            document = json.loads(text)
+            # Most JSON files hold data, and to find where each value stands takes time.
+            kind = _kind(_json_keys(document))
+            settings = list(_json(text, document)) if kind else []
         except (ValueError, RecursionError):
             return None
     else:
         settings = list(_yaml(text))
-    kind = _kind({setting.key for setting in settings})
+        kind = _kind({setting.key for setting in settings})
     return Script(path=path, kind=kind, settings=tuple(settings)) if kind else None
 
 
 def _hint(data: bytes) -> bool:
-    return any(word in data for word in HINTS)
+    """Whether a file may have a root and a further key of one kind."""
+    return any(
+        any(root.encode() in data for root in any_of)
+        and any(key.rpartition(".")[2].encode() in data for key in also)
+        for _, any_of, also in KINDS
+    )
 
 
 def _kind(keys: set[str]) -> Any:
@@ -90,15 +94,31 @@ def _kind(keys: set[str]) -> Any:
 # JSON
 
 
+def _json_keys(document: object) -> set[str]:
+    """The keys that plain values have; none where no root is one of a configuration's."""
+    if not isinstance(document, dict) or ROOTS.isdisjoint(document):
+        return set()
+    return {".".join(keys) for keys, _ in _leaves(document, ())}
+
+
 def _json(text: str, document: object) -> Iterator[Setting]:
     """Keys of nested objects with plain values, each found behind the one before it."""
     position = 0
-    for path, value in _leaves(document, ()):
-        match = re.compile(rf'"{re.escape(path[-1])}"\s*:\s*').search(text, position)
-        if match is None:
-            continue
-        position = match.end()
-        yield Setting(".".join(path), value, _span(text, position))
+    for keys, value in _leaves(document, ()):
+        start = _value_start(text, keys[-1], position)
+        if start:
+            position = start
+            yield Setting(".".join(keys), value, _span(text, start))
+
+
+def _value_start(text: str, key: str, position: int) -> int:
+    """Where the value of the first such key behind the position starts, 0 without one."""
+    quoted = f'"{key}"'
+    while (found := text.find(quoted, position)) >= 0:
+        if colon := COLON.match(text, found + len(quoted)):
+            return colon.end()
+        position = found + 1
+    return 0
 
 
 def _leaves(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Scalar]]:
@@ -113,7 +133,7 @@ def _span(text: str, start: int) -> Span:
     """The value that starts there."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
-    end = re.compile(r'"(?:[^"\\]|\\.)*"|[^,\s}\]]*').match(text, start)
+    end = JSON_VALUE.match(text, start)
     return Span(line, column, line, column + (len(end[0]) if end else 1))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,13 +16,20 @@ from doctor.script.text import Source, Unparsable, decode, parse
 from doctor.script.walk import Walk
 
 
+class Searchable(Protocol):
+    """What `relevant` is: an expression, or several."""
+
+    def search(self, data: bytes, /) -> object:
+        """True or a match where it occurs."""
+
+
 def read_python(
     path: str,
     data: bytes,
     *,
     launches: tuple[Launch, ...] = (),
     requirements: Mapping[str, str] | None = None,
-    relevant: re.Pattern[bytes] | None = None,
+    relevant: Searchable | None = None,
 ) -> Script:
     """The facts of a Python file; one that cannot be parsed has `unreadable` and nothing else.
 

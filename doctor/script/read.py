@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script.discover import CODE, DATA
-from doctor.script.python import read_notebook, read_python
+from doctor.script.python import Searchable, read_notebook, read_python
 
 
 def read_script(
@@ -16,7 +15,7 @@ def read_script(
     *,
     launches: tuple[Launch, ...] = (),
     requirements: Mapping[str, str] | None = None,
-    relevant: re.Pattern[bytes] | None = None,
+    relevant: Searchable | None = None,
 ) -> Script | None:
     """The facts of a file, None for one that no rule reads; `relevant` as `read_python` has it."""
     if path.endswith(".ipynb"):

@@ -10,6 +10,17 @@ import pytest
 from doctor._util.records import Ended, Unknown
 from doctor.catalog import of_families
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
+from doctor.facts.data_rows import (
+    Inputs,
+    Markers,
+    Mixing,
+    Overlap,
+    Pairs,
+    Rendered,
+    Repeats,
+    Shards,
+    Workers,
+)
 from doctor.judge.check import Status, Verdict
 
 CHECKS = {check.code: check for check in of_families("DAT")}
@@ -47,7 +58,9 @@ def data(offset: Any = OFFSET, **fields: Any) -> Data:
         changed = isinstance(value, dict) and isinstance(old, msgspec.Struct)
         records[name] = msgspec.structs.replace(old, **value) if changed else value
     split = msgspec.structs.replace(SPLIT, **records)
-    return Data(target="train.py:make", opened=Ended(how="ok"), splits=(split,), offset=offset)
+    repeats = Repeats(rows=51_000, telling=51_000)
+    opened = Ended(how="ok")
+    return Data(target="t.py:make", opened=opened, splits=(split,), offset=offset, repeats=repeats)
 
 
 def verdict(code: str, facts: Data) -> Verdict:
@@ -91,7 +104,7 @@ def test_rows_without_a_trained_label(fields: dict[str, Any], status: Status, wo
         ({"stopped": 0, "masked_ends": 256}, Status.WARN, "masked"),
         ({"stopped": 0}, Status.WARN, "no stop"),
         ({"stopped": 40}, Status.PASS, "40 of 256"),
-        ({"stopped": 0, "cut": 256}, Status.UNKNOWN, "cut"),
+        ({"stopped": 0, "at_limit": 256}, Status.UNKNOWN, "longest"),
     ],
 )
 def test_the_stop_that_is_trained(stops: dict[str, Any], status: Status, word: str) -> None:
@@ -169,3 +182,182 @@ def test_what_was_not_delivered_fails_with_its_place() -> None:
     assert verdict("DAT018", data(ended="hang")).status is Status.FAIL
     unread = Data(target="t", opened=Ended(how="ok"), died="SIGSEGV")
     assert verdict("DAT018", unread).status is Status.UNKNOWN
+
+
+LONG = {"rows": 5_000, "telling": 5_000}
+
+
+@pytest.mark.parametrize(
+    ("shared", "status"), [(0, Status.PASS), (49, Status.PASS), (50, Status.WARN)]
+)
+def test_rows_of_two_splits(shared: int, status: Status) -> None:
+    overlap = Overlap(train=9_000, shared=shared, pairs=((3, 17),), **LONG)
+    facts = msgspec.structs.replace(data(), overlap=overlap)
+    found = verdict("DAT007", facts)
+    assert found.status is status
+    assert status is Status.PASS or "train 3 = eval 17" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PASS),
+        ({"labelled": 5_000, "conflicting": 25, "pairs": ((1, 4),)}, Status.WARN),
+        ({"labelled": 5_000, "conflicting": 24}, Status.PASS),
+        ({"repeated": 500}, Status.NOTE),
+        ({"telling": 0}, Status.SKIP),
+    ],
+)
+def test_equal_rows(fields: dict[str, Any], status: Status) -> None:
+    facts = msgspec.structs.replace(data(), repeats=Repeats(**{**LONG, **fields}))
+    assert verdict("DAT008", facts).status is status
+
+
+def test_rows_that_differ_when_read_again_are_unknown() -> None:
+    facts = msgspec.structs.replace(data(), repeats=Unknown(reason="random augmentation"))
+    assert verdict("DAT008", facts).status is Status.UNKNOWN
+
+
+MIXING = Mixing(samples=256, distinct=250, batches=32, classes=10, single=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PASS),
+        ({"single": 32, "drawn": 0.1}, Status.WARN),
+        ({"single": 32, "drawn": 0.1, "own_order": True}, Status.NOTE),
+        ({"single": 32, "drawn": 30.0}, Status.PASS),
+        ({"single": 32, "classes": 1, "drawn": 32.0}, Status.PASS),
+        ({"constant": 256}, Status.FAIL),
+        ({"empty": 256}, Status.FAIL),
+        ({"distinct": 1}, Status.FAIL),
+        ({"empty": 3, "rows": (1, 2, 9)}, Status.WARN),
+        ({"kinds": 2}, Status.NOTE),
+    ],
+)
+def test_batches(fields: dict[str, Any], status: Status) -> None:
+    facts = data(mixing=msgspec.structs.replace(MIXING, **fields))
+    assert verdict("DAT009", facts).status is status
+
+
+IMAGES = Inputs(
+    name="[0]", samples=256, shape=(8, 3, 224, 224), low=-2.1, high=2.6, first="Conv2d",
+    stated="the model's pretrained_cfg", expected_low=-2.12, expected_high=2.64,
+)  # fmt: skip
+UNSTATED = {"stated": "", "expected_low": None, "expected_high": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PASS),
+        ({"low": 0.0, "high": 255.0, "whole": True}, Status.WARN),
+        ({"low": 0.0, "high": 1.0}, Status.WARN),
+        ({"low": -30.0, "high": 900.0}, Status.WARN),
+        ({"shape": (8, 224, 224, 3)}, Status.WARN),
+        ({"low": 0.0, "high": 255.0, "whole": True, **UNSTATED}, Status.WARN),
+        ({"low": 0.0, "high": 255.0, "whole": True, "first": "", **UNSTATED}, Status.NOTE),
+        ({"low": 0.0, "high": 1.0, **UNSTATED}, Status.PASS),
+        ({"low": 0.0, "high": 0.4, "samples": 16}, Status.PASS),
+    ],
+)
+def test_values_of_images(fields: dict[str, Any], status: Status) -> None:
+    facts = data(inputs=msgspec.structs.replace(IMAGES, **fields))
+    assert verdict("DAT010", facts).status is status
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"twins": 0}, Status.PASS),
+        ({"twins": 64, "alone": 0}, Status.WARN),
+        ({"twins": 64, "alone": 60}, Status.PASS),
+        ({"twins": 64, "alone": None}, Status.UNKNOWN),
+    ],
+)
+def test_samples_of_workers(fields: dict[str, Any], status: Status) -> None:
+    facts = data(workers=Workers(workers=2, samples=64, **fields))
+    assert verdict("DAT011", facts).status is status
+
+
+MARKERS = Markers(
+    documents=256, template=True, answers=256, prompt="<|assistant|>", marked=256, prompted=256
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "status"),
+    [
+        ("DAT014", {}, Status.PASS),
+        ("DAT014", {"prompted": 0}, Status.WARN),
+        ("DAT014", {"foreign": {"<|im_start|>": 256}}, Status.WARN),
+        ("DAT014", {"split": {"<|im_start|>": 200}}, Status.WARN),
+        ("DAT014", {"foreign": {"[INST]": 3}}, Status.NOTE),
+        ("DAT014", {"bos": "<bos>", "without_bos": 256}, Status.WARN),
+        ("DAT014", {"template": False}, Status.SKIP),
+        ("DAT013", {"prompted": 0, "late": 256}, Status.WARN),
+        ("DAT013", {"prompted": 0, "early": 256}, Status.PASS),
+        ("DAT002", {"foreign": {"<|im_start|>": 256}}, Status.SKIP),
+    ],
+)
+def test_prompts_and_markers(code: str, fields: dict[str, Any], status: Status) -> None:
+    facts = data(markers=msgspec.structs.replace(MARKERS, **fields))
+    assert verdict(code, facts).status is status
+
+
+def test_a_prompt_that_is_trained_in_place_of_the_answer() -> None:
+    assert verdict("DAT013", data(labels={"inverted": 200})).status is Status.WARN
+
+
+def test_a_row_that_is_not_rendered_is_named_by_its_number() -> None:
+    rendered = Rendered(rows=99, failed=1, errors={"TemplateError": 1}, failed_rows=(17,))
+    found = verdict("DAT014", data(rendered=rendered))
+    assert found.status is Status.WARN
+    assert "row 17" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("offset", "status"),
+    [
+        (Offset(positions=16, shifts={"1": 16}), Status.PASS),
+        (Offset(positions=16, shifts={"1": 16}, crossing=0), Status.PASS),
+        (Offset(positions=16, shifts={"1": 16}, crossing=8), Status.WARN),
+        (Offset(positions=16, shifts={"-3": 2}, later=16), Status.FAIL),
+        (Unknown(reason="no embedding"), Status.UNKNOWN),
+        (None, Status.SKIP),
+    ],
+)
+def test_what_a_token_sees(offset: Any, status: Status) -> None:
+    assert verdict("DAT015", data(offset)).status is status
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, Status.PASS),
+        ({"equal": 100}, Status.FAIL),
+        ({"equal": 6, "rows": (4,)}, Status.WARN),
+        ({"scored": 100, "swapped": 97}, Status.WARN),
+        ({"scored": 100, "swapped": 40}, Status.PASS),
+    ],
+)
+def test_preference_pairs(fields: dict[str, Any], status: Status) -> None:
+    assert verdict("DAT016", data(pairs=Pairs(pairs=100, **fields))).status is status
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({}, ""),
+        ({"empty": ("a-01.jsonl",)}, "1 empty"),
+        ({"equal": (("a-01.jsonl", "a-02.jsonl"),)}, "equal"),
+        ({"missing": ("3 of 12",)}, "missing"),
+        ({"short": ("a-02.jsonl",)}, "shorter"),
+    ],
+)
+def test_files_of_rows(fields: dict[str, Any], word: str) -> None:
+    facts = msgspec.structs.replace(data(), shards=Shards(files=12, **fields))
+    found = verdict("DAT017", facts)
+    assert found.status is (Status.WARN if word else Status.PASS)
+    assert word in found.summary

@@ -69,7 +69,6 @@ def test_a_child_that_computes_gets_more_time(
     if extra_time._cpu_seconds(0) is None:
         pytest.skip("this system does not report the CPU time of processes")
     monkeypatch.setattr(extra_time, "BUSY_INTERVAL", 1.0)
-    monkeypatch.setattr(extra_time, "BUSY", 0.005)
     probe = tmp_path / "probe.py"
     probe.write_text(PROBE, "utf-8")
     child = Child([sys.executable, str(probe), does])
@@ -81,3 +80,13 @@ def test_a_child_that_computes_gets_more_time(
     assert (answer.ended.how, answer.busy) == ("timeout", busy)
     assert (answer.ended.seconds >= 0.5 + extra_seconds) == busy
     assert child_process.Answer(answer.ended).busy is None
+
+
+def test_a_thread_that_waits_for_a_processor_computes() -> None:
+    before = extra_time.Load(0.0, {"a": 1.0, "b": 1.0})
+    starved = extra_time.Load(0.1, {"a": 2.9, "b": 1.0})
+    asleep = extra_time.Load(0.1, {"a": 1.1, "b": 1.1})
+    assert extra_time.computes(before, starved, 2.0) is True
+    assert extra_time.computes(before, asleep, 2.0) is False
+    assert extra_time.computes(before, extra_time.Load(None, {}), 2.0) is None
+    assert extra_time.computes(extra_time.Load(0.0, {}), extra_time.Load(2.0, {}), 2.0) is True

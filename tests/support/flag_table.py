@@ -6,9 +6,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
+from man_pages import parsed
 
-from doctor.cli.app import COMMANDS, app
+from doctor.cli.app import EVERY
 from doctor.cli.panels import PANELS
 
 REPORTS = ("run", "report", "read", "triage", "rehearse", "guard", "lint", "scan", "data")
@@ -25,11 +25,7 @@ command line itself.
 @functools.cache
 def options() -> dict[str, dict[str, Any]]:
     """Command -> first long name -> the parser's option."""
-    parsed: Any = typer.main.get_command(app)
-    return {
-        name: {_name(option): option for option in _options(parsed.commands[name])}
-        for name in COMMANDS
-    }
+    return {name: {_name(option): option for option in _options(parsed(name))} for name in EVERY}
 
 
 def _options(command: Any) -> list[Any]:
@@ -58,16 +54,20 @@ def _table() -> Iterator[str]:
             cells = ["x" if name in have[each] else "" for each in columns]
             yield f"| `{name}` | {' | '.join(cells)} |"
     yield ""
-    for command in COMMANDS:
+    for command in EVERY:
         alone = [name for name in have[command] if _only_in(name, command, have)]
         if alone:
             names = ", ".join(f"`{name}`" for name in sorted(alone))
-            yield f"Only in `{command}`: {names}."
+            where = "Only" if " " not in command else f"Beyond those of `{command.split()[1]}`,"
+            yield f"{where} in `{command}`: {names}."
             yield ""
 
 
 def _only_in(name: str, command: str, have: dict[str, dict[str, Any]]) -> bool:
-    return [each for each in have if name in have[each]] == [command]
+    own = [each for each in have if name in have[each]]
+    if command.startswith("fleet "):  # its other flags are those of the command without "fleet"
+        return name not in have[command.split()[1]]
+    return own == [command]
 
 
 def _order(have: dict[str, dict[str, Any]]) -> Any:

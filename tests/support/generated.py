@@ -19,6 +19,7 @@ import documents_page
 import flag_table
 import hardware_page
 import man_pages
+import surface
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import console, is_current, page
@@ -64,11 +65,13 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         INDEX: index(),
         **_causes(),
         **{man_pages.FOLDER / name: text for name, text in man_pages.pages().items()},
+        surface.FILE: surface.text(),
         check_index.FILE: check_index.text(checks),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
         DOCS / "documents.md": documents_page.page(),
         DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
+        DOCS / "return.svg": console(shown(machines()["gpu_not_started"], "GPU010"), "quiet"),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
 

@@ -1,4 +1,4 @@
-"""The manual pages: man/doctor.1 and a page per command, from the texts of `--help`."""
+"""The manual page man/doctor.1, from the texts of `--help`; one page, so that few files change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 import typer.main
 from paths import ROOT
 
-from doctor.cli.app import COMMANDS, app
+from doctor.cli.app import EVERY, app
 
 FOLDER = ROOT / "man"
 EXIT_CODES = (
@@ -25,50 +25,49 @@ EXIT_CODES = (
 PARSER: Any = typer.main.get_command(app)
 
 
+def parsed(name: str) -> Any:
+    """The parser of a command, "run" or "fleet run"."""
+    command = PARSER
+    for word in name.split():
+        command = command.commands[word]
+    return command
+
+
 def pages() -> dict[str, str]:
     """File name -> text in roff."""
-    texts = {"doctor.1": "\n".join(_main())}
-    for name in COMMANDS:
-        texts[f"doctor-{name}.1"] = "\n".join(_command(name))
-    return {name: f"{text}\n" for name, text in texts.items()}
+    return {"doctor.1": "\n".join(_page()) + "\n", "preflight-doctor.1": ".so man1/doctor.1\n"}
 
 
-def _main() -> Iterator[str]:
-    yield from _head("doctor", str(PARSER.help))
-    yield ".B doctor\n.I COMMAND\n[OPTIONS]"
+def _page() -> Iterator[str]:
+    yield '.TH "DOCTOR" "1" "" "preflight\\-doctor" "User Commands"'
+    yield f".SH NAME\ndoctor \\- {_escaped(str(PARSER.help).rstrip('.'))}"
+    yield ".SH SYNOPSIS\n.B doctor\n.I COMMAND\n[OPTIONS]"
     yield ".SH COMMANDS"
-    for name in COMMANDS:
-        yield f".TP\n.BR doctor\\-{_escaped(name)} (1)\n{_escaped(_summary(name))}"
+    for name in EVERY:
+        yield f".TP\n.B {_escaped(name)}\n{_escaped(_paragraphs(name)[0])}"
     yield ".SH EXIT STATUS"
     for code, meaning in EXIT_CODES:
         yield f".TP\n.B {code}\n{_escaped(meaning)}"
+    for name in EVERY:
+        yield from _command(name)
 
 
 def _command(name: str) -> Iterator[str]:
-    command = PARSER.commands[name]
-    yield from _head(f"doctor-{name}", _summary(name))
+    command = parsed(name)
     arguments = [param.metavar for param in command.params if param.param_type_name == "argument"]
+    yield f".SH DOCTOR {_escaped(name.upper())}"
     words = " ".join(filter(None, ["[OPTIONS]", *arguments]))
-    yield f".B doctor {_escaped(name)}\n{_escaped(words)}"
-    yield ".SH DESCRIPTION"
-    for paragraph in re.split(r"\n\s*\n", str(command.help).replace("\b", "")):
-        yield f".PP\n{_escaped(paragraph)}"
+    yield f".PP\n.B doctor {_escaped(name)}\n{_escaped(words)}"
+    yield from (f".PP\n{_escaped(paragraph)}" for paragraph in _paragraphs(name))
+    yield f".PP\nExample: {_escaped(EVERY[name][1])}"
     for heading, records in command.sections(typer.Context(command)):
-        yield f".SH {_escaped(heading.upper())}"
+        yield f".SS {_escaped(heading)}"
         for names, help in records:
             yield f".TP\n.B {_escaped(names)}\n{_escaped(help)}"
-    yield f".SH EXAMPLE\n.PP\n.EX\n{_escaped(COMMANDS[name][1])}\n.EE"
-    yield ".SH SEE ALSO\n.BR doctor (1)"
 
 
-def _head(name: str, summary: str) -> Iterator[str]:
-    yield f'.TH "{_escaped(name.upper())}" "1" "" "preflight-doctor" "User Commands"'
-    yield f".SH NAME\n{_escaped(name)} \\- {_escaped(summary.rstrip('.'))}"
-    yield ".SH SYNOPSIS"
-
-
-def _summary(name: str) -> str:
-    return str(PARSER.commands[name].help).split("\n\n")[0]
+def _paragraphs(name: str) -> list[str]:
+    return re.split(r"\n\s*\n", str(parsed(name).help).replace("\b", ""))
 
 
 def _escaped(text: str) -> str:

@@ -12,7 +12,10 @@ from paths import TESTS
 from doctor._util.errors import UserError
 from doctor.cli.explain import explain
 
-HEAD = re.compile(r"(?:\A|\n\n)(?:LOG\d{3} )?([a-z0-9]+(?:-[a-z0-9]+)+)(?: .*)?$", re.MULTILINE)
+HEAD = re.compile(
+    r"(?:\A|\n\n)(?:LOG\d{3} |harmless \()?([a-z0-9]+(?:-[a-z0-9]+)+)(?:\):)?(?: .*)?$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import (
     AdapterUse,
     Checkpoint,
+    Continuation,
     Differing,
     Equality,
     Fit,
@@ -24,6 +25,7 @@ from doctor.checkpoint.records import (
     Norm,
     NormEvidence,
     Optimizer,
+    Plan,
     Problem,
     Role,
     Size,
@@ -187,6 +189,7 @@ def fp32_run() -> Facts:
         ),
         merge=merge(),
         equality=Equality(other="/models/copy", compared=810, equal=810),
+        continuation=continuation(plan=Plan(gpus=1, batch_size=4)),
     )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
 
@@ -336,5 +339,30 @@ def merged_twice() -> Facts:
             ),
             differing_count=1,
         ),
+        continuation=continuation(
+            pieces={"optimizer": "", "scheduler": "scheduler.pt", "loop state": "x"},
+            ranks=8,
+            reshards=False,
+            counts={"trainer_state.json": 20, "scheduler": 10},
+            plan=Plan(gpus=4),
+        ),
     )
     return machine(H100, torch=TORCH_2_15, job=job(checkpoint=saved.path), checkpoint=saved)
+
+
+def continuation(**fields: Any) -> Continuation:
+    """A checkpoint of the Trainer, written by one process after 20 steps."""
+    known: dict[str, Any] = {
+        "framework": "transformers Trainer",
+        "pieces": {
+            "optimizer": "optimizer.pt",
+            "scheduler": "scheduler.pt",
+            "loop state": "trainer_state.json",
+            "random state": "rng_state.pth",
+        },
+        "ranks": 1,
+        "random_ranks": 1,
+        "counts": {"trainer_state.json": 20, "scheduler": 20, "optimizer": 20},
+        "batch_size": 4,
+    }
+    return Continuation(**known | fields)

@@ -7,6 +7,7 @@ from doctor.checkpoint.records.checkpoint import (
     Tokenizer,
 )
 from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.continuation import Continuation, Plan
 from doctor.checkpoint.records.equality import Differing, Equality
 from doctor.checkpoint.records.merge import (
     AdapterUse,
@@ -39,6 +40,7 @@ __all__ = [
     "Checkpoint",
     "Constant",
     "Contents",
+    "Continuation",
     "Copy",
     "Differing",
     "Equality",
@@ -62,6 +64,7 @@ __all__ = [
     "NormEvidence",
     "Optimizer",
     "Outlier",
+    "Plan",
     "Problem",
     "ProblemKind",
     "Replaced",

@@ -6,6 +6,7 @@ import msgspec
 
 from doctor._util.records import Section, Unknown
 from doctor.checkpoint.records.contents import Contents, Files
+from doctor.checkpoint.records.continuation import Continuation
 from doctor.checkpoint.records.equality import Equality
 from doctor.checkpoint.records.merge import Merge
 from doctor.checkpoint.records.model import LoraFit, ModelConfig
@@ -127,6 +128,8 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     """The adapters beside --merged-from, or beside this model; None: no --adapter."""
     equality: Equality | Unknown | None = None
     """The values beside those of --equals; None: no --equals."""
+    continuation: Continuation | Unknown | None = None
+    """What a run that continues from it finds; None: no --continue."""
     problems: tuple[Problem, ...] = ()
     siblings: tuple[Sibling, ...] = ()
     """The checkpoints of the run, oldest first, where a directory above them was named: the last

@@ -9,8 +9,9 @@ import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
+from doctor.cli.options import parser
 from doctor.cli.requested_output import requested_output
-from doctor.job.quantities import parse_seconds
+from doctor.job.quantities import MOST, parse_seconds
 
 
 def guard(
@@ -29,6 +30,23 @@ def guard(
         ),
     ] = None,
     shared: options.Shared = False,
+    on_alarm: Annotated[
+        str,
+        panels.output(
+            "Run a command line for each alarm, with the finding as JSON on its stdin.",
+            "--on-alarm",
+            metavar="COMMAND",
+        ),
+    ] = "",
+    stall: Annotated[
+        float | None,
+        panels.gate(
+            "Time without a step that is a stall (default: ten times the usual, at least 300s).",
+            "--stall",
+            parser=parser(parse_seconds),
+            metavar="SECONDS",
+        ),
+    ] = None,
     stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
     every: Annotated[
         bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
@@ -50,6 +68,8 @@ def guard(
         shared=shared,
         stop=stop,
         all=every,
+        on_alarm=on_alarm,
+        stall_seconds=stall,
         fail_on=output.fail_on,
     )
     delivery.deliver_on_stderr(report, output_options)
@@ -150,6 +170,22 @@ def scan(
         str | None,
         panels.scope("A checkpoint that should hold the same values.", metavar="PATH"),
     ] = None,
+    resume: Annotated[
+        bool,
+        panels.scope("Whether a run can be continued from PATH.", "--continue", "--resume"),
+    ] = False,
+    gpus: Annotated[
+        int | None,
+        panels.scope("With --continue: GPUs of the resumed run.", min=1, max=MOST, metavar="N"),
+    ] = None,
+    script: Annotated[
+        str | None,
+        panels.scope("With --continue: the script that resumes.", metavar="FILE"),
+    ] = None,
+    facts: Annotated[
+        Path | None,
+        panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
+    ] = None,
     deep: Annotated[
         bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
     ] = False,
@@ -160,7 +196,7 @@ def scan(
 
     Exit codes as for run.
     """
-    from doctor.cli import scan
+    from doctor.cli import continuing, scan
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts)
@@ -175,6 +211,7 @@ def scan(
             merged_from=merged_from,
             adapters=tuple(adapter or ()),
             equals=equals,
+            plan=continuing.plan_of(resume, gpus, script, facts),
         ),
         fail_on=output.fail_on,
         progress=not output.quiet,

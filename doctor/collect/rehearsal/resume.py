@@ -30,11 +30,12 @@ def compare(
     """None where no rank has both states. `first` is the uninterrupted run."""
     starts = {each.process.rank: _start(each) for each in continued}
     fresh = {each.process.rank: _start(each) for each in first}
+    saved_by = {each.process.rank: _saves(each) for each in stopped}
     results = []
     for each in stopped:
         rank = each.process.rank
         now = starts.get(rank)
-        saves = [snapshot for snapshot in each.snapshots if snapshot.when == "save"]
+        saves = saved_by[rank] or (_shared(saved_by.get(0, [])) if now else [])
         if now is not None and saves:
             results.append((rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
     if not results:
@@ -73,6 +74,15 @@ def compare(
 def names_resume(command: Iterable[str]) -> bool:
     """Whether a command line speaks of resuming."""
     return any(word in part.lower() for part in command for word in RESUMING)
+
+
+def _saves(observed: Observed) -> list[Snapshot]:
+    return [snapshot for snapshot in observed.snapshots if snapshot.when == "save"]
+
+
+def _shared(saves: list[Snapshot]) -> list[Snapshot]:
+    """Those of rank 0 that also are the state of the ranks that save nothing."""
+    return [each for each in saves if each.replicated]
 
 
 def _start(observed: Observed) -> Snapshot | None:

@@ -57,8 +57,14 @@ ROWS = (
     Cause(
         id="value-is-none",
         errors=("AttributeError", "TypeError"),
-        messages=(*NONE,),
-        examples=(*NONE_EXAMPLES,),
+        messages=(
+            r"cannot unpack non-iterable NoneType",
+            *NONE,
+        ),
+        examples=(
+            "TypeError: cannot unpack non-iterable NoneType object",
+            *NONE_EXAMPLES,
+        ),
         why="A variable, an attribute or an argument that was not passed is None.",
         fix="Look at where it is assigned: an argument that the call leaves out, a "
         "function without return, dict.get of an absent key, an option that the "
@@ -85,8 +91,13 @@ ROWS = (
     Cause(
         id="no-tensor",
         errors=("AttributeError", "TypeError"),
-        messages=(r"must be Tensor, not \w", r"'(?:tuple|list|str|dict)' object has no attribute"),
+        messages=(
+            r"expected Tensor as element \d{1,6} in argument",
+            r"must be Tensor, not \w",
+            r"'(?:tuple|list|str|dict)' object has no attribute",
+        ),
         examples=(
+            "TypeError: expected Tensor as element 0 in argument 0, but got list",
             "TypeError: cross_entropy_loss(): argument 'target' (position 2) must be Tensor, not "
             "dict",
             "AttributeError: 'list' object has no attribute 'dim'",

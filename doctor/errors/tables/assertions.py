@@ -42,7 +42,10 @@ ROWS = (
         ),
         why="torch.multinomial got probabilities that are negative, NaN, or add up to 0.",
         fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum "
-        "above 0. Look for the first NaN before it.",
+        "above 0. Look for the first NaN before it: in "
+        "generation and RL usually fp16 that overflowed (use bfloat16, or float32 on GPUs "
+        "without it), "
+        "broken or half-merged weights, or a mask that leaves no token.",
     ),
     Cause(
         id="assert-embedding",

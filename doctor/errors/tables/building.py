@@ -41,8 +41,14 @@ ROWS = (
     Cause(
         id="nvcc-older-than-gpu",
         refines=("compile-failed",),
-        messages=(r"nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",),
-        examples=("nvcc fatal   : Unsupported gpu architecture 'compute_86'",),
+        messages=(
+            r"Unknown CUDA arch",
+            r"nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
+        ),
+        examples=(
+            "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
+            "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
+        ),
         why="The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
         "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
         "architecture in the list (compute_70 ended with 13.0).",
@@ -202,11 +208,17 @@ ROWS = (
             "ModuleNotFoundError",
         ),
         messages=(
+            r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization"
+            r"|simple_knn|selective_scan_cuda\w{0,10}|pointnet2_ops|spconv|torch_scatter|tor"
+            r"ch_sparse|nvdiffrast|tinycudann|fused_ssim|chamfer)\W",
+            r"does not define module export function",
             r"No module named '(?:[\w.]{1,80}\.)?(?:_C\w{0,20}|_ext|_cuda|\w{1,60}_cuda|"
             r"\w{1,40}_ext|\w{1,40}_cpp|amp_C|fused_layer_norm_cuda)'",
             r"cannot import name '_(?:C|ext)\w{0,20}'",
         ),
         examples=(
+            "ModuleNotFoundError: No module named 'diff_gaussian_rasterization'",
+            "ImportError: dynamic module does not define module export function (PyInit__C)",
             "ModuleNotFoundError: No module named 'mmcv._ext'",
             "ImportError: cannot import name '_C' from 'detectron2' (/work/detectron2/__init__.py)",
         ),

@@ -74,6 +74,7 @@ ROWS = (
         code="LOG067",
         title="torch.compile and just-in-time builds succeed",
         messages=(
+            r"Unknown CUDA arch",
             r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported"
             r"|TorchRuntimeError|FailOnRecompileLimitHit)",
             r"torch\._inductor\.exc\.\w{1,60}",
@@ -95,6 +96,7 @@ ROWS = (
             r"NoValidChoicesError|torch\._dynamo\.exc\.UserError",
         ),
         examples=(
+            "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
             "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
             "c++: internal compiler error: Killed (program cc1plus)",
             "#error You need C++17 to compile PyTorch",

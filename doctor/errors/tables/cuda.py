@@ -281,8 +281,9 @@ ROWS = (
     Cause(
         id="library-does-not-fit",
         errors=("OSError", "ImportError"),
-        messages=(r"cannot open shared object file", r"undefined symbol"),
+        messages=(r"Error in dlopen", r"cannot open shared object file", r"undefined symbol"),
         examples=(
+            "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4",
         ),

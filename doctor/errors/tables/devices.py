@@ -9,10 +9,13 @@ ROWS = (
         id="numpy-of-gradient",
         errors=("RuntimeError", "TypeError"),
         messages=(
+            r"can\'t convert CUDA tensor to numpy",
             r"Can't call numpy\(\) on Tensor that requires grad",
             r"can't convert \S{1,20} device type tensor to numpy",
         ),
         examples=(
+            "TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the "
+            "tensor to host memory first.",
             "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
             "copy the tensor to host memory first.",
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "

@@ -167,6 +167,7 @@ ROWS = (
     ),
     Cause(
         id="container-lost-gpus",
+        refines=("cuda-unavailable",),
         errors=("RuntimeError",),
         messages=(r"NVML: Unknown Error", r"nvmlInit: Unknown Error"),
         examples=("Failed to initialize NVML: Unknown Error", "nvmlInit: Unknown Error (999)"),

@@ -86,10 +86,12 @@ ROWS = (
         id="process-group-missing",
         errors=("ValueError", "RuntimeError"),
         messages=(
+            r"[Dd]efault process group is not initialized",
             r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
             r"Default process group has not been initialized",
         ),
         examples=(
+            "AssertionError: Default process group is not initialized",
             "ValueError: Default process group has not been initialized, please make sure to "
             "call init_process_group.",
             "ValueError: Error initializing torch.distributed using env:// rendezvous: "

@@ -28,6 +28,20 @@ ROWS = (
         "doctor explain model",
     ),
     Cause(
+        id="trains-while-imported",
+        errors=("RuntimeError",),
+        messages=(r"trains while it is imported",),
+        examples=(
+            "train.py trains while it is imported: line 40, `loss.backward()`; it was not imported",
+        ),
+        why="The statements of the training stand outside of any function, so that naming one of "
+        "the file would run the whole training, with its downloads, trackers and saves.",
+        fix="Write the factory into a file of its own; this reads the script and runs nothing:\n"
+        "doctor init --factory-for FILE.py\n"
+        "Or put the training under if __name__ == '__main__', and name a function that returns "
+        "model and batch.",
+    ),
+    Cause(
         id="factory-exits",
         errors=("RuntimeError",),
         messages=(r"called sys\.exit\(",),
@@ -108,9 +122,48 @@ ROWS = (
         "or omit drop_last=True, which leaves out a batch that is not full.",
     ),
     Cause(
+        id="adapters-are-disabled",
+        errors=("RuntimeError",),
+        messages=(r"the adapters of \d{1,9} layers are disabled",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; the adapters of "
+            "12 layers are disabled",
+        ),
+        why="disable_adapter_layers() switches adapters off and freezes them.",
+        fix="Switch them on again before training, and use `with model.disable_adapter():` where "
+        "the base model alone is wanted:\nmodel.enable_adapter_layers()",
+    ),
+    Cause(
+        id="adapters-are-frozen",
+        errors=("RuntimeError",),
+        messages=(r"\d{1,9} parameters of adapters are frozen",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; 16 parameters of "
+            "adapters are frozen, as of an adapter that was loaded",
+        ),
+        why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
+        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train the "
+        "base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
+    ),
+    Cause(
+        id="adapters-are-merged",
+        errors=("RuntimeError",),
+        messages=(r"it has a peft_config and no adapter",),
+        examples=(
+            "no parameter of the model requires a gradient: nothing would train; it has a "
+            "peft_config and no adapter: it was merged or unloaded",
+        ),
+        why="merge_and_unload() and unload() return the base model, whose parameters are frozen.",
+        fix="Train before the adapter is merged, or add a new one to the merged model: "
+        "get_peft_model(model, LoraConfig(...)).",
+    ),
+    Cause(
         id="everything-is-frozen",
         errors=("RuntimeError",),
-        messages=(r"no parameter of the model requires a gradient",),
+        messages=(
+            r"no parameter of the model requires a gradient(?!: nothing would train; (?:the "
+            r"adapters|\d{1,9} parameters of adapters|it has a peft))",
+        ),
         examples=("no parameter of the model requires a gradient: nothing would train",),
         why="Everything is frozen; requires_grad = True of a module sets an "
         "attribute that nothing reads.",

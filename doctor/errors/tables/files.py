@@ -164,6 +164,8 @@ ROWS = (
         code="LOG064",
         title="The model hub is reachable or not needed",
         messages=(
+            r"we cannot find the requested files in the cached path|couldn\'t find it in the"
+            r" cached files",
             r"outgoing traffic has been disabled|OfflineModeIsEnabled",
             r"We couldn't connect to 'https?://huggingface",
             r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface|huggingfa"
@@ -171,6 +173,8 @@ ROWS = (
             r"LocalEntryNotFoundError",
         ),
         examples=(
+            "ValueError: Connection error, and we cannot find the requested files in the "
+            "cached path.",
             "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/a: "
             "offline mode is enabled.",
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
@@ -181,7 +185,7 @@ ROWS = (
         ),
         why="A file is not in the cache, and the node has no network or HF_HUB_OFFLINE is set.",
         fix="Download it before on a node with a network (hf download REPOSITORY), into the "
-        "HF_HOME that the job uses.",
+        "HF_HOME that the job uses, and set HF_HUB_OFFLINE=1 there.",
         owner=Owner.ENVIRONMENT,
         commands=("hf cache scan",),
         sources=("hf-offline",),

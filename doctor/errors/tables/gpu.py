@@ -116,11 +116,14 @@ ROWS = (
         code="LOG013",
         title="No assertion failed in a CUDA kernel",
         messages=(
+            r"block: \[\d+, ?\d+, ?\d+\], thread: .{0,60}Assertion",
             r"device-side assert triggered",
             r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize|-size"
             r"s\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
         ),
         examples=(
+            "block: [4770,0,0], thread: [374,0,0] Assertion indexValue >= 0 && indexValue "
+            "< tensor.sizes[dim] failed.",
             "RuntimeError: CUDA error: device-side assert triggered",
             "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
             "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",

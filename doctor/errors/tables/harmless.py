@@ -76,7 +76,8 @@ ROWS = (
             "Some weights of BertForSequenceClassification were not initialized from the model "
             "checkpoint at bert-base and are newly initialized: ['classifier.weight']",
         ),
-        why="Expected where the task has a new head.",
+        why="Expected where the task has a new head. With an adapter name that layer in "
+        "modules_to_save, or it is not saved.",
         fix="",
         role="harmless",
     ),
@@ -279,6 +280,59 @@ ROWS = (
             "found.",
         ),
         why="Only offloading to an NVMe disk needs it.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="worker-of-another-process",
+        messages=(r"can only test a child process",),
+        examples=("AssertionError: can only test a child process",),
+        why="An iterator of a DataLoader is deleted in a process that did not make it "
+        "(tqdm, a notebook, another loader's worker); the training goes on.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="leaked-semaphores",
+        messages=(r"resource_tracker: There appear to be \d{1,9} leaked",),
+        examples=(
+            "UserWarning: resource_tracker: There appear to be 6 leaked semaphore "
+            "objects to clean up at shutdown",
+        ),
+        why="Processes ended without cleaning up: it follows from a crash or a kill above it.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="scalars-gathered",
+        messages=(r"Was asked to gather along dimension 0, but all input tensors were scalars",),
+        examples=(
+            "UserWarning: Was asked to gather along dimension 0, but all input "
+            "tensors were scalars; will instead unsqueeze and return a vector.",
+        ),
+        why="DataParallel returns one loss per GPU: take its mean().",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="array-not-writable",
+        messages=(r"The given NumPy (?:array|array is) ?(?:is )?not writ",),
+        examples=(
+            "UserWarning: The given NumPy array is not writable, and PyTorch does "
+            "not support non-writable tensors.",
+        ),
+        why="The tensor shares read-only memory; copy the array if you write into it.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
+        id="more-workers-than-cores",
+        messages=(r"This DataLoader will create \d{1,4} worker processes in total",),
+        examples=(
+            "UserWarning: This DataLoader will create 8 worker processes in total. "
+            "Our suggested max number of worker in current system is 2",
+        ),
+        why="More workers than this job has cores: it may be slower, lower num_workers.",
         fix="",
         role="harmless",
     ),

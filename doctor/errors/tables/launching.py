@@ -239,6 +239,7 @@ ROWS = (
     ),
     Cause(
         id="host-name-unknown",
+        refines=("network-missing",),
         errors=(
             "OSError",
             "RuntimeError",

@@ -9,6 +9,7 @@ ROWS = (
         id="input-dimensions",
         errors=("RuntimeError", "ValueError", "AssertionError"),
         messages=(
+            r"Expected \d-dimensional input for \d-dimensional weight",
             r"Expected \dD \(unbatched\) or \dD \(batched\) input",
             r"expected \dD (?:or \dD )?input",
             r"Expected \dD or \dD, but",
@@ -17,6 +18,8 @@ ROWS = (
             r"Expected input to be 2D or 3D",
         ),
         examples=(
+            "RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, "
+            "7, 7], but got 3-dimensional input",
             "ValueError: expected 4D input (got 2D input)",
             "RuntimeError: input must have 3 dimensions, got 2",
             "RuntimeError: For batched 3-D input, hx should also be 3-D but got 2-D tensor",
@@ -112,10 +115,13 @@ ROWS = (
         id="interpolation-size",
         errors=("ValueError", "NotImplementedError"),
         messages=(
+            r"Input and output sizes should be greater than 0",
             r"only one of size or scale_factor should be defined",
             r"Input Error: Only 3D, 4D and 5D input Tensors supported",
         ),
         examples=(
+            "RuntimeError: Input and output sizes should be greater than 0, but got input "
+            "(H: 196, W: 0)",
             "ValueError: only one of size or scale_factor should be defined",
             "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors "
             "supported (got 2D) for the modes: nearest | linear | bilinear",
@@ -126,7 +132,8 @@ ROWS = (
         "the dimensions of its mode, samples and channels first: [batch, "
         "channels, time] for linear, [batch, channels, height, width] for "
         "bilinear and bicubic, one more for trilinear. unsqueeze(1) adds the "
-        "channel.",
+        "channel. A size of 0 is an empty input: a crop, a mask or a map of labels without any "
+        "element; leave such samples out.",
     ),
     Cause(
         id="image-size",

@@ -117,7 +117,8 @@ ROWS = (
         why="A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
         "factorization.",
         fix="Add a small multiple of the identity before this operation, x + 1e-4 * "
-        "torch.eye(n), and compute it in fp32 or fp64.",
+        "torch.eye(n), and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take "
+        "more or other calibration data.",
     ),
     Cause(
         id="matrix-not-finite",

@@ -151,7 +151,8 @@ ROWS = (
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(
-            r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}libbitsandbytes_cpu)[\w./-]{1,400}\.so[\w.]{0,4"
+            r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}libbitsandbytes_cpu)[\w./-]{1,400}\.s"
+            r"o[\w.]{0,4"
             r"0}): undefined "
             r"symbol: (?P<symbol>(?!nccl)\w{1,300})",
             r"symbol not found in flat namespace|DLL load failed while importing",
@@ -176,9 +177,17 @@ ROWS = (
     ),
     Cause(
         id="bitsandbytes-setup",
+        refines=(
+            "value-is-none",
+            "module-without-return",
+            "name-undefined",
+        ),
         code="LOG055",
         title="bitsandbytes has a library for the CUDA in use",
         messages=(
+            r"\'NoneType\' object has no attribute \'c(?:quantize|dequantize|get_|adam|igemm"
+            r"|lion|8bit|allocate)\w{0,60}\'|name \'(?:str2optimizer\w{1,40}|cuda_setup)\' i"
+            r"s not defined",
             r"CUDA Setup failed despite",
             r"CUDA VERSION MISMATCH",
             r"Attempted to use bitsandbytes native library functionality",
@@ -189,6 +198,8 @@ ROWS = (
             r"Configured (?:CUDA|ROCm) binary not found at .{0,200}bitsandbytes",
         ),
         examples=(
+            "AttributeError: 'NoneType' object has no attribute 'cquantize_blockwise_fp16_nf4'",
+            "NameError: name 'str2optimizer8bit_blockwise' is not defined",
             "RuntimeError: CUDA Setup failed despite GPU being available.",
             "WARNING: CUDA VERSION MISMATCH: Requested CUDA version 12.1",
             "RuntimeError: Attempted to use bitsandbytes native library functionality but it's "

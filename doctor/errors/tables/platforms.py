@@ -9,8 +9,13 @@ ROWS = (
     Cause(
         id="windows-page-file",
         errors=("OSError",),
-        messages=(r"WinError 1455",),
+        messages=(
+            r"error code: <1455>",
+            r"WinError 1455",
+        ),
         examples=(
+            "RuntimeError: Couldn't open shared file mapping: <torch_14808_1591070686>, "
+            "error code: <1455>",
             "OSError: [WinError 1455] The paging file is too small for this operation "
             'to complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of '
             "its dependencies.",
@@ -28,10 +33,12 @@ ROWS = (
             "ImportError",
         ),
         messages=(
+            r"DLL load failed: ",
             r"WinError (?:126|127|182|1114)\]",
             r"DLL load failed while importing",
         ),
         examples=(
+            "ImportError: DLL load failed: The specified module could not be found.",
             "OSError: [WinError 126] The specified module could not be found. Error "
             'loading "torch\\lib\\fbgemm.dll" or one of its dependencies.',
             "ImportError: DLL load failed while importing flash_attn_2_cuda: The "

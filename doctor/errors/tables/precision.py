@@ -106,6 +106,7 @@ ROWS = (
         title="Operands have the same dtype",
         errors=("RuntimeError",),
         messages=(
+            r"expected backend \w{1,10} and dtype \w{1,20} but got backend|same dtypes but got",
             r"expected scalar type (?P<expected>\w{1,40}) but found (?P<actual>\w{1,40})",
             r"(?:must|to) have the same dtype,? but got",
             r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
@@ -119,6 +120,10 @@ ROWS = (
             r"|bias) type \([^)]{1,80}\) should be the same",
         ),
         examples=(
+            "RuntimeError: expected backend CUDA and dtype Float but got backend CUDA and "
+            "dtype Half",
+            "RuntimeError: masked_scatter: expected self and source to have same dtypes "
+            "but got Half and Float",
             "RuntimeError: expected scalar type Half but found Float",
             "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::Half",
@@ -214,12 +219,14 @@ ROWS = (
         title="No index exceeds its table",
         errors=("IndexError", "RuntimeError"),
         messages=(
+            r"index -?\d+ is out of bounds for dim with size",
             r"index out of range in self|index out of range: Tried to access index",
             r"Target -?\d+ is out of bounds",
             r"index -?\d+ is out of bounds for dimension \d+ with size",
             r"Class values must be (?:smaller|non-negative)",
         ),
         examples=(
+            "RuntimeError: index 15 is out of bounds for dim with size 2",
             "IndexError: index out of range in self",
             "IndexError: Target 10 is out of bounds.",
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
@@ -274,6 +281,10 @@ ROWS = (
         title="Operands are on the same device",
         errors=("RuntimeError",),
         messages=(
+            r"[Ee]xpected object of (?:backend|device type) \w{2,6} but got (?:backend|devic"
+            r"e type)",
+            r"[Ee]xpected object of type torch\.(?:cuda\.)?(?P<kind>\w{1,20}) but found type"
+            r" torch\.(?:cuda\.)?(?P=kind)",
             r"Expected all tensors to be on the same device",
             r"Input, output and indices must be on the current device",
             r"Cannot copy out of meta tensor; no data",
@@ -285,6 +296,10 @@ ROWS = (
             r"P=on_cpu)\)",
         ),
         examples=(
+            "RuntimeError: Expected object of backend CPU but got backend CUDA for "
+            "argument #4 'mat1'",
+            "RuntimeError: Expected object of type torch.cuda.FloatTensor but found type "
+            "torch.FloatTensor for argument #3 'weight'",
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
             "devices, cuda:0 and cpu!",
             "RuntimeError: Input, output and indices must be on the current device",

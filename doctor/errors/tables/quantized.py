@@ -168,10 +168,15 @@ ROWS = (
         ),
         errors=("TypeError",),
         messages=(
+            r"unexpected keyword argument \'(?:corda_config|eva_config|exclude_modules|lora_"
+            r"bias|trainable_token_indices|layer_replication|use_dora|use_rslora|qalora_grou"
+            r"p_size|use_qalora|target_parameters|arrow_config|ensure_weight_tying|alora_inv"
+            r"ocation_tokens|megatron_config|loftq_config|layers_pattern)\'",
             r"(?:Lora|Peft|Prompt|IA3|AdaLora|LoHa|LoKr|VeRA|Vera)\w{0,20}Config\.__init"
             r"__\(\) got an unexpected keyword argument",
         ),
         examples=(
+            "TypeError: __init__() got an unexpected keyword argument 'corda_config'",
             "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'eva_config'",
         ),
         told_by="adapter_config.json is being read",

@@ -139,8 +139,14 @@ ROWS = (
     Cause(
         id="scaler-without-infs",
         errors=("AssertionError",),
-        messages=(r"No inf checks were recorded for this optimizer",),
-        examples=("AssertionError: No inf checks were recorded for this optimizer.",),
+        messages=(
+            r"No inf checks were recorded prior to update",
+            r"No inf checks were recorded for this optimizer",
+        ),
+        examples=(
+            "AssertionError: No inf checks were recorded prior to update.",
+            "AssertionError: No inf checks were recorded for this optimizer.",
+        ),
         why="scaler.step was called without backward() of the scaled loss, or no parameter has "
         "a gradient.",
         fix="Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "

@@ -40,11 +40,13 @@ ROWS = (
         id="tensor-without-dimensions",
         errors=("TypeError", "IndexError", "RuntimeError"),
         messages=(
+            r"invalid index of a 0-dim tensor",
             r"iteration over a 0-d tensor",
             r"zero-dimensional tensor",
             r"len\(\) of a 0-d tensor",
         ),
         examples=(
+            "IndexError: invalid index of a 0-dim tensor. Use `tensor.item()` in Python",
             "TypeError: iteration over a 0-d tensor",
             "RuntimeError: zero-dimensional tensor (at position 0) cannot be concatenated",
             "TypeError: len() of a 0-d tensor",

@@ -69,11 +69,16 @@ ROWS = (
         id="extra-dimension",
         errors=("ValueError", "RuntimeError"),
         messages=(
+            r"[Uu]sing a target size .{1,60} that is different to the input size|multi-targe"
+            r"t not supported",
             SAME_SIZE,
             r"0D or 1D target tensor expected, multi-target not supported",
             r"only batches of spatial targets supported",
         ),
         examples=(
+            "UserWarning: Using a target size (torch.Size([64])) that is different to the "
+            "input size (torch.Size([64, 1])). This will likely lead to incorrect results "
+            "due to broadcasting.",
             SAME_SIZE_EXAMPLE,
             "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "

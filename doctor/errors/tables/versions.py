@@ -72,10 +72,14 @@ ROWS = (
     Cause(
         id="no-matching-distribution",
         messages=(
+            r"Could not find suitable distribution for",
             r"No matching distribution found for|Could not find a version that satisfies"
             r" the requirement",
         ),
-        examples=("ERROR: No matching distribution found for torch==2.1.0+cu118",),
+        examples=(
+            "error: Could not find suitable distribution for Requirement.parse('torch>=1.1.0')",
+            "ERROR: No matching distribution found for torch==2.1.0+cu118",
+        ),
         why="The index has no such version for this Python, this system or this CUDA: "
         "versions such as +cu118 are only on PyTorch's own index, old ones have no "
         "wheels for a new Python.",
@@ -174,14 +178,18 @@ ROWS = (
     ),
     Cause(
         id="torch-module-removed",
-        refines=("import-failed",),
+        refines=("import-failed", "name-not-in-package"),
         errors=("ModuleNotFoundError",),
         messages=(
+            r"cannot import name \'(?:container_abcs|inf|string_classes|int_classes)\' from "
+            r"\'torch\._six|No module named \'pytorch_lightning\.utilities\.distributed",
             r"No module named 'torch\.(?:_six|utils\.model_zoo|distributed\.(?:_shard\.c"
             r"heckpoint|_tensor)|onnx\.symbolic_registry)",
             r"No module named 'torchvision\.transforms\.functional_tensor",
         ),
         examples=(
+            "ImportError: cannot import name 'container_abcs' from 'torch._six' (unknown location)",
+            "ModuleNotFoundError: No module named 'pytorch_lightning.utilities.distributed'",
             "ModuleNotFoundError: No module named 'torch._six'",
             "ModuleNotFoundError: No module named 'torchvision.transforms.functional_tensor'",
         ),
@@ -190,7 +198,8 @@ ROWS = (
         fix="Upgrade the package whose file stands in the frame above (deepspeed, apex, "
         "timm, basicsr); or install the torch that it was written for; a single import "
         "can be edited: functional_tensor is transforms.functional, inf of torch._six "
-        "is torch.inf.",
+        "is torch.inf, container_abcs is collections.abc, pytorch_lightning.utilities.distributed "
+        "is ...rank_zero (or pytorch-lightning<1.8).",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch torchvision",),
     ),

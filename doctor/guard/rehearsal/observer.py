@@ -21,6 +21,7 @@ from ..dynamo import without_frames
 from ..foreign import Foreign
 from ..last_error import last_error
 from ..patches import Patches
+from ..session import REGISTRY
 from ..writer import say
 from .audit import installed
 from .evaluations import Evaluations
@@ -59,6 +60,8 @@ class Observer:
         self.saving = 0
         self.rank, self.world = 0, 1
         self.alive = True
+        self.called = False
+        """A module was called to train."""
         self.audit = installed()
 
     # Beginning and end
@@ -94,6 +97,8 @@ class Observer:
 
     def before_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() begins."""
+        if not self.trains():
+            return
         self.begin()
         self.evaluations.end()
         self.hash_state("late", once=True)
@@ -111,6 +116,8 @@ class Observer:
 
     def after_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() returned."""
+        if not self.trains():
+            return
         count = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = count
         if count <= self.step:
@@ -120,6 +127,14 @@ class Observer:
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
+
+    def trains(self) -> bool:
+        """Whether the training has begun: torch.distributed.checkpoint steps an optimizer before,
+        so that it has a state into which it can load."""
+        if not self.called:
+            session = getattr(self.torch, REGISTRY, None)
+            self.called = session is None or session.watch.steady.backwards > 0
+        return self.called
 
     def wait_for_signal(self, step: int) -> None:
         """Stay in the middle of this step until the signal has been sent."""
@@ -243,6 +258,7 @@ class Observer:
             nonlocal tries
             if module.training and self.torch.is_grad_enabled() and not self.hashed:
                 tries += 1
+                self.called = True
                 self.safely(self.try_start, module, args, kwargs)
             if self.hashed or tries >= FIRST_TRIES or not self.alive:
                 restore()

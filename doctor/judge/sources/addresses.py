@@ -134,6 +134,15 @@ ADDRESSES = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
+    _thread("fartashf/vsepp", 4, "Finish validation without running model.train()", "2026-11-23"),
+    _thread("pytorch/pytorch", 97191, "A collective that times out does not end", "2026-11-23"),
+    Source(
+        "torch-batchnorm",
+        "PyTorch: BatchNorm2d",
+        "running estimates",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html",
+        checked="2026-11-23",
+    ),
     _thread(
         "ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded", "2026-11-22"
     ),
@@ -507,6 +516,14 @@ ADDRESSES = (
         "huggingface/accelerate", 1299, "zero_grad() under gradient accumulation", "2026-11-23"
     ),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
+    Source(
+        "deepspeed-universal",
+        "DeepSpeed: Universal Checkpoint examples",
+        "",
+        "https://github.com/deepspeedai/Megatron-DeepSpeed/blob/main/examples_deepspeed/"
+        "universal_checkpointing/README.md",
+        checked="2026-11-23",
+    ),
     Source(
         "peft-lora",
         "PEFT: LoRA",

@@ -78,4 +78,33 @@ NODE_THREADS = (
         "https://github.com/awslabs/awsome-distributed-ai/issues/180",
         checked=TODAY,
     ),
+    Source(
+        "vllm-internode",
+        "vLLM: security",
+        "Inter-Node Communication",
+        "https://docs.vllm.ai/en/v0.9.1/usage/security.html",
+        checked=TODAY,
+    ),
+    Source(
+        "torch-libuv-store",
+        "PyTorch tutorials: the libuv TCPStore backend",
+        "Introduction",
+        "https://docs.pytorch.org/tutorials/_sources/intermediate/TCPStore_libuv_backend.rst.txt",
+        checked=TODAY,
+    ),
+    Source(
+        "imbue-p2p",
+        "cluster-health: InfiniBand tests of pairs of hosts",
+        "",
+        "https://github.com/imbue-ai/cluster-health/blob/master/host_validation/p2p_ib_test.py",
+        checked=TODAY,
+    ),
+    Source(
+        "torch-dcp-shared",
+        "Distributed Checkpoint: at least one file per rank",
+        "Distributed Checkpoint - torch.distributed.checkpoint",
+        "https://android.googlesource.com/platform/external/pytorch/+/7220201a2c/docs/source/"
+        "distributed.checkpoint.rst",
+        checked=TODAY,
+    ),
 )

@@ -5,7 +5,8 @@ and answers as records of doctor.facts, which the doctor decodes strictly. Stand
 torch only (transformers and peft inside of functions), in the syntax of Python 3.9, and relative
 imports only: here the package is called `_doctor_probes`.
 
-Imports go down: stages, then attention, load, calls and repetition, then gradients, values, errors,
-subject, foreign. Nothing is imported before torch that torch does not import itself. Objects of the
+Imports go down: stages and fleet, then attention, load, calls and repetition, then gradients,
+values, errors, subject, foreign. Nothing is imported before torch that torch does not import
+itself. Objects of the
 user are `foreign.Foreign`: reading them may raise or run code, and the training goes on unchanged.
 """

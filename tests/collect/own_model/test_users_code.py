@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +12,10 @@ import pytest
 from own_code import Own, completes, job_of, smoke_of
 from shims import clock_stopped_until
 
-from doctor.collect import own_training
+from doctor.collect import extra_time, own_training
+from doctor.collect.children import Children
 from doctor.collect.own_names import factory_of
-from doctor.collect.own_training import collect_in
+from doctor.collect.own_training import collect_in, collect_own
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen
@@ -81,6 +85,47 @@ def test_a_step_that_hangs_is_reported_with_its_stage(
     assert record.stack[0] in verdict.summary
     assert record.busy is False
     assert not without_diagnosis  # a hang is not repeated
+
+
+LARGE = """
+class Large(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(320, 8, 1280, batch_first=True, dropout=0.0)
+        self.layers = nn.TransformerEncoder(layer, 8, enable_nested_tensor=False)
+    def forward(self, x):
+        for _ in range(10_000):
+            loss = self.layers(x).pow(2).mean()
+        return loss
+
+def make():
+    assert sum(each.numel() for each in Large().parameters()) > 9_000_000
+    return Large(), torch.randn(8, 128, 320)
+"""
+LOOPS = 8
+
+
+def test_a_large_model_on_a_busy_machine_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not extra_time.load_of(os.getsid(0)).runnable:
+        pytest.skip("this kernel does not tell how long threads wait for a processor")
+    monkeypatch.setattr(own_training, "OWN_SECONDS", 4.0)
+    monkeypatch.setattr(own_training, "BUSY_SECONDS", 1.0)
+    job, children = job_of(tmp_path / "train.py", LARGE), Children()
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(LOOPS)]
+    try:
+        record = collect_own(
+            children, sys.executable, job, "cpu", Chosen("fp32", ""), lambda stage: None
+        )
+    finally:
+        children.interrupt()
+        for each in loops:
+            each.kill()
+            each.wait()
+    assert isinstance(record, OwnModel)
+    assert record.busy is True
+    assert completes(record).status is Status.UNKNOWN
 
 
 HARMLESS = (

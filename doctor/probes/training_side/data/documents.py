@@ -119,12 +119,12 @@ def is_packed(tokens: Tokens) -> bool:
 
 def _spans(tokens: Tokens, row: int, pad: Optional[int]) -> List[Tuple[int, int]]:
     """Start and end of each document of a row."""
-    low, high = _text(tokens, row, pad)
+    low, high = text_of_row(tokens, row, pad)
     cuts = [cut for cut in borders(tokens, row) if low < cut < high]
     return list(zip([low, *cuts], [*cuts, high])) if high > low else []
 
 
-def _text(tokens: Tokens, row: int, pad: Optional[int]) -> Tuple[int, int]:
+def text_of_row(tokens: Tokens, row: int, pad: Optional[int]) -> Tuple[int, int]:
     """Start and end of the row without padding."""
     ids = tokens.ids[row]
     if tokens.mask is not None:

@@ -37,11 +37,12 @@ def labels(documents: List[Document], marker: Optional[List[int]]) -> Optional[D
     empty = [each for each in labelled if not bool(each.trained.any())]
     compared, matches = offsets(labelled)
     best = max(matches.values(), default=0)
+    own = compared > 0 or are_own(labelled)
     longest = max(len(each.ids) for each in labelled)
     shorter = any(len(each.ids) < longest for each in labelled)
     return {
         "type": "Labels",
-        "objective": "next token" if compared and best >= SAME * compared else "other tokens",
+        "objective": "next token" if own and best >= SAME * compared else "other tokens",
         "documents": len(labelled),
         "unlabelled": len(empty),
         "rows": [each.row for each in empty[:MOST_ROWS]],
@@ -55,6 +56,17 @@ def labels(documents: List[Document], marker: Optional[List[int]]) -> Optional[D
         "inverted": sum(is_inverted(each) for each in labelled),
         "ignored": _ignored(labelled),
     }
+
+
+def are_own(documents: List[Document]) -> bool:
+    """Whether the labels, too few to find their offset, are tokens of the rows."""
+    trained = sum(int(each.trained.sum()) for each in documents)
+    same = sum(
+        int(((each.labels == each.ids) & each.trained).sum())
+        for each in documents
+        if each.labels is not None
+    )
+    return trained > 0 and same >= SAME * trained
 
 
 def offsets(documents: List[Document]) -> Any:
@@ -111,7 +123,8 @@ def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[st
     if not vocabulary.stops:
         return {"type": "Unknown", "reason": NO_STOPS}
     stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
-    cut = _cut(answers, [bool(each) for each in stopped])
+    at_limit = _at_limit(answers, [bool(each) for each in stopped])
+    cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
     ends: Dict[str, int] = {}
     for each, stop in zip(answers, stopped):
         last = next(iter(_last_labels(each, 1)))
@@ -123,6 +136,7 @@ def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[st
         "type": "Stops",
         "answers": len(answers),
         "stopped": sum(bool(each) for each in stopped),
+        "at_limit": at_limit,
         "cut": cut,
         "generation": [vocabulary.name(each) for each in vocabulary.stops],
         "source": vocabulary.source,
@@ -147,19 +161,21 @@ def _next_token(document: Document) -> Optional[int]:
     return int(rest[0]) if len(rest) else None
 
 
-def _cut(answers: List[Document], stopped: List[bool]) -> int:
-    """Answers as long as the longest and trained to their end without a stop, while shorter ones
-    have one."""
+def _at_limit(answers: List[Document], stopped: List[bool]) -> int:
+    """Answers as long as the longest and trained to their end without a stop, of several."""
+    longest = max(len(each.ids) for each in answers)
+    found = sum(
+        len(each.ids) == longest and not stop and bool(each.trained[-1])
+        for each, stop in zip(answers, stopped)
+    )
+    return found if found > 1 else 0
+
+
+def _others_stop(answers: List[Document], stopped: List[bool]) -> bool:
+    """Whether nearly all answers that are shorter than the longest have a stop."""
     longest = max(len(each.ids) for each in answers)
     shorter = [stop for each, stop in zip(answers, stopped) if len(each.ids) < longest]
-    if len(shorter) < FEW or sum(shorter) < SAME * len(shorter):
-        return 0
-    cut = [
-        each
-        for each, stop in zip(answers, stopped)
-        if len(each.ids) == longest and not stop and bool(each.trained[-1])
-    ]
-    return len(cut) if len(cut) > 1 else 0
+    return len(shorter) >= FEW and sum(shorter) >= SAME * len(shorter)
 
 
 def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:

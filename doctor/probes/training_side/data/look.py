@@ -16,10 +16,40 @@ from typing import Any, Dict, List, Optional
 
 from ... import wire
 from ..foreign import Foreign, observing
-from . import documents, keeper, labels, offsets, padding, reading, targets, vocabulary
+from . import (
+    chats,
+    documents,
+    files,
+    inputs,
+    keeper,
+    labels,
+    mixing,
+    offsets,
+    padding,
+    pairs,
+    reading,
+    rows,
+    samples_shown,
+    targets,
+    templates,
+    vocabulary,
+    workers,
+)
 
 HANG_SECONDS = 60.0
 """Without a batch."""
+SIMPLE_SAMPLERS = (
+    "BatchSampler",
+    "RandomSampler",
+    "SequentialSampler",
+    "DistributedSampler",
+    "NoneType",
+    "_InfiniteConstantSampler",
+    "SeedableRandomSampler",
+    "BatchSamplerShard",
+)
+COMPARED = 3.0
+"""Times --sample-time in which the rows of a split are compared."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -70,14 +100,35 @@ class Look:
         except Exception as error:
             note(tokenizer="not read: %s" % type(error).__name__)
         threading.Thread(target=self._watch, daemon=True).start()
-        for source in self.opened.sources:
-            if source.name in self.request["splits"]:
-                self._read(source)
+        sources = [s for s in self.opened.sources if s.name in self.request["splits"]]
+        for source in sources:
+            self._read(source)
         self.split = None
+        self._compare(sources)
         wire.send(answer={"done": True})
 
     def _open(self) -> targets.Opened:
+        if self.request["kind"] == "file":
+            return targets.Opened(files.open_path(self.request["path"]))
         return targets.call(self.request)
+
+    def _compare(self, sources: List[targets.Source]) -> None:
+        """Equal rows, and files."""
+        observing.attempt(lambda: note(shards=files.shards(sources)), None)
+        train = next((each for each in sources if each.name == "train"), None)
+        other = next((each for each in sources if each.name == "eval"), None)
+        if train is None:
+            return
+        seconds = COMPARED * float(self.request["seconds"])
+        with wire.stage("compare rows"):
+            try:
+                content = rows.read(train, seconds)
+                note(repeats=rows.repeats(content))
+                if other is not None:
+                    note(overlap=rows.overlap(content, other, seconds))
+            except Exception as error:
+                reason = "reading the rows raised %s" % type(error).__name__
+                note(repeats=unknown(reason), overlap=unknown(reason) if other else None)
 
     def _read_vocabulary(self) -> None:
         opened = self.opened
@@ -90,15 +141,22 @@ class Look:
         note(tokenizer=self.vocabulary.origin)
 
     def _read(self, source: targets.Source) -> None:
-        look = self.split = SplitLook(source, self.vocabulary)
+        directory = self.request["tokenizer"]
+        look = self.split = SplitLook(source, self.vocabulary, self.opened.module, directory)
+        look.show = int(self.request["show"])
         with wire.stage("read %s" % source.name):
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 self.alive = time.monotonic()
                 look.add(batch)
+        measured = source.name == "train" and self.opened.module is not None
+        if measured and look.inputs.samples:
+            assert self.opened.module is not None
+            assert self.opened.loss is not None
+            look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
         with self.sending:
-            wire.send(note={"split": look.record()})
+            wire.send(note={"split": look.record(), "shown": look.shown})
             self.split = None
-        if source.name == "train" and self.opened.module is not None:
+        if measured:
             self._measure(look)
 
     def _measure(self, look: "SplitLook") -> None:
@@ -109,13 +167,7 @@ class Look:
         assert opened.module is not None
         assert opened.loss is not None
         with wire.stage("measure where the loss reads its labels"):
-            try:
-                offset = offsets.measure(opened.module, opened.loss, look.first, look.tokens)
-            except offsets.NotMeasurable as error:
-                offset = unknown(str(error))
-            except Exception as error:
-                offset = unknown("the step on random tokens raised %s" % type(error).__name__)
-        note(offset=offset)
+            note(offset=offsets.record(opened.module, opened.loss, look.first, look.tokens))
 
     def _watch(self) -> None:
         """End the process if no batch comes; what was read is sent."""
@@ -135,10 +187,24 @@ class Look:
 class SplitLook:
     """Batches of a split as they come, and the counts over them."""
 
-    def __init__(self, source: targets.Source, vocabulary: vocabulary.Vocabulary) -> None:
+    def __init__(
+        self,
+        source: targets.Source,
+        vocabulary: vocabulary.Vocabulary,
+        module: Foreign,
+        directory: str,
+    ) -> None:
+        self.source = source
         self.reading = reading.Reading(source)
         self.vocabulary = vocabulary
         self.padding = padding.Padding(vocabulary.pad)
+        self.mixing = mixing.Mixing()
+        self.inputs = inputs.Inputs(module, directory)
+        self.pairs = pairs.Pairs()
+        self.chats = chats.Chats(vocabulary)
+        self.batches: List[Foreign] = []
+        self.show = 0
+        self.shown: List[Dict[str, Any]] = []
         self.documents: List[documents.Document] = []
         self.first: Foreign = None
         self.tokens: Optional[documents.Tokens] = None
@@ -148,9 +214,17 @@ class SplitLook:
         tokens = documents.tokens_of(batch)
         if self.first is None:
             self.first, self.tokens = batch, tokens
-        if tokens is None:
-            return
         row = self.reading.rows
+        self.pairs.add(batch, row)
+        if len(self.shown) < self.show:
+            self._show(batch, tokens, row)
+        self.inputs.add(batch)
+        if self.source.kind == "loader":
+            self.mixing.add(batch, tokens, row)
+            self.batches.append(batch)
+        if tokens is None:
+            self.documents += self.chats.documents(batch, row)
+            return
         self.padding.add(tokens, row)
         self.foreign_labels = self.foreign_labels or tokens.foreign_labels
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
@@ -162,9 +236,51 @@ class SplitLook:
             record["lengths"] = labels.lengths(each)
             record["labels"] = labels.labels(each, None)
             record["starts"] = labels.starts(each, self.vocabulary)
-            record["stops"] = labels.stops(each, self.vocabulary)
-            record["padding"] = self.padding.record()
+            record["padding"] = self.padding.record() if self.padding.rows else None
+            self._add_answers(record, each)
+        if not self.pairs.pairs:
+            observing.attempt(self._add_pairs_of_dataset, None)
+        record["pairs"] = self.pairs.record()
+        record["rendered"] = self.chats.record()
+        record["inputs"] = self.inputs.record()
+        if self.source.kind == "loader":
+            record["mixing"] = self.mixing.record(has_own_order(self.source.items))
+            record["workers"] = observing.attempt(self._workers, None)
         return record
+
+    def _add_pairs_of_dataset(self) -> None:
+        """A collator may join the columns of chosen and rejected answers."""
+        dataset = rows.dataset_of(self.source)
+        names = observing.attribute(dataset, "column_names") or ()
+        if any(str(name).startswith("chosen") for name in names):
+            for number in range(min(len(dataset), max(1, self.reading.rows))):
+                self.pairs.add(targets.as_batch(dataset[number]), number)
+
+    def _add_answers(self, record: Dict[str, Any], each: List[documents.Document]) -> None:
+        """What is said of answers, where the labels are tokens of the row."""
+        own = (record["labels"] or {}).get("objective", "next token") == "next token"
+        if own:
+            record["stops"] = labels.stops(each, self.vocabulary)
+            record["markers"] = templates.markers(each, self.vocabulary)
+
+    def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
+        most = self.show - len(self.shown)
+        name = self.source.name
+        if tokens is None and self.source.by_row:
+            made = self.chats.documents(batch, row)
+            tokens = chats.as_tokens(made[0]) if made else None
+        self.shown += observing.attempt(
+            lambda: samples_shown.of_batch(batch, tokens, self.vocabulary, name, row, most), []
+        )
+
+    def _workers(self) -> Optional[Dict[str, Any]]:
+        return workers.twins(self.source, self.batches)
+
+
+def has_own_order(loader: Foreign) -> bool:
+    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
+    samplers = [observing.attribute(loader, name) for name in ("batch_sampler", "sampler")]
+    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)
 
 
 def note(**fields: Foreign) -> None:
@@ -180,4 +296,6 @@ def named(error: Exception) -> Dict[str, Any]:
     problem = reading.problem_of(error)
     if type(error).__name__ in ("NotData", "NotAFactory"):
         problem["error"] = str(error)
+    elif isinstance(error, files.BrokenRow):
+        problem = {"type": "Problem", "error": error.error, "row": error.row}
     return problem

@@ -13,18 +13,33 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import LABELS, TOKENS, Tokens
+from .documents import BORDERS, LABELS, TOKENS, Tokens, host, is_packed
 
 LENGTH = 24
 ROWS = 8
 ROUNDS = 2
 """Positions that are tried: ROWS times ROUNDS."""
-NOTICEABLE = 1e-3
+MOST_DRAWN = 300_000_000
+"""Weights on the CPU."""
+NOTICEABLE = 1e-5
 """Share of the largest difference in a row; beyond the position it is exactly 0 in a decoder."""
 
 
 class NotMeasurable(Exception):
     """The message says why."""
+
+
+def record(
+    module: torch.nn.Module, loss: Callable[[Any, Any], torch.Tensor], batch: Foreign, real: Tokens
+) -> Dict[str, Any]:
+    """The record Offset, or Unknown with the reason."""
+    try:
+        return measure(module, loss, batch, real)
+    except NotMeasurable as error:
+        reason = str(error)
+    except Exception as error:
+        reason = "the step on random tokens raised %s" % type(error).__name__
+    return {"type": "Unknown", "reason": reason}
 
 
 def measure(
@@ -36,30 +51,56 @@ def measure(
     module.eval()
     trial = Trial(module, loss, batch, real)
     shifts: Dict[str, int] = {}
+    later = 0
     for number in range(ROUNDS):
         first = 4 + number * ROWS
-        at = torch.arange(first, first + trial.rows) % (trial.length - 4) + 2
-        for position, last in zip(at.tolist(), trial.dependence(at)):
-            if last is None:
+        at = torch.arange(first, first + trial.rows) % (trial.length - 6) + 2
+        for position, span in zip(at.tolist(), trial.dependence(at)):
+            if span is None:
                 raise NotMeasurable("the loss does not depend on the tokens of the changed label")
-            shift = str(position - last)
+            shift = str(position - span[1])
             shifts[shift] = shifts.get(shift, 0) + 1
+            later += span[1] == trial.length - 1
     return {
         "type": "Offset",
         "positions": sum(shifts.values()),
         "shifts": shifts,
+        "later": later,
+        "crossing": crossing(trial, batch) if is_packed(real) else None,
         "seconds": time.perf_counter() - started,
     }
 
 
+def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
+    """Positions of a second document whose loss depends on the first one; None where a form of
+    packing is used that the trial does not make."""
+    if not containers.is_mapping(batch) or "position_ids" not in batch:
+        return None
+    if any(name in batch for name in (*BORDERS, "seq_idx")):
+        return None
+    half = trial.length // 2
+    trial.documents = 2
+    try:
+        trial.unchanged = trial.gradient(trial.ids)
+        at = torch.arange(trial.rows) % (half - 4) + half + 3
+        spans = trial.dependence(at)
+    except Exception:
+        return None
+    return sum(span is not None and span[0] < half for span in spans)
+
+
 def draw_weights(module: torch.nn.Module) -> None:
-    """Random matrices: a trained model's loss may hide the change of a label."""
-    generator = torch.Generator().manual_seed(7)
+    """Random matrices: a trained model's loss may hide the change of a label. Those of a large
+    model on the CPU stay as they are: drawing them takes minutes."""
+    weights = [each for each in module.parameters() if each.dim() > 1 and each.is_floating_point()]
+    on_cpu = sum(each.numel() for each in weights if each.device.type == "cpu")
+    if on_cpu > MOST_DRAWN:
+        return
+    torch.manual_seed(7)
     with torch.no_grad():
-        for weight in module.parameters():
-            if weight.dim() > 1 and weight.is_floating_point():
-                noise = torch.randn(weight.shape, generator=generator) * 0.02
-                weight.copy_(noise.to(weight))
+        for weight in weights:
+            width = weight[0].numel() if weight.shape[0] else 1
+            weight.normal_(0.0, max(1, width) ** -0.5)
 
 
 class Trial:
@@ -73,10 +114,12 @@ class Trial:
         real: Tokens,
     ) -> None:
         self.module, self.loss = module, loss
-        self.embedding = embedding_of(module)
+        self.embedding = embedding_of(module, loss, batch, real)
         vocabulary = self.embedding.num_embeddings
         self.length = max(16, min(LENGTH, real.ids.shape[1]))
         self.rows = ROWS
+        self.documents = 1
+        """Of each row."""
         generator = torch.Generator().manual_seed(11)
         low = min(vocabulary - 1, 10)
         shape = (self.rows, self.length)
@@ -84,25 +127,26 @@ class Trial:
         self.vocabulary, self.low = vocabulary, low
         self.device = next(module.parameters()).device
         self.form = form_of(batch)
-        self.unchanged = self._gradient(self.ids)
+        self.unchanged = self.gradient(self.ids)
 
-    def dependence(self, at: torch.Tensor) -> List[Optional[int]]:
-        """For each row the last input that the loss of the label at `at` depends on."""
+    def dependence(self, at: torch.Tensor) -> List[Optional[Tuple[int, int]]]:
+        """For each row the first and last input that the loss of the label at `at` depends on."""
         labels = self.ids.clone()
         rows = torch.arange(self.rows)
         span = self.vocabulary - self.low
         labels[rows, at] = (labels[rows, at] - self.low + max(1, span // 2)) % span + self.low
-        difference = (self._gradient(labels) - self.unchanged).abs().amax(-1)
-        found: List[Optional[int]] = []
+        difference = (self.gradient(labels) - self.unchanged).abs().amax(-1)
+        found: List[Optional[Tuple[int, int]]] = []
         for row in difference:
             largest = float(row.max())
             if not largest > 0:
                 found.append(None)
                 continue
-            found.append(int(torch.nonzero(row > NOTICEABLE * largest)[-1]))
+            inputs = torch.nonzero(row > NOTICEABLE * largest)
+            found.append((int(inputs[0]), int(inputs[-1])))
         return found
 
-    def _gradient(self, labels: torch.Tensor) -> torch.Tensor:
+    def gradient(self, labels: torch.Tensor) -> torch.Tensor:
         """The gradient of the loss with respect to the embedded tokens: rows x length x width."""
         kept: List[torch.Tensor] = []
 
@@ -116,7 +160,9 @@ class Trial:
         handle = self.embedding.register_forward_hook(keep)
         try:
             with torch.enable_grad():
-                value = self.loss(self.module, self.form(self.ids, labels, self.device))
+                value = self.loss(
+                    self.module, self.form(self.ids, labels, self.device, self.documents)
+                )
             if not kept:
                 raise NotMeasurable("the model does not embed the tokens of the batch")
             (gradient,) = torch.autograd.grad(value, kept[:1])
@@ -125,7 +171,9 @@ class Trial:
         return gradient.detach().float().cpu()
 
 
-def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
+def embedding_of(
+    module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign, real: Tokens
+) -> torch.nn.Embedding:
     """The embedding of the input tokens. Raises NotMeasurable."""
     get = observing.attribute(module, "get_input_embeddings")
     found = observing.attempt(get, None) if callable(get) else None
@@ -134,10 +182,37 @@ def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
     tables = [each for each in module.modules() if isinstance(each, torch.nn.Embedding)]
     if not tables:
         raise NotMeasurable("the model has no torch.nn.Embedding")
-    return max(tables, key=lambda each: each.num_embeddings)
+    return _embedding_used(tables, module, loss, batch, real) if len(tables) > 1 else tables[0]
 
 
-Form = Callable[[torch.Tensor, torch.Tensor, torch.device], Any]
+def _embedding_used(
+    tables: List[torch.nn.Embedding],
+    module: torch.nn.Module,
+    loss: Callable[[Any, Any], Any],
+    batch: Foreign,
+    real: Tokens,
+) -> torch.nn.Embedding:
+    """The one that gets the tokens of the user's batch."""
+    used: List[torch.nn.Embedding] = []
+
+    def look(table: Foreign, inputs: Foreign) -> None:
+        ids = inputs[0]
+        if ids.shape == real.ids.shape and bool((host(ids) == real.ids).all()):
+            used.append(table)
+
+    handles = [each.register_forward_pre_hook(look) for each in tables]
+    try:
+        with torch.no_grad():
+            loss(module, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not used:
+        raise NotMeasurable("no torch.nn.Embedding gets the tokens of the batch")
+    return used[0]
+
+
+Form = Callable[[torch.Tensor, torch.Tensor, torch.device, int], Any]
 
 
 def form_of(batch: Foreign) -> Form:
@@ -145,19 +220,24 @@ def form_of(batch: Foreign) -> Form:
     if not containers.is_mapping(batch):
         kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
 
-        def pair(ids: torch.Tensor, labels: torch.Tensor, device: torch.device) -> Foreign:
+        def pair(
+            ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+        ) -> Foreign:
             return kind([ids.to(device), labels.to(device)])
 
         return pair
     names = _names(batch)
 
-    def mapping(ids: torch.Tensor, labels: torch.Tensor, device: torch.device) -> Foreign:
+    def mapping(
+        ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
+    ) -> Foreign:
         rows, length = ids.shape
         made: Dict[str, Any] = {names[0]: ids.to(device), names[1]: labels.to(device)}
         if "attention_mask" in batch:
             made["attention_mask"] = torch.ones_like(ids).to(device)
         if "position_ids" in batch:
-            made["position_ids"] = torch.arange(length).repeat(rows, 1).to(device)
+            each = torch.arange(length) % (length // documents)
+            made["position_ids"] = each.repeat(rows, 1).to(device)
         for name in ("token_type_ids", "mm_token_type_ids"):
             if name in batch:
                 made[name] = torch.zeros_like(ids).to(device)

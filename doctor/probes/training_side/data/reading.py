@@ -76,8 +76,9 @@ class Reading:
     def _fail(self, problem: Dict[str, Any]) -> None:
         self.ended = "error"
         by_row = self.source.by_row
-        self.problem = {**problem, "row": self.rows if by_row else None,
-                        "batch": None if by_row else self.batches}  # fmt: skip
+        row = self.rows if by_row else None
+        batch = None if by_row else self.batches
+        self.problem = {"row": row, "batch": batch, **problem}
 
     def record(self) -> Dict[str, Any]:
         return {
@@ -111,6 +112,12 @@ def rows_in(batch: Foreign) -> int:
 
 def problem_of(error: BaseException) -> Dict[str, Any]:
     """The record Problem: the class of the error and the user's line, without the message."""
+    row = observing.attribute(error, "row")
+    if type(error).__name__ == "BrokenRow":
+        said = str(observing.attribute(error, "error"))
+        return {"type": "Problem", "error": said, "row": row, "line": True}
+    if type(error).__name__ == "NotData":
+        return {"type": "Problem", "error": str(error)}
     return {"type": "Problem", "error": type(error).__name__, "place": place_of(error)}
 
 

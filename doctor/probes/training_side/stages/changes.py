@@ -33,6 +33,7 @@ SWITCHED_DEVICES = ("cuda", "cpu")
 
 REPAIRS = {
     "valid-batch": repairs.with_valid_batch,
+    "valid-index": repairs.with_valid_batch,
     "finite-weights": repairs.with_finite_weights,
     "other-weights": repairs.with_other_weights,
 }

@@ -16,8 +16,11 @@ from ..subject.training_step import Subject, Training
 
 STEPS = 20
 """Steps in all, the judged ones included."""
-SECONDS = 2.0
-"""No further step is started after this."""
+SECONDS = 60.0
+"""Of all further steps; where that is not enough for STEPS of them, none of them counts, so that no
+verdict depends on the speed of the machine."""
+STREAM_SECONDS = 2.0
+"""More for the pool of streams."""
 ROUNDING = 1e-6
 """Of the loss; float32 has 6e-8 beside 1."""
 WATCHED = 10
@@ -36,7 +39,7 @@ def trend(
 
     The weights go on from the judged steps, with the doctor's optimizer started again.
     """
-    steps = list(smoke["steps"])
+    steps, judged = list(smoke["steps"]), len(smoke["steps"])
     if any(isinstance(step["loss"], str) or step["skipped"] for step in steps):
         return None
     fingerprint = fingerprints.fingerprint
@@ -51,10 +54,16 @@ def trend(
         training.subject = writes.around(training.subject)
         training.before.clear()
         training.undone.stop()
+        started = time.monotonic()
         with calls:
             steps.append(training.step(stage))
+        fits = (time.monotonic() - started) * (STEPS - judged) <= SECONDS
         calls.compare(float(steps[-1]["loss"]))
-        resident = take(training, device, steps, deadline)
+        resident = take(training, device, steps, deadline) if fits else []
+        ran = len(steps)
+        if ran < STEPS:
+            del steps[judged:]
+            resident = []
         overwritten = weight_writes.discarded(subject, undone, reseeded)
         norm_in_fp32 = in_fp32(training, steps)
     except Exception:
@@ -68,6 +77,8 @@ def trend(
         if not fingerprints.equal(value, fingerprint(subject.weights[name]))
     ]
     return {
+        "ran": ran,
+        "planned": STEPS,
         "losses": [step["loss"] for step in steps],
         "rates": [step["lr"] for step in steps],
         "norms": [step["grad_norm"] for step in steps],
@@ -112,7 +123,7 @@ def take(
             resident.append(in_use(device))
     if device.type == "cuda" and may_be_workspaces(resident):
         return after_streams(
-            lambda: training.step(stage), lambda: in_use(device), resident, SECONDS
+            lambda: training.step(stage), lambda: in_use(device), resident, STREAM_SECONDS
         )
     return resident
 

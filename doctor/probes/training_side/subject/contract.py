@@ -13,7 +13,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, observing
-from . import frameworks, ineffective, optimizers, subjects
+from . import frameworks, frozen, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
 SEED = 21
@@ -40,10 +40,7 @@ def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     fields = fields_of(value)
     module = fields["model"]
     if not any(weight.requires_grad for weight in module.parameters()):
-        without = ineffective.ineffective(module)
-        clause = "; without effect: %s" % ", ".join(without) if without else ""
-        message = "no parameter of the model requires a gradient: nothing would train"
-        raise NotAFactory(message + clause)
+        raise NotAFactory(frozen.nothing_trains(module))
     batch, loss = fields.get("batch"), fields.get("loss")
     if "batch" not in fields and loss is not None:
         loss = subjects.with_loss(loss, without_batch=True)

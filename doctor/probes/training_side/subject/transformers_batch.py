@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ... import wire
-from ..foreign import Foreign
+from ..foreign import Foreign, observing
 from . import subjects, tokenizers_text
 from .model_files import BadFiles
 from .subjects import Unsupported
@@ -81,6 +81,8 @@ def _tokens(model: Foreign, spec: Dict[str, Any], seed: int) -> torch.Tensor:
     vocabulary = getattr(text, "vocab_size", None)
     if not isinstance(vocabulary, int):
         raise Unsupported("the model does not work on tokens (no vocab_size)" + FACTORY)
+    table = observing.attempt(model.get_input_embeddings, None)  # of an encoder of its own
+    vocabulary = min(vocabulary, observing.attribute(table, "num_embeddings", vocabulary))
     positions = getattr(text, "max_position_embeddings", None)
     learned = _learned_positions(model)
     usable = positions if learned is None else learned

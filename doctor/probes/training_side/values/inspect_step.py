@@ -29,6 +29,7 @@ from ..subject import subjects
 from ..subject.plan import Plan
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
+from .index_origins import IndexOrigins
 
 IGNORED = -100
 """The label that torch's losses ignore by default."""
@@ -42,13 +43,16 @@ LISTED = 3
 class InvalidInput(Exception):
     """A loss or an embedding is about to receive values that it does not accept."""
 
+    computed = False
+    """The code computes them: they are no values of the batch."""
+
 
 def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     """Errors in batch and weights. They are noted first; a forward pass then finds values that a
     kernel would reject, and stops before it. Raises what the forward pass raises."""
     with stage("allocate"):
         subject = plan.build()
-        result: Dict[str, Any] = {"bad_batch": [], "noted": []}
+        result: Dict[str, Any] = {"bad_batch": [], "bad_index": [], "noted": []}
         result["bad_weights"] = bad_weights(subject.module)
         for name, tensor in containers.tensors(subject.batch).items():
             bad, remarks = _inspect(name, observing.plain(tensor).cpu(), _pad_id(subject.module))
@@ -57,12 +61,12 @@ def look(plan: Plan, stage: Timed) -> Dict[str, Any]:
     wire.send(note={"look": result})
     computed = plan.training(subject).autocast()
     calls = Calls(subject.module)
-    guard = Guard()
+    guard = Guard(subject.batch)
     try:
         with stage("forward"), guard, computed, calls:
             forward(subject)
     except InvalidInput as error:
-        result["bad_batch"].append(str(error))
+        result["bad_index" if error.computed else "bad_batch"].append(str(error))
     except Exception as error:
         hidden = guard.attention or subjects.is_compiled(subject.module)
         wire.send(note={"look": {"attention": hidden, "raised": raised(error)}})
@@ -260,6 +264,9 @@ ATTENTION = ("attention", "transformer_encoder")
 """Parts of the names of torch's functions that select an attention kernel."""
 CHECKED = {"embedding": _check_tokens, "cross_entropy": _check_labels, "nll_loss": _check_labels}
 
+INDEX = {"embedding": 0, "cross_entropy": 1, "nll_loss": 1}
+"""Name of a function -> the position of its index."""
+
 
 class Guard(TorchFunctionMode):
     """Inspects the inputs of losses and embeddings on the CPU, before a kernel reads them.
@@ -267,8 +274,9 @@ class Guard(TorchFunctionMode):
     Raises InvalidInput. On CUDA an index out of range kills the process's context.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, batch: Foreign) -> None:
         super().__init__()
+        self._origins = IndexOrigins(batch)
         self.weights: Set[int] = set()
         """Ids of the parameters that a function got."""
         self.attention = False
@@ -284,5 +292,18 @@ class Guard(TorchFunctionMode):
             self.weights |= {id(it) for it in members if isinstance(it, torch.nn.Parameter)}
         self.attention = self.attention or any(each in name for each in ATTENTION)
         if name in CHECKED and func is not torch.embedding and len(args) > 1:
+            self._check(name, args, options)
+        result = func(*args, **options)
+        self._origins.follow(name, args, result)
+        return result
+
+    def _check(self, name: str, args: Arguments, options: Options) -> None:
+        try:
             CHECKED[name](observing.plain(args[0]), observing.plain(args[1]), options)
-        return func(*args, **options)
+        except InvalidInput as error:
+            origin = self._origins.computed(args[INDEX[name]])
+            if not origin:
+                raise
+            invalid = InvalidInput("%s; they are %s" % (error, origin))
+            invalid.computed = True
+            raise invalid from None

@@ -13,14 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from . import module_states
-
-RESHAPING = (
-    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "expand_as", "t",
-    "T", "mT", "transpose", "permute", "movedim", "swapaxes", "view_as", "repeat_interleave",
-    "__getitem__", "unbind", "chunk", "split", "contiguous", "clone", "detach", "data",
-    "requires_grad_", "to", "type", "type_as", "float", "half", "bfloat16", "double", "cpu", "cuda",
-)  # fmt: skip
-"""Functions whose result holds values of their input."""
+from .reshaping import RESHAPING
 
 
 class Origin(NamedTuple):

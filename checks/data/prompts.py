@@ -1,0 +1,141 @@
+"""What is trained is what was meant, and the prompt of training is that of generation."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import shown
+from doctor.checks.data.answers import NO_ANSWERS
+from doctor.checks.data.seen import each_split, observed, passed, rows, share
+from doctor.facts.data import Data, Labels, Split
+from doctor.facts.data_rows import Markers
+from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
+
+MOST = 0.9
+"""Share of documents from which on it is the pipeline, and no single row. Our own number."""
+
+
+def meant(data: Data) -> Verdict:
+    return each_split(data, _meant)
+
+
+def _meant(split: Split) -> Verdict:
+    labels = split.labels
+    if labels is None or labels.objective != "next token":
+        return skip("no label is a token of its row")
+    if labels.inverted >= 0.5 * labels.documents:
+        text = share(
+            labels.inverted, labels.documents, "documents train their beginning and not their end"
+        )
+        return observed(f"{text}: the prompt is trained and the answer masked", labels.documents)
+    markers = split.markers
+    if isinstance(markers, Markers) and markers.answers and markers.late >= MOST * markers.answers:
+        text = share(markers.late, markers.answers, "answers do not train their first token")
+        return observed(f"{text} after {shown(markers.prompt)}", markers.answers, fix=LATE)
+    return passed(_share(labels), split)
+
+
+def _share(labels: Labels) -> str:
+    trained = share(labels.trained, labels.tokens, "tokens are trained")
+    if labels.prompts:
+        return f"{trained}; {share(labels.prompts, labels.documents, 'documents mask a prompt')}"
+    return f"{trained}; no document masks a prompt"
+
+
+LATE = "Begin the labels with the first token of the answer: the border is one token too late."
+
+MEANT = Check(
+    code="DAT013",
+    slug="answer-is-trained",
+    title="The answer is trained from its first token on, and not the prompt in its place",
+    why="A mask that is inverted trains the model to ask; one that begins a token late leaves the "
+    "first token of every answer to chance.",
+    passes=(
+        "the part that is trained is the end of the document, from the answer's first token on",
+    ),
+    warns=(
+        "half of 32 or more documents train their beginning and not their end",
+        "90 % of 32 or more answers do not train the token behind the template's prompt",
+    ),
+    fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
+    owner=Owner.JOB,
+    judge=meant,
+    limits="that prompts which are trained should be: the share is given.",
+    sources=("trl-3279",),
+)
+
+
+def prompted(data: Data) -> Verdict:
+    return each_split(data, _prompted)
+
+
+def _prompted(split: Split) -> Verdict:
+    markers, rendered = split.markers, split.rendered
+    if rendered is not None and rendered.failed:
+        text = share(rendered.failed, rendered.rows + rendered.failed, "rows are not rendered")
+        errors = ", ".join(f"{shown(name)} {count}" for name, count in rendered.errors.items())
+        return observed(f"{text} ({errors}): {rows(rendered.failed_rows)}",
+                        rendered.rows + rendered.failed, fix=RENDER)  # fmt: skip
+    if markers is None:
+        return skip("no tokenizer is in the target; --tokenizer DIR names one")
+    if isinstance(markers, Unknown):
+        return unknown(markers.reason)
+    return _plain(markers) or _prefix(markers, split)
+
+
+def _plain(markers: Markers) -> Verdict | None:
+    for counts, text, fix in (
+        (markers.split, "spell {} in several tokens, though the tokenizer has it as one", SPLIT),
+        (markers.foreign, "have {} as plain text, which is no token here", FOREIGN),
+    ):
+        if counts:
+            name = max(counts, key=lambda each: counts[each])
+            whole = share(counts[name], markers.documents, f"documents {text.format(shown(name))}")
+            if counts[name] >= 0.5 * markers.documents:
+                return observed(f"{whole}: {rows(markers.rows)}", markers.documents, fix=fix)
+            return note(f"{whole}: {rows(markers.rows)}")
+    return None
+
+
+def _prefix(markers: Markers, split: Split) -> Verdict:
+    if not markers.template:
+        return skip("the tokenizer has no chat template")
+    if markers.bos and markers.marked and markers.without_bos >= MOST * markers.documents:
+        text = share(markers.without_bos, markers.documents,
+                     f"documents lack {shown(markers.bos)}, the template's first")  # fmt: skip
+        return observed(text, markers.documents, fix=BOS)
+    if not markers.answers or not markers.prompt:
+        return skip(NO_ANSWERS)
+    unlike = markers.answers - markers.prompted - markers.early - markers.late
+    text = share(unlike, markers.answers, f"answers do not begin behind {shown(markers.prompt)}")
+    if unlike >= MOST * markers.answers:
+        return observed(f"{text}, which generation gets", markers.answers)
+    return passed(text, split)
+
+
+RENDER = "Look at these rows: roles in another order than the template allows, or missing fields."
+SPLIT = "Tokenize rendered text with the tokenizer of the model, without split_special_tokens."
+FOREIGN = "Render the messages with the tokenizer's own chat template, not as text of another one."
+BOS = "Keep the token for the beginning: tokenize with apply_chat_template(tokenize=True)."
+
+PROMPTED = Check(
+    code="DAT014",
+    slug="generation-prompt",
+    title="Answers begin behind the prompt that generation gets, in the template's own tokens",
+    why="If training and use render a chat differently, the model is asked in a form that it has "
+    "not been trained on.",
+    passes=("answers begin behind the template's generation prompt",),
+    notes=("markers of another family are plain text in fewer than half of the documents",),
+    warns=(
+        "90 % of 32 or more answers do not begin behind it",
+        "half of 32 or more documents have a marker as plain text, or split into tokens",
+        "90 % of 32 or more documents lack the token that the template begins with",
+        "the template does not render a row",
+    ),
+    fix="Render the training chats with the chat template that is saved with the model.",
+    owner=Owner.JOB,
+    judge=prompted,
+    limits="that the server uses the same template.",
+    sources=("FastChat-2992",),
+)
+
+CHECKS = (MEANT, PROMPTED)

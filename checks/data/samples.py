@@ -1,0 +1,281 @@
+"""Samples: equal ones in two splits and in one, batches, workers, preference pairs, files."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import listed, shown
+from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
+from doctor.facts.data import Data, Split
+from doctor.facts.data_rows import Mixing, RowPairs
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+SHARED = 0.01
+"""Share of evaluation rows that train has, too, from which on it is a warning. Our own number."""
+CONFLICTING = 0.005
+REPEATED = 0.1
+"""Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
+
+
+def disjoint(data: Data) -> Verdict:
+    overlap = data.overlap
+    if overlap is None:
+        return skip("there is no second split to compare with")
+    if isinstance(overlap, Unknown):
+        return unknown(overlap.reason)
+    if not overlap.telling:
+        return skip("the rows are too short to be told from chance")
+    text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
+    read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
+    if overlap.shared >= max(1, SHARED * overlap.telling):
+        return observed(f"{text}: {_pairs(overlap.pairs, 'train', 'eval')}; {read}", overlap.rows)
+    return ok(f"{text}; {read}")
+
+
+def _pairs(pairs: RowPairs, one: str, other: str) -> str:
+    """ "train 3 = eval 17"."""
+    return ", ".join(f"{one} {a:,} = {other} {b:,}" for a, b in pairs)
+
+
+DISJOINT = Check(
+    code="DAT007",
+    slug="splits-disjoint",
+    title="Training and evaluation share no sample",
+    why="A sample that was trained on says nothing about new ones: the evaluation looks better "
+    "than the model is.",
+    passes=(
+        "fewer than 1 % of the evaluation's samples are in train, by a hash of the whole sample",
+    ),
+    warns=("at least 1 % of 32 or more are",),
+    fix="Remove the shared samples from one of the splits, or split by what they have in common "
+    "(document, person, source) before anything else.",
+    owner=Owner.JOB,
+    judge=disjoint,
+    limits="that no sample is nearly the same as one of train.",
+    sources=("datasets-4261", "mteb-1036"),
+)
+
+
+def distinct(data: Data) -> Verdict:
+    repeats = data.repeats
+    if repeats is None:
+        return unknown(NOTHING)
+    if isinstance(repeats, Unknown):
+        return unknown(repeats.reason)
+    if not repeats.telling:
+        return skip("the rows are too short to be told from chance")
+    pairs = _pairs(repeats.pairs, "row", "row")
+    if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
+        text = share(
+            repeats.conflicting, repeats.labelled, "rows have another class than an equal one"
+        )
+        return observed(f"{text}: {pairs}", repeats.labelled)
+    text = share(repeats.repeated, repeats.telling, "rows occurred before")
+    if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
+        return note(f"{text}; {repeats.rows:,} rows compared")
+    return ok(f"{text}; {repeats.rows:,} rows compared")
+
+
+DISTINCT = Check(
+    code="DAT008",
+    slug="labels-agree",
+    title="Equal samples have the same class",
+    why="Equal inputs with different classes set a bound to the accuracy, and usually come from a "
+    "join or an export that went wrong.",
+    passes=("fewer than 0.5 % of the rows have another class than an equal row",),
+    notes=("at least 10 % of the rows are equal to an earlier one",),
+    warns=("at least 0.5 % of 32 or more rows with a class do",),
+    fix="Look at the rows that are named, and decide on one class for each input, or drop them.",
+    owner=Owner.JOB,
+    judge=distinct,
+    limits="that the classes are right.",
+    sources=("torch-dataloader",),
+)
+
+
+SORTED = 0.75
+"""Share of batches of one class; where a class ends, a batch has two. Our own number."""
+
+
+def mixed(data: Data) -> Verdict:
+    split = data.split()
+    if split is None or not split.rows:
+        return unknown(NOTHING)
+    mixing = split.mixing
+    if mixing is None or not mixing.samples:
+        return skip("the batches of the training loader are neither tokens nor tensors")
+    if split.labels is not None and split.labels.unlabelled == split.labels.documents:
+        return skip("no row has a trained label, see DAT001")
+    return _impossible(mixing) or _shares(mixing, split) or _order(mixing, split)
+
+
+def _impossible(mixing: Mixing) -> Verdict | None:
+    if mixing.constant == mixing.samples and mixing.samples > 1:
+        return fail(f"every one of {mixing.samples:,} samples has one value at all its places")
+    if mixing.empty == mixing.samples:
+        return fail(f"every one of {mixing.samples:,} samples is empty")
+    if mixing.distinct == 1 and mixing.samples > 3:
+        return fail(f"all {mixing.samples:,} samples are the same")
+    return None
+
+
+def _shares(mixing: Mixing, split: Split) -> Verdict | None:
+    for count, text in (
+        (mixing.empty, "samples are empty"),
+        (mixing.constant, "samples have one value at all their places"),
+    ):
+        if count >= max(1, 0.01 * mixing.samples):
+            return observed(f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}",
+                            mixing.samples)  # fmt: skip
+    return None
+
+
+def _order(mixing: Mixing, split: Split) -> Verdict:
+    enough = mixing.batches >= 8 and mixing.samples >= 64
+    sorted_by_class = mixing.classes > 1 and mixing.single >= SORTED * mixing.batches
+    if enough and sorted_by_class and mixing.drawn < 0.5 * mixing.single:
+        text = (
+            f"{mixing.single:,} of {mixing.batches:,} batches have one class, of "
+            f"{mixing.classes:,} in all; "
+            f"shuffled, {mixing.drawn:.1f} would"
+        )
+        return (
+            note(f"{text}; a sampler of its own chooses them") if mixing.own_order else warn(text)
+        )
+    if mixing.kinds > 1:
+        return note(f"batches have {mixing.kinds} different structures")
+    return passed(f"{mixing.distinct:,} of {mixing.samples:,} samples are different", split)
+
+
+MIXED = Check(
+    code="DAT009",
+    slug="batches-mixed",
+    title="Samples are neither empty, constant nor all equal, and batches mix classes",
+    why="A loader that does not shuffle data sorted by class gives each step one class. Samples "
+    "that are empty or constant teach nothing.",
+    passes=("samples differ, and some batch has two classes where the data have",),
+    notes=("batches have several structures", "a sampler of the user's puts one class in a batch"),
+    warns=(
+        "three quarters of 8 or more batches have one class, and all together several",
+        "at least 1 % of 32 or more samples are empty, or have one value everywhere",
+    ),
+    fails=("all samples are the same, empty, or have one value everywhere",),
+    fix="Set shuffle=True in the training loader, and look at the rows that are named.",
+    owner=Owner.JOB,
+    judge=mixed,
+    limits="that batches later in the epoch are mixed.",
+    sources=("NormFace-4", "matconvnet-393"),
+)
+
+TWINS = 0.5
+"""Share of samples that two workers deliver. Our own number."""
+
+
+def different(data: Data) -> Verdict:
+    split = data.split()
+    workers = split.workers if split is not None else None
+    if workers is None:
+        return skip("the training loader has fewer than two workers")
+    text = share(workers.twins, workers.samples, "samples come from two workers")
+    if workers.twins >= TWINS * workers.samples and workers.twins:
+        if workers.alone is None:
+            return unknown(f"{text}; whether they are equal without workers could not be read")
+        if not workers.alone:
+            return observed(f"{text}, and without workers all are different", workers.samples)
+    return ok(f"{text}; {workers.workers} workers")
+
+
+DIFFERENT = Check(
+    code="DAT011",
+    slug="workers-differ",
+    title="Workers of the loader deliver different samples",
+    why="Every worker has a copy of an IterableDataset. One that does not divide its rows by "
+    "get_worker_info() delivers each sample as often as there are workers.",
+    passes=("fewer than half of the first samples come from two workers",),
+    warns=("at least half of 32 or more do, and without workers all are different",),
+    fix="Divide the rows in __iter__: worker = torch.utils.data.get_worker_info(), and yield "
+    "itertools.islice(rows, worker.id, None, worker.num_workers).",
+    owner=Owner.JOB,
+    judge=different,
+    limits="that the ranks of a job read different samples.",
+    sources=("torch-dataloader",),
+)
+
+
+def preferred(data: Data) -> Verdict:
+    return each_split(data, _preferred)
+
+
+def _preferred(split: Split) -> Verdict:
+    pairs = split.pairs
+    if pairs is None:
+        return skip("the rows have no chosen and rejected answers")
+    if pairs.equal == pairs.pairs:
+        return fail(f"chosen and rejected are the same in all {pairs.pairs:,} pairs")
+    text = share(pairs.equal, pairs.pairs, "pairs have the same answer as chosen and rejected")
+    if pairs.equal >= 0.05 * pairs.pairs:
+        return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
+    if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:
+        swapped = share(pairs.swapped, pairs.scored, "chosen answers have the lower score")
+        return observed(swapped, pairs.scored, fix="Swap the columns chosen and rejected.")
+    return passed(text, split)
+
+
+PREFERRED = Check(
+    code="DAT016",
+    slug="preference-pairs",
+    title="Chosen and rejected answers differ, and are not swapped",
+    why="Equal answers give no gradient; swapped columns train the model towards the worse answer.",
+    passes=("fewer than 5 % of the pairs are equal, and chosen answers have the higher score",),
+    warns=(
+        "at least 5 % of 32 or more pairs are equal",
+        "at least 95 % of 32 or more chosen answers have the lower score",
+    ),
+    fails=("chosen and rejected are equal in all pairs",),
+    fix="Look at how the two columns are made; drop pairs whose answers are equal.",
+    owner=Owner.JOB,
+    judge=preferred,
+    limits="that chosen answers are better, where the rows have no scores.",
+    sources=("trl-3857",),
+)
+
+
+def whole(data: Data) -> Verdict:
+    shards = data.shards
+    if shards is None:
+        return skip("TARGET names no files of rows")
+    faults = [
+        f"{len(shards.empty)} empty: {_names(shards.empty)}" if shards.empty else "",
+        f"equal: {'; '.join(' = '.join(map(shown, pair)) for pair in shards.equal)}"
+        if shards.equal
+        else "",
+        f"missing: {_names(shards.missing)}" if shards.missing else "",
+        f"much shorter than the others: {_names(shards.short)}" if shards.short else "",
+    ]
+    found = [each for each in faults if each]
+    files = f"{shards.files:,} file{'s' * (shards.files != 1)}"
+    return warn(f"{files}, {', '.join(found)}") if found else ok(f"{files}, none empty or twice")
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return listed([shown(each) for each in names], 3)
+
+
+WHOLE = Check(
+    code="DAT017",
+    slug="shards-complete",
+    title="No file of rows is empty, short, missing or there twice",
+    why="A download that broke off leaves empty or short files, and a copy that went wrong leaves "
+    "one twice; readers accept them silently.",
+    passes=("no file is empty, below a tenth of the middle size, or equal to another one",),
+    warns=(
+        "a file is empty, equal to another, much shorter than the others and not the last of "
+        "its series, or the number of a series is missing",
+    ),
+    fix="Download or write these files again, and compare their sizes with those of the source.",
+    owner=Owner.JOB,
+    judge=whole,
+    limits="that the rows in the files are complete.",
+    sources=("parameter-golf-82",),
+)
+
+CHECKS = (DISJOINT, DISTINCT, MIXED, DIFFERENT, PREFERRED, WHOLE)

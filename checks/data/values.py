@@ -1,0 +1,131 @@
+"""Values of images, and what the model may attend to."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor.checks.data.seen import NOTHING, each_split, observed, passed
+from doctor.facts.data import Data, Split
+from doctor.facts.data_rows import Inputs
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+BEYOND = 3.0
+"""Times the expected range. Our own number: augmentation and rounding stay far below."""
+BYTES = (100.0, 255.0)
+"""The largest value of images that were not divided by 255."""
+
+
+def scaled(data: Data) -> Verdict:
+    return each_split(data, _scaled)
+
+
+def _scaled(split: Split) -> Verdict:
+    inputs = split.inputs
+    if inputs is None:
+        return skip("the batches have no images")
+    low, high = float(inputs.low), float(inputs.high)
+    at = f"at the model's first layer ({inputs.first})" if inputs.first else "in the batch"
+    seen = f"values from {low:.4g} to {high:.4g} {at}, of {inputs.samples:,} images"
+    if _is_last(inputs):
+        return warn(
+            f"{inputs.name} has the shape {list(inputs.shape)}: channels are last", fix=LAST
+        )
+    whole = inputs.whole and low >= 0 and BYTES[0] < high <= BYTES[1]
+    if inputs.expected_low is None or inputs.expected_high is None:
+        if not whole:
+            return passed(seen, split)
+        text = f"{seen}: whole numbers to 255, which were not scaled"
+        return observed(text, inputs.samples) if _is_bare(inputs) else note(text)
+    return _expected(inputs, low, high, seen, whole, split)
+
+
+def _is_last(inputs: Inputs) -> bool:
+    """Channels are the last axis, where a layer was seen to get them."""
+    shape = inputs.shape
+    return inputs.first == "Conv2d" and shape[-1] in (1, 3) and shape[1] not in (1, 3, 4)
+
+
+def _is_bare(inputs: Inputs) -> bool:
+    return inputs.first in ("Conv2d", "Linear")
+
+
+def _expected(
+    inputs: Inputs, low: float, high: float, seen: str, whole: bool, split: Split
+) -> Verdict:
+    least, most = float(inputs.expected_low or 0), float(inputs.expected_high or 0)
+    expected = f"{inputs.stated} states a range of {least:.3g} to {most:.3g}"
+    if whole or high > BEYOND * most or low < BEYOND * least:
+        return observed(f"{seen}; {expected}", inputs.samples)
+    if low >= 0 and high <= 1 and least < -0.5 and inputs.samples >= 64:
+        return observed(f"{seen}: they are scaled, and not normalized; {expected}", inputs.samples)
+    return passed(f"{seen}; {expected}", split)
+
+
+LAST = "Bring the channels to the second axis: images.permute(0, 3, 1, 2)."
+
+SCALED = Check(
+    code="DAT010",
+    slug="input-scale",
+    title="Images have the scale and layout that the weights expect",
+    why="Weights that were trained on normalized images lose much of their accuracy on others, and "
+    "nothing fails.",
+    passes=("values are in the range that the checkpoint's preprocessing gives",),
+    notes=("values are whole numbers to 255, and no range is stated",),
+    warns=(
+        "values exceed three times the stated range, are in 0 to 1 where negative ones must "
+        "occur, or whole numbers to 255 at the first convolution",
+        "channels are last",
+    ),
+    fix="Apply the transforms of the weights: weights.transforms(), the image processor, or timm's "
+    "create_transform(**resolve_data_config(model.pretrained_cfg)).",
+    owner=Owner.JOB,
+    judge=scaled,
+    limits="that the order of the colours is right.",
+    sources=("detecto-16", "pretrained-models.pytorch-66"),
+)
+
+
+def bounded(data: Data) -> Verdict:
+    split = data.split()
+    if split is None or not split.rows:
+        return unknown(NOTHING)
+    if split.labels is None or split.labels.objective != "next token":
+        return skip("no label is a token of its row")
+    offset = data.offset
+    if offset is None:
+        return skip("the target has no model")
+    if isinstance(offset, Unknown):
+        return unknown(offset.reason)
+    if offset.later >= 0.95 * offset.positions:
+        text = (
+            f"the loss of {offset.later} of {offset.positions} positions depends on the last token"
+        )
+        return fail(f"{text} of the row, which comes after the one that is predicted")
+    if offset.crossing:
+        text = f"the loss of {offset.crossing} positions of a second document depends on the first"
+        return warn(f"{text} one in its row, though position_ids mark the border", fix=PACKED)
+    packed = "" if offset.crossing is None else ", and of packed documents on their own tokens"
+    return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
+
+
+PACKED = (
+    "Use an attention that reads position_ids (flash_attention_2 with a collator without padding), "
+    "or leave attention_mask out of packed batches."
+)
+
+BOUNDED = Check(
+    code="DAT015",
+    slug="attention-bounds",
+    title="A token does not see later tokens, nor other documents of its row",
+    why="A decoder that sees the token it must predict learns to copy it: the loss falls to 0, and "
+    "generation is noise.",
+    passes=("changing a label changes gradients of earlier tokens alone, and of its own document",),
+    warns=("a packed document's loss depends on another one of its row",),
+    fails=("the loss of nearly every position depends on the last token of the row",),
+    fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
+    owner=Owner.JOB,
+    judge=bounded,
+    limits="that a mask for padding works.",
+    sources=("transformers-causal-loss",),
+)
+
+CHECKS = (SCALED, BOUNDED)

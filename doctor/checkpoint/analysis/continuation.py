@@ -1,0 +1,286 @@
+"""The files of a checkpoint, as the framework that wrote it resumes from them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from doctor._util.units import shown
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.torch_files import Tree, read_tree
+from doctor.checkpoint.formats.torch_tensors import is_tensor
+from doctor.checkpoint.io.files import Directory, read_json
+from doctor.checkpoint.pickle.nodes import attributes, mapping, members
+from doctor.checkpoint.records import Checkpoint, Continuation, Optimizer
+
+STATE_LIMIT = 64 << 20
+CONFIG_LIMIT = 2 << 20
+
+MOST_ITEMS = 100
+
+_RANK_FILES = re.compile(r"rng_state_(\d+)\.pth|random_states_(\d+)\.pkl")
+_ZERO_RANK = re.compile(r"(?:bf16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt")
+_DCP_FILE = re.compile(r"__(\d+)_\d+\.distcp")
+_STEP_NAME = re.compile(r"(?:checkpoint|step|global_step|iter)[-_]?0*(\d+)")
+
+PIECES = {
+    "optimizer": ("optimizer", "optim", "optimizer_state_dict", "optimizer_states"),
+    "scheduler": ("scheduler", "lr_scheduler", "lr_schedulers", "scheduler_state_dict", "sched"),
+    "scaler": ("scaler", "grad_scaler", "scaler_state_dict", "MixedPrecision"),
+    "random state": ("rng", "rng_state", "random_state", "random_states", "rng_states"),
+    "loop state": ("loops", "train_state", "dataloader", "sampler", "dataloader_state"),
+}
+"""Names at the top of a checkpoint in one file, or before the first dot of distributed ones."""
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Fields of a Continuation, as they are found."""
+
+    pieces: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    rest: dict[str, Any] = field(default_factory=dict)
+    imports: set[str] = field(default_factory=set)
+
+
+def read_continuation(
+    directory: Directory, files: Iterable[str], checkpoint: Checkpoint
+) -> Continuation:
+    """`files` hold the weights. Never raises for what is in the files."""
+    names = _names(directory)
+    found = _Findings()
+    framework = _recognized(directory, names, list(files), checkpoint, found)
+    optimizer = checkpoint.training.optimizer
+    if isinstance(optimizer, Optimizer):
+        found.pieces["optimizer"] = found.pieces.get("optimizer") or shown(optimizer.file)
+        if optimizer.step_max is not None and optimizer.step_max == int(optimizer.step_max):
+            found.counts["optimizer"] = int(optimizer.step_max)
+    if match := _STEP_NAME.fullmatch(directory.address.rstrip("/").rpartition("/")[2]):
+        found.counts["directory"] = int(match[1])
+    imports = found.imports | set(checkpoint.loading.imports)
+    return Continuation(
+        framework=framework,
+        pieces=found.pieces,
+        unread=found.unread,
+        counts=found.counts,
+        numpy_core=any(name.startswith("numpy._core.") for name in imports),
+        **found.rest,
+    )
+
+
+def _names(directory: Directory) -> list[str]:
+    try:
+        return directory.names()
+    except CheckpointError:
+        return []
+
+
+def _recognized(
+    directory: Directory,
+    names: list[str],
+    files: list[str],
+    checkpoint: Checkpoint,
+    found: _Findings,
+) -> str:
+    """The framework, with what its files show in `found`."""
+    _config(directory, names, found)
+    engine = next((name for name in names if name.startswith("global_step")), "")
+    if "trainer_state.json" in names:
+        _trainer(directory, names, found)
+        if engine:
+            _zero(directory, engine, found)
+        return "transformers Trainer" + " with DeepSpeed" * bool(engine)
+    if any(name.startswith("random_states_") for name in names):
+        _accelerate(directory, names, found)
+        return "accelerate"
+    if "latest" in names or any(_ZERO_RANK.fullmatch(name) for name in names):
+        _zero(directory, engine, found)
+        return "DeepSpeed"
+    if ".metadata" in names:
+        _distributed(names, checkpoint, found)
+        return "torch.distributed.checkpoint"
+    if len(files) == 1 and not files[0].endswith((".safetensors", ".gguf")):
+        return _one_file(directory, files[0], found)
+    return ""
+
+
+def _config(directory: Directory, names: list[str], found: _Findings) -> None:
+    if "config.json" in names:
+        with contextlib.suppress(CheckpointError):
+            config = read_json(directory, "config.json", CONFIG_LIMIT)
+            version = config.get("transformers_version")
+            if isinstance(version, str):
+                found.rest.setdefault("versions", {})["transformers"] = shown(version, 40)
+
+
+def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
+    found.pieces["loop state"] = "trainer_state.json"
+    folder = next((name for name in names if name.startswith("optimizer_")), "")
+    engine = next((name for name in names if name.startswith("global_step")), "")
+    _place(found, names, "optimizer", "optimizer.pt", "optimizer.bin", folder, engine)
+    _place(found, names, "scheduler", "scheduler.pt")
+    _place(found, names, "scaler", "scaler.pt")
+    _ranks(found, names, "rng_state.pth")
+    try:
+        state = read_json(directory, "trainer_state.json", STATE_LIMIT)
+    except CheckpointError as error:
+        found.unread["loop state"] = error.text
+        return
+    _count(found, "trainer_state.json", state.get("global_step"))
+    for key, name in (
+        ("max_steps", "max_steps"),
+        ("num_train_epochs", "epochs"),
+        ("train_batch_size", "batch_size"),
+    ):
+        if (number := _whole(state.get(key))) is not None and number > 0:
+            found.rest[name] = number
+    _scheduler_file(directory, found)
+    _scaler_file(directory, found)
+
+
+def _accelerate(directory: Directory, names: list[str], found: _Findings) -> None:
+    folder = next((name for name in names if name.startswith("optimizer_")), "")
+    _place(found, names, "optimizer", "optimizer.bin", "optimizer.pt", folder)
+    _place(found, names, "scheduler", "scheduler.bin")
+    _place(found, names, "scaler", "scaler.pt")
+    _ranks(found, names, "")
+    _scheduler_file(directory, found)
+    _scaler_file(directory, found)
+
+
+def _place(found: _Findings, names: list[str], piece: str, *candidates: str) -> None:
+    here = {name.rstrip("/") for name in names}
+    found.pieces[piece] = next(
+        (shown(each.rstrip("/")) for each in candidates if each and each.rstrip("/") in here), ""
+    )
+
+
+def _ranks(found: _Findings, names: list[str], single: str) -> None:
+    """Processes by their files of random states."""
+    ranks = {int(m[1] or m[2]) for name in names if (m := _RANK_FILES.fullmatch(name))}
+    if ranks:
+        found.rest["ranks"] = max(ranks) + 1
+        found.rest["random_ranks"] = len(ranks)
+        found.pieces["random state"] = f"{len(ranks)} files"
+    elif single and single in names:
+        found.rest["ranks"] = found.rest["random_ranks"] = 1
+        found.pieces["random state"] = single
+    else:
+        found.pieces["random state"] = ""
+
+
+def _scheduler_file(directory: Directory, found: _Findings) -> None:
+    if (file := found.pieces.get("scheduler")) and (tree := _tree(directory, file, found)):
+        _scheduler(tree.value, found)
+
+
+def _scaler_file(directory: Directory, found: _Findings) -> None:
+    if (file := found.pieces.get("scaler")) and (tree := _tree(directory, file, found)):
+        _scale(tree.value, found)
+
+
+def _tree(directory: Directory, file: str, found: _Findings) -> Tree | None:
+    piece = next((name for name, each in found.pieces.items() if each == file), file)
+    try:
+        with directory.open(file) as source:
+            tree = read_tree(source, file)
+    except CheckpointError as error:
+        found.unread[piece] = error.text
+        return None
+    found.imports |= set(tree.imports)
+    return tree
+
+
+def _scheduler(node: object, found: _Findings) -> None:
+    state = mapping(node)
+    if not state:
+        return
+    _count(found, "scheduler", state.get("last_epoch"))
+    found.rest["epoch_scheduler"] = "num_bad_epochs" in state
+    for key in ("total_steps", "T_max", "total_iters"):
+        end = _whole(state.get(key))
+        if end is not None and end > 0:
+            found.rest["scheduler_end"], found.rest["one_cycle"] = end, key == "total_steps"
+            return
+
+
+def _scale(node: object, found: _Findings) -> None:
+    value = mapping(node).get("scale")
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        found.rest["scale"] = float(value)
+
+
+def _zero(directory: Directory, engine: str, found: _Findings) -> None:
+    """The ranks of a DeepSpeed engine, which load the number of partitions that they wrote."""
+    inside = _names(directory.inside(engine)) if engine else _names(directory)
+    ranks = {int(match[1]) for name in inside if (match := _ZERO_RANK.fullmatch(name))}
+    universal = any(name.rstrip("/") == "zero" for name in inside)
+    states = [name for name in inside if name.endswith("_optim_states.pt")]
+    models = [name for name in inside if name.endswith("_model_states.pt")]
+    found.pieces["optimizer"] = shown(states[0] if states else "zero/" * universal)
+    if models and not states and not universal:
+        found.pieces["optimizer"] = shown(models[0])
+    if ranks:
+        found.rest["ranks"], found.rest["reshards"] = max(ranks) + 1, universal
+    elif universal:
+        found.rest["reshards"] = True
+    if match := _STEP_NAME.fullmatch(engine.rstrip("/")):
+        found.counts["DeepSpeed"] = int(match[1])
+
+
+def _distributed(names: list[str], checkpoint: Checkpoint, found: _Findings) -> None:
+    ranks = {int(match[1]) for name in names if (match := _DCP_FILE.fullmatch(name))}
+    if ranks:
+        found.rest["ranks"] = max(ranks) + 1
+    if checkpoint.training.optimizer is None:
+        found.pieces["optimizer"] = ""
+    if checkpoint.training.steps is not None:
+        found.counts["checkpoint"] = checkpoint.training.steps
+
+
+def _one_file(directory: Directory, file: str, found: _Findings) -> str:
+    """A file of torch.save with everything in it."""
+    tree = _tree(directory, file, found)
+    if tree is None:
+        return "torch.save"
+    top = mapping(tree.value)
+    for piece, keys in PIECES.items():
+        key = next((key for key in keys if key in top), None)
+        held = top.get(key) if key is not None else None
+        empty = held is None or not (mapping(held) or members(held) or attributes(held))
+        found.pieces[piece] = "" if key is None or (empty and not is_tensor(held)) else shown(file)
+        if piece == "scheduler":
+            several = (held, *members(held)[:MOST_ITEMS])
+            _scheduler(next((e for e in several if "last_epoch" in mapping(e)), None), found)
+        elif piece == "scaler":
+            _scale(held, found)
+    if (step := tree.step()) is not None:
+        found.counts["checkpoint"] = step
+    return _writer(tree.writer(), top, file, found)
+
+
+def _writer(writer: str, top: dict[Any, Any], file: str, found: _Findings) -> str:
+    if writer.startswith("Lightning"):
+        version = top.get("pytorch-lightning_version")
+        if type(version) is str:
+            found.rest.setdefault("versions", {})["lightning"] = shown(version, 40)
+        return "Lightning"
+    if writer.startswith("nanoGPT"):
+        found.pieces["scheduler"] = found.pieces["loop state"] = shown(file)
+        return "nanoGPT"
+    return "torch.save"
+
+
+def _count(found: _Findings, where: str, value: object) -> None:
+    if (number := _whole(value)) is not None:
+        found.counts[where] = number
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < 2**53 and value == int(value) else None

@@ -1,0 +1,174 @@
+"""Connections and pipes that broke, GPUs that refuse a launch, generation that ends at once."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="worker-pipe-broken",
+        refines=("peer-lost",),
+        errors=("BrokenPipeError",),
+        messages=(r"BrokenPipeError",),
+        examples=("BrokenPipeError: [Errno 32] Broken pipe",),
+        why="The process at the other end of a pipe had ended: a DataLoader worker that "
+        'could not start (on Windows without if __name__ == "__main__", or a data set '
+        "that cannot be pickled), a worker that was killed, or a pager such as head.",
+        fix="Look for an error of a worker above. Set num_workers=0 to see the real error; "
+        'on Windows and macOS put the training below if __name__ == "__main__" and the '
+        "data set's class at the top level of a file.",
+    ),
+    Cause(
+        id="service-not-reachable",
+        errors=(
+            "ConnectionRefusedError",
+            "ConnectionError",
+            "OSError",
+        ),
+        messages=(
+            r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No r"
+            r"oute to host",
+        ),
+        examples=("ConnectionRefusedError: [Errno 111] Connection refused",),
+        why="Nothing listens at that address and port: rank 0 has not started or has died, "
+        "a server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is "
+        "between.",
+        fix="Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 "
+        "first and open the port between the nodes. A server: look at its own log. A "
+        "proxy: check HTTP_PROXY and HTTPS_PROXY.",
+        owner=Owner.ENVIRONMENT,
+        retry="again",
+        commands=(
+            'nc -vz "$MASTER_ADDR" "$MASTER_PORT"',
+            "env | grep -i proxy",
+        ),
+    ),
+    Cause(
+        id="gpu-in-unknown-state",
+        errors=(
+            "RuntimeError",
+            "AcceleratorError",
+        ),
+        messages=(r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN",),
+        examples=(
+            "RuntimeError: CUDA error: unknown error",
+            "RuntimeError: cuda runtime error (30) : unknown error at "
+            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
+        ),
+        why="The driver cannot give this process a working GPU: the module nvidia_uvm is "
+        "in a bad state (after suspend, an upgrade without a restart, in a container "
+        "without /dev/nvidia-uvm), or an earlier kernel of this process crashed.",
+        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, "
+        "reload the module or restart the machine; in a container start it again with "
+        "its GPUs. If only the training fails, run with CUDA_LAUNCH_BLOCKING=1.",
+        owner=Owner.MACHINE,
+        retry="again",
+        commands=(
+            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+            'python -c "import torch; print(torch.ones(1).cuda())"',
+        ),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="kernel-launch-refused",
+        errors=(
+            "RuntimeError",
+            "AcceleratorError",
+        ),
+        messages=(
+            r"too many resources requested for launch|CUDA error: invalid configuration "
+            r"argument",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: too many resources requested for launch",
+            "RuntimeError: CUDA error: invalid configuration argument",
+        ),
+        why="A kernel was started with more threads, registers or blocks than this GPU "
+        "allows, or with none: a custom kernel for other GPUs, a batch with no "
+        "element, or a dimension above 65,535.",
+        fix="CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large "
+        "ones (attention over more than 65,535 rows), rebuild custom kernels with "
+        "fewer threads per block, or upgrade torch.",
+        commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+    ),
+    Cause(
+        id="peer-access-missing",
+        errors=(
+            "RuntimeError",
+            "AcceleratorError",
+        ),
+        messages=(r"peer access is not supported between these two devices",),
+        examples=(
+            "RuntimeError: CUDA error: peer access is not supported between these two devices",
+        ),
+        why="The program copies directly between two GPUs that cannot (consumer cards, "
+        "different sockets, a virtual machine).",
+        fix="Use NCCL_P2P_DISABLE=1 for training; vLLM: disable_custom_all_reduce=True; in "
+        "code of your own copy over the CPU.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "nvidia-smi topo -p2p r",
+            "export NCCL_P2P_DISABLE=1",
+        ),
+        next_check="GPU008",
+    ),
+    Cause(
+        id="cuda-tensors-shared",
+        errors=("RuntimeError",),
+        messages=(r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",),
+        examples=(
+            "THCudaCheck FAIL file=torch\\csrc\\generic\\StorageSharing.cpp line=252 "
+            "error=63 : OS call failed or operation not supported on this OS",
+        ),
+        why="GPU tensors are sent between processes, which Windows and some virtual "
+        "machines do not support.",
+        fix="Return CPU tensors from the data set and move them in the loop, or set num_workers=0.",
+    ),
+    Cause(
+        id="generation-length-too-short",
+        errors=("ValueError",),
+        messages=(
+            r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, "
+            r"but `?max_length`? is set to",
+        ),
+        examples=(
+            "ValueError: Input length of input_ids is 35, but `max_length` is set to "
+            "20. This can lead to unexpected behavior.",
+        ),
+        why="max_length counts the prompt, too, and its default is 20.",
+        fix="Set max_new_tokens in place of max_length: model.generate(..., "
+        "max_new_tokens=256), or model.generation_config.max_new_tokens = 256 for an "
+        "evaluation.",
+    ),
+    Cause(
+        id="iommu-not-passed-through",
+        messages=(r"Missing .{0,2}iommu=pt.{0,2} from kernel command line",),
+        examples=(
+            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
+            "system instablity or hang!",
+        ),
+        why="RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD "
+        "GPUs may hang when they talk to each other.",
+        fix="On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
+        "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine "
+        "ask its provider.",
+        owner=Owner.MACHINE,
+        commands=("cat /proc/cmdline",),
+    ),
+    Cause(
+        id="torch-headers-removed",
+        refines=(
+            "compile-failed",
+            "compiler-misses-a-header",
+        ),
+        messages=(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",),
+        examples=("fatal error: THC/THC.h: No such file or directory",),
+        why="The extension's source is from before torch 1.11, which removed the THC headers.",
+        fix="Use a newer version or fork of the extension, or install torch 1.10 or older; "
+        "by hand: remove the include, THCState and THCudaCheck, and use "
+        "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show torch",),
+    ),
+)

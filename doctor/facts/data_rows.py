@@ -1,0 +1,145 @@
+"""Records on rows, batches and files of the data, counted, without thresholds."""
+
+from __future__ import annotations
+
+from doctor._util.records import Number, Section
+
+RowPairs = tuple[tuple[int, int], ...]
+"""Rows of two splits, or of one, that are the same sample."""
+
+
+class Repeats(Section, frozen=True, kw_only=True):
+    """Equal rows within a split, by a 128-bit hash of the whole sample."""
+
+    rows: int
+    telling: int
+    """Rows that are long enough, so that an equal one is no chance."""
+    repeated: int = 0
+    """Of those, rows that occurred before."""
+    labelled: int = 0
+    conflicting: int = 0
+    """Rows that occurred before with another class."""
+    pairs: RowPairs = ()
+
+
+class Overlap(Section, frozen=True, kw_only=True):
+    """Rows of the other split that train has, too."""
+
+    train: int
+    rows: int
+    telling: int
+    shared: int = 0
+    pairs: RowPairs = ()
+
+
+class Mixing(Section, frozen=True, kw_only=True):
+    """The samples of batches."""
+
+    samples: int
+    distinct: int = 0
+    empty: int = 0
+    constant: int = 0
+    """All values, or all tokens, are equal."""
+    rows: tuple[int, ...] = ()
+    batches: int = 0
+    """Batches whose samples have a class each."""
+    classes: int = 0
+    single: int = 0
+    """Batches of one class."""
+    drawn: float = 0.0
+    """The mean number of those where the same samples are permuted."""
+    own_order: bool = False
+    """A sampler of the user chooses the batches."""
+    kinds: int = 1
+    """Different structures among the batches."""
+
+
+class Inputs(Section, frozen=True, kw_only=True):
+    """Values of images."""
+
+    name: str
+    samples: int
+    shape: tuple[int, ...]
+    low: Number
+    high: Number
+    whole: bool = False
+    """Every value is a whole number."""
+    first: str = ""
+    """Class of the layer where they were measured, "" where they are those of the batch."""
+    stated: str = ""
+    """Where the range is stated that the weights expect, "" if nowhere."""
+    expected_low: float | None = None
+    expected_high: float | None = None
+
+
+class Workers(Section, frozen=True, kw_only=True):
+    """Samples of the first batches of each worker."""
+
+    workers: int
+    samples: int
+    twins: int = 0
+    """Samples that a batch of another worker has, too."""
+    alone: int | None = None
+    """Samples that occur again without workers; None: not read."""
+
+
+class Pairs(Section, frozen=True, kw_only=True):
+    """Chosen and rejected answers."""
+
+    pairs: int
+    equal: int = 0
+    rows: tuple[int, ...] = ()
+    scored: int = 0
+    """Pairs with a score of both."""
+    swapped: int = 0
+    """Pairs whose chosen answer has the lower one."""
+
+
+class Shards(Section, frozen=True, kw_only=True):
+    """Files of rows, by name."""
+
+    files: int
+    empty: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    """Less than a tenth of the middle size, and not the last of their series."""
+    equal: tuple[tuple[str, ...], ...] = ()
+    missing: tuple[str, ...] = ()
+    """Numbers of a series that no file has: "3 of 12"."""
+
+
+class Rendered(Section, frozen=True, kw_only=True):
+    """Rows of a file as the tokenizer and its chat template render them."""
+
+    rows: int
+    failed: int = 0
+    errors: dict[str, int] = {}
+    """Class of the exception -> rows."""
+    failed_rows: tuple[int, ...] = ()
+    unlike: int = 0
+    """Chats whose beginning is not the prompt that generation gets."""
+
+
+class Markers(Section, frozen=True, kw_only=True):
+    """What stands before answers, and markers that are plain text."""
+
+    documents: int
+    template: bool = False
+    answers: int = 0
+    """Documents with a prompt that is not trained."""
+    prompt: str = ""
+    """What the template adds for generation."""
+    marked: int = 0
+    """Answers' documents in which that occurs."""
+    prompted: int = 0
+    """Training begins behind it."""
+    late: int = 0
+    """The first token behind it is not trained."""
+    early: int = 0
+    elsewhere: int = 0
+    bos: str = ""
+    without_bos: int = 0
+    foreign: dict[str, int] = {}
+    """Marker of another family -> documents that have it as plain text."""
+    split: dict[str, int] = {}
+    """Special token of the tokenizer -> documents that spell it in several tokens."""
+    rows: tuple[int, ...] = ()

@@ -1,0 +1,121 @@
+"""Rows of text as the tokens that a training makes of them: chats by the tokenizer's template."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers
+from .documents import Document, Tokens
+from .templates import render, tokenized
+from .vocabulary import Vocabulary
+
+CHATS = ("messages", "conversations", "conversation", "chosen")
+ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "system": "system",
+         "user": "user", "assistant": "assistant", "tool": "tool"}  # fmt: skip
+PROMPTS, ANSWERS = ("prompt", "instruction", "question", "input"), (
+    "completion", "output", "response", "answer")  # fmt: skip
+MOST_ROWS = 5
+
+
+class Chats:
+    """Rows rendered so far; `record` has what did not work."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.rendered = self.failed = self.unlike = 0
+        self.errors: Dict[str, int] = {}
+        self.rows: List[int] = []
+
+    def documents(self, row: Foreign, number: int) -> List[Document]:
+        """The document of a row; [] if it is no text or was not rendered."""
+        tokenizer = self.vocabulary.tokenizer
+        if tokenizer is None or not containers.is_mapping(row):
+            return []
+        chat = messages_of(row)
+        try:
+            if chat is not None:
+                return [self._chat(chat, number)]
+            pair = pair_of(row)
+            if pair is None:
+                return []
+            return [self._pair(pair, number)]
+        except Exception as error:
+            self.failed += 1
+            name = type(error).__name__
+            self.errors[name] = self.errors.get(name, 0) + 1
+            self.rows += [number] if len(self.rows) < MOST_ROWS else []
+            return []
+
+    def _chat(self, chat: List[Dict[str, Any]], number: int) -> Document:
+        tokenizer = self.vocabulary.tokenizer
+        ids = tokenized(tokenizer, render(tokenizer, chat, False))
+        labels = torch.full((len(ids),), -100)
+        last = max((i for i, each in enumerate(chat) if each["role"] == "assistant"), default=None)
+        if last is not None:
+            before = tokenized(tokenizer, render(tokenizer, chat[:last], True)) if last else []
+            if ids[: len(before)] == before:
+                labels[len(before) :] = torch.tensor(ids[len(before) :])
+            else:
+                self.unlike += 1
+        self.rendered += 1
+        made = torch.tensor(ids)
+        return Document(number, made, labels if last is not None else None, made[:0])
+
+    def _pair(self, pair: Tuple[str, str], number: int) -> Document:
+        tokenizer = self.vocabulary.tokenizer
+        before = list(tokenizer(pair[0])["input_ids"]) if pair[0] else []
+        ids = torch.tensor(list(tokenizer(pair[0] + pair[1])["input_ids"]))
+        self.rendered += 1
+        return Document(number, ids, None if not before else ids.clone(), ids[:0])
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.rendered and not self.failed:
+            return None
+        return {
+            "type": "Rendered",
+            "rows": self.rendered,
+            "failed": self.failed,
+            "errors": self.errors,
+            "failed_rows": self.rows,
+            "unlike": self.unlike,
+        }
+
+
+def as_tokens(document: Document) -> Tokens:
+    labels = document.labels
+    return Tokens(document.ids[None], None if labels is None else labels[None], None, {})
+
+
+def messages_of(row: Foreign) -> Optional[List[Dict[str, Any]]]:
+    """The messages of a row with the names of roles that templates know; None if it has none."""
+    for name in CHATS:
+        value = row.get(name)
+        if isinstance(value, list) and value and containers.is_mapping(value[0]):
+            if name == "chosen" and isinstance(row.get("prompt"), list):
+                value = [*row["prompt"], *value]
+            return [_message(each) for each in value]
+    prompt, answer = _first(row, PROMPTS), _first(row, ANSWERS)
+    if isinstance(prompt, list) and isinstance(answer, list):
+        return [_message(each) for each in (*prompt, *answer)]
+    return None
+
+
+def _message(value: Foreign) -> Dict[str, Any]:
+    if "role" in value:
+        return dict(value)
+    return {"role": ROLES.get(str(value["from"]), str(value["from"])), "content": value["value"]}
+
+
+def pair_of(row: Foreign) -> Optional[Tuple[str, str]]:
+    """Prompt and answer, or "" and the text."""
+    prompt, answer = _first(row, PROMPTS), _first(row, ANSWERS)
+    if isinstance(prompt, str) and isinstance(answer, str):
+        return prompt, answer
+    text = row.get("text")
+    return ("", text) if isinstance(text, str) and text else None
+
+
+def _first(row: Foreign, names: Any) -> Foreign:
+    return next((row[name] for name in names if name in row), None)

@@ -1,0 +1,250 @@
+"""Files of rows, read without a copy: JSON Lines, JSON, CSV, text, Parquet, saved datasets."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import re
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from ..foreign import Foreign
+from .targets import NotData, Source
+
+KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
+SPLITS = (("train", ("train",)), ("eval", ("eval", "validation", "valid", "val", "dev", "test")))
+SHARD = re.compile(r"^(.*?)[-_.](\d{1,6})(?:[-_]of[-_](\d{1,6}))?\.")
+HEAD = 1 << 20
+LARGEST_JSON = 2 << 30
+MOST_NAMES = 3
+
+
+class BrokenRow(Exception):
+    """A row that cannot be read; `row` is its line from 1."""
+
+    def __init__(self, row: int, error: str) -> None:
+        super().__init__(error)
+        self.row, self.error = row, error
+
+
+class Rows:
+    """The rows of some files of one kind. Each iteration reads them anew."""
+
+    def __init__(self, paths: List[str]) -> None:
+        self.paths = paths
+
+    def __iter__(self) -> Iterator[Foreign]:
+        for path in self.paths:
+            yield from reader_of(path)(path)
+
+    def again(self) -> Iterator[Foreign]:
+        """The rows as far as they can be read."""
+        try:
+            yield from self
+        except BrokenRow:
+            return
+
+
+def open_path(path: str) -> List[Source]:
+    """The splits of a file or a directory. Raises NotData."""
+    if not os.path.isdir(path):
+        return [Source("train", "file", Rows([path]))]
+    names = sorted(os.listdir(path))
+    if {"dataset_info.json", "dataset_dict.json", "state.json"} & set(names):
+        return _saved(path, names)
+    found = [os.path.join(path, name) for name in names if name.endswith(KINDS)]
+    below = [os.path.join(path, name, each) for name in names
+             if os.path.isdir(os.path.join(path, name))
+             for each in sorted(os.listdir(os.path.join(path, name)))]  # fmt: skip
+    found += [each for each in below if each.endswith(KINDS)]
+    if not found:
+        raise NotData("the directory has no file that ends in %s" % ", ".join(KINDS))
+    return [Source(name, "file", Rows(paths)) for name, paths in by_split(found)]
+
+
+def by_split(paths: List[str]) -> List[Tuple[str, List[str]]]:
+    """The files of each split, by their names; all are train if none is named."""
+    named: Dict[str, List[str]] = {"train": [], "eval": []}
+    rest: List[str] = []
+    for path in paths:
+        parts = re.split(r"[^a-z]+", os.sep.join(path.split(os.sep)[-2:]).lower())
+        name = next((name for name, words in SPLITS if set(words) & set(parts)), None)
+        (rest if name is None else named[name]).append(path)
+    if not named["train"]:
+        named["train"] = rest
+    return [(name, each) for name, each in named.items() if each]
+
+
+def _saved(path: str, names: List[str]) -> List[Source]:
+    """A directory that `datasets` saved."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise NotData("a saved dataset needs the package datasets") from error
+    value = datasets.load_from_disk(path)
+    if "dataset_dict.json" not in names:
+        return [Source("train", "dataset", value, len(value))]
+    found = []
+    for name, words in SPLITS:
+        key = next((word for word in words if word in value), None)
+        if key is not None:
+            found.append(Source(name, "dataset", value[key], len(value[key])))
+    return found
+
+
+def reader_of(path: str) -> Callable[[str], Iterator[Foreign]]:
+    ending = os.path.splitext(path)[1].lower()
+    return {
+        ".jsonl": _json_lines,
+        ".ndjson": _json_lines,
+        ".json": _json,
+        ".csv": _csv,
+        ".tsv": _csv,
+        ".parquet": _parquet,
+        ".arrow": _arrow,
+    }.get(ending, _lines)
+
+
+def _json_lines(path: str) -> Iterator[Foreign]:
+    decode = json.JSONDecoder().decode
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield decode(line.decode("utf-8"))
+            except (ValueError, RecursionError) as error:
+                raise BrokenRow(number, type(error).__name__) from None
+
+
+def _json(path: str) -> Iterator[Foreign]:
+    """An array of rows, or JSON Lines by another name."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD).lstrip()
+    if not head.startswith(b"["):
+        yield from _json_lines(path)
+        return
+    if os.path.getsize(path) > LARGEST_JSON:
+        raise NotData("a JSON array of more than 2 GiB; write it as JSON Lines")
+    with open(path, encoding="utf-8") as file:
+        try:
+            rows = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise BrokenRow(getattr(error, "lineno", 1), type(error).__name__) from None
+    yield from rows
+
+
+def _csv(path: str) -> Iterator[Foreign]:
+    csv.field_size_limit(1 << 27)
+    delimiter = "\t" if path.endswith(".tsv") else ","
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file, delimiter=delimiter)
+        try:
+            for row in reader:
+                if None in row or None in row.values():
+                    raise BrokenRow(reader.line_num, "a row of another number of columns")
+                yield row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise BrokenRow(reader.line_num, type(error).__name__) from None
+
+
+def _lines(path: str) -> Iterator[Foreign]:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                text = line.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise BrokenRow(number, type(error).__name__) from None
+            if text:
+                yield {"text": text}
+
+
+def _parquet(path: str) -> Iterator[Foreign]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise NotData("a Parquet file needs the package pyarrow") from error
+    for batch in parquet.ParquetFile(path).iter_batches(batch_size=1024):
+        yield from batch.to_pylist()
+
+
+def _arrow(path: str) -> Iterator[Foreign]:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise NotData("an Arrow file needs the package pyarrow") from error
+    with pyarrow.memory_map(path) as file:
+        for batch in pyarrow.ipc.open_stream(file):
+            yield from batch.to_pylist()
+
+
+# Shards
+
+
+def shards(sources: List[Source]) -> Optional[Dict[str, Any]]:
+    """The record Shards of the files that were named; None if there is one file alone."""
+    paths = [path for each in sources if isinstance(each.items, Rows) for path in each.items.paths]
+    if not paths:
+        return None
+    sizes = {path: os.path.getsize(path) for path in paths}
+    ordered = sorted(sizes.values())
+    middle = ordered[len(ordered) // 2]
+    last = {group[-1] for group in _groups(paths).values()}
+    short = [path for path in paths if 0 < 10 * sizes[path] < middle and path not in last]
+    return {
+        "type": "Shards",
+        "files": len(paths),
+        "empty": _named([path for path in paths if not sizes[path]]),
+        "short": _named(short if len(paths) > 3 else []),
+        "equal": [_named(list(pair)) for pair in _equal(paths, sizes)],
+        "missing": [text for group, each in _groups(paths).items() for text in _missing(each)],
+    }
+
+
+def _named(paths: List[str]) -> List[str]:
+    return [os.path.basename(path) for path in paths[:MOST_NAMES]]
+
+
+def _groups(paths: List[str]) -> Dict[str, List[str]]:
+    """Numbered files by what stands before the number."""
+    groups: Dict[str, List[str]] = {}
+    for path in paths:
+        match = SHARD.match(os.path.basename(path))
+        if match:
+            groups.setdefault(os.path.dirname(path) + match[1], []).append(path)
+    return groups
+
+
+def _missing(paths: List[str]) -> List[str]:
+    """Numbers of a series "00003-of-00012" that no file has."""
+    matches = [SHARD.match(os.path.basename(path)) for path in paths]
+    totals = {int(each[3]) for each in matches if each and each[3]}
+    if len(totals) != 1:
+        return []
+    total = totals.pop()
+    there = {int(each[2]) for each in matches if each}
+    first = 0 if 0 in there else 1
+    gone = [number for number in range(first, first + min(total, 100_000)) if number not in there]
+    return ["%d of %d" % (number, total) for number in gone[:MOST_NAMES]]
+
+
+def _equal(paths: List[str], sizes: Dict[str, int]) -> List[Tuple[str, str]]:
+    """Files of the same content, by their size and the hash of their beginning and end."""
+    seen: Dict[Tuple[int, bytes], str] = {}
+    pairs = []
+    counts: Dict[int, int] = {}
+    for size in sizes.values():
+        counts[size] = counts.get(size, 0) + 1
+    for path in paths:
+        if counts[sizes[path]] < 2 or not sizes[path]:
+            continue
+        digest = hashlib.blake2b(digest_size=16)
+        with open(path, "rb") as file:
+            digest.update(file.read(HEAD))
+            file.seek(max(0, sizes[path] - HEAD))
+            digest.update(file.read(HEAD))
+        first = seen.setdefault((sizes[path], digest.digest()), path)
+        if first != path:
+            pairs.append((first, path))
+    return pairs[:MOST_NAMES]

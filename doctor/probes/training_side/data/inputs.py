@@ -1,0 +1,138 @@
+"""The scale and the layout of images and signals, at the model's first input where there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+from ..foreign import Foreign, containers, observing
+from .documents import LABELS, host
+
+MEASURED = 64
+"""Images."""
+
+
+class Inputs:
+    """The range of the values of images; `record` has it."""
+
+    def __init__(self, module: Foreign, directory: str) -> None:
+        self.expected = expected_of(module, directory)
+        self.low, self.high = float("inf"), float("-inf")
+        self.whole = True
+        self.samples = 0
+        self.shape: List[int] = []
+        self.first = self.name = ""
+
+    def add(self, batch: Foreign) -> None:
+        image = image_of(batch)
+        if image is None:
+            return
+        self.name, value = image
+        self._add(value)
+
+    def _add(self, value: torch.Tensor) -> None:
+        plain = host(value).float()
+        self.samples += len(plain)
+        self.shape = list(plain.shape)
+        self.low, self.high = min(self.low, float(plain.min())), max(self.high, float(plain.max()))
+        self.whole = self.whole and bool((plain == plain.round()).all())
+
+    def measure(
+        self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]
+    ) -> None:
+        """Read the values again at the model's first layer: it may normalize them itself."""
+        for batch in batches:
+            found = first_input(module, loss, batch)
+            if found is None:
+                return
+            if not self.first:
+                self.first = type(found[0]).__name__
+                self.low, self.high, self.whole = float("inf"), float("-inf"), True
+                self.samples = 0
+            self._add(found[1])
+            if self.samples >= MEASURED:
+                return
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.samples:
+            return None
+        return {
+            "type": "Inputs",
+            "name": self.name,
+            "samples": self.samples,
+            "shape": self.shape,
+            "low": self.low,
+            "high": self.high,
+            "whole": self.whole,
+            "first": self.first,
+            **self.expected,
+        }
+
+
+def image_of(batch: Foreign) -> Any:
+    """Name and tensor of the images of a batch: four dimensions, of which one counts channels."""
+    for name, each in containers.tensors(batch).items():
+        if name not in LABELS and each.dim() == 4 and {each.shape[1], each.shape[3]} & {1, 3, 4}:
+            return name, each
+    return None
+
+
+def first_input(
+    module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
+) -> Optional[Any]:
+    """The first layer with weights that gets an image, and what it gets."""
+    found: List[Any] = []
+
+    def look(layer: Foreign, arguments: Foreign) -> None:
+        value = arguments[0] if arguments else None
+        if not found and isinstance(value, torch.Tensor) and value.dim() == 4:
+            found.append((layer, value))
+
+    layers = [each for each in module.modules() if each._parameters]
+    handles = [each.register_forward_pre_hook(look) for each in layers]
+    try:
+        with torch.no_grad():
+            loss(module, batch)
+    except Exception:
+        return None
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None
+
+
+def expected_of(module: Foreign, directory: str) -> Dict[str, Any]:
+    """Mean and standard deviation that the weights expect, and where that is stated."""
+    config = observing.attribute(module, "pretrained_cfg")
+    source = "the model's pretrained_cfg"
+    mean: Foreign = None
+    std: Foreign = None
+    if containers.is_mapping(config):
+        mean, std = config.get("mean"), config.get("std")
+    path = os.path.join(directory, "preprocessor_config.json") if directory else ""
+    if path and os.path.isfile(path):
+        content = observing.attempt(lambda: _load(path), {})
+        mean, std = content.get("image_mean"), content.get("image_std")
+        source = "preprocessor_config.json"
+    if not _numbers(mean) or not _numbers(std) or len(mean) != len(std) or not all(std):
+        return {}
+    ranges = [((0 - m) / s, (1 - m) / s) for m, s in zip(mean, std)]
+    return {
+        "stated": source,
+        "expected_low": min(low for low, _ in ranges),
+        "expected_high": max(high for _, high in ranges),
+    }
+
+
+def _load(path: str) -> Dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    return content if isinstance(content, dict) else {}
+
+
+def _numbers(value: Foreign) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(
+        isinstance(each, (int, float)) for each in value)  # fmt: skip

@@ -1,0 +1,271 @@
+"""The samples of a dataset by their content: equal ones within a split, and across two."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import unicodedata
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers, observing
+from .targets import Source, size
+
+LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label")
+NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "attention_mask",
+           "token_type_ids", "position_ids", "seq_lengths", "num_tokens")  # fmt: skip
+"""Columns that do not make two rows different samples."""
+MOST_ROWS = 1_000_000
+"""Rows of a split that are remembered: some 150 MB."""
+SHORT = 16
+"""Characters or numbers below which equal samples are no surprise."""
+COMMON = 3
+"""Occurrences within train from which on an equal row says nothing about a leak."""
+CHUNK = 512
+PAIRS = 3
+
+
+class Row(NamedTuple):
+    """A sample: its content, and its label where that is a class."""
+
+    content: bytes
+    label: Optional[str]
+    telling: bool
+    """Long enough, so that an equal one is no chance."""
+
+
+class Content:
+    """What is known of the rows of a split."""
+
+    def __init__(self) -> None:
+        self.first: Dict[bytes, int] = {}
+        self.counts: Dict[bytes, int] = {}
+        """Of contents that occur more than once."""
+        self.labels: Dict[bytes, str] = {}
+        self.conflicts: Dict[bytes, Tuple[int, int]] = {}
+        self.rows = self.repeated = self.telling = self.conflicting = 0
+        self.labelled = 0
+        self.untold = ""
+        """Why nothing can be said, "" otherwise."""
+
+    def add(self, row: Row) -> None:
+        number = self.rows
+        self.rows += 1
+        self.telling += row.telling
+        first = self.first.get(row.content)
+        if first is None:
+            self.first[row.content] = number
+        else:
+            self.counts[row.content] = self.counts.get(row.content, 1) + 1
+            self.repeated += row.telling
+        if row.label is not None and row.telling:
+            self.labelled += 1
+            before = self.labels.setdefault(row.content, row.label)
+            if before != row.label:
+                self.conflicting += 1
+                self.conflicts.setdefault(row.content, (self.first[row.content], number))
+
+
+def read(source: Source, seconds: float) -> Content:
+    """The content of as many rows as the time allows."""
+    content = Content()
+    deadline = time.monotonic() + seconds
+    dataset = dataset_of(source)
+    if dataset is None:
+        content.untold = "the loader has no dataset whose rows can be read one by one"
+        return content
+    for number, value in enumerate(values_of(dataset)):
+        if number < 2 and _is_random(dataset, number, value):
+            content.untold = "a row differs when it is read again, as with random augmentation"
+            return content
+        row = row_of(value)
+        if row is None:
+            content.untold = "the rows are neither texts nor numbers"
+            return content
+        content.add(row)
+        if content.rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
+            break
+    return content
+
+
+def dataset_of(source: Source) -> Foreign:
+    """The dataset of a loader, or the rows themselves; None if it can be read only once."""
+    value = source.items
+    if source.kind == "loader":
+        value = observing.attribute(value, "dataset")
+    files = observing.attribute(value, "samples", observing.attribute(value, "imgs"))
+    if isinstance(files, list) and files and _is_file(files[0]):
+        return [(Path(each[0]), each[1]) for each in files]
+    if value is None or (size(value) is None and not observing.has(value, "again")):
+        return None
+    return value
+
+
+class Path(str):
+    """A file whose bytes are the sample."""
+
+
+def _is_file(entry: Foreign) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str) and (
+        os.path.isfile(entry[0]))  # fmt: skip
+
+
+def values_of(dataset: Foreign) -> Iterator[Foreign]:
+    """The rows in order; a `datasets` object is read in chunks, which is much faster."""
+    if observing.has(dataset, "again"):
+        yield from dataset.again()
+        return
+    count = size(dataset) or 0
+    if not observing.has(dataset, "column_names"):
+        for index in range(count):
+            yield dataset[index]
+        return
+    for start in range(0, count, CHUNK):
+        columns = dataset[start : start + CHUNK]
+        names = list(columns)
+        for row in zip(*(columns[name] for name in names)):
+            yield dict(zip(names, row))
+
+
+def _is_random(dataset: Foreign, number: int, value: Foreign) -> bool:
+    if observing.has(dataset, "again") or observing.has(dataset, "column_names"):
+        return False
+    first, again = row_of(value), row_of(dataset[number])
+    return first is not None and again is not None and first.content != again.content
+
+
+def row_of(value: Foreign) -> Optional[Row]:
+    """The content of a row; None if it has neither text nor numbers."""
+    label: Foreign = None
+    if containers.is_mapping(value):
+        names = {str(name): name for name in value}
+        label = next((value[names[n]] for n in LABELS if n in names), None)
+        tokens = value.get("input_ids") if observing.has(value, "get") else None
+        kept = [] if tokens is None else [tokens]
+        if tokens is None:
+            left_out = (*NUMBERS, *LABELS) if is_class(label) else NUMBERS
+            kept = [value[names[n]] for n in sorted(names) if n.lower() not in left_out]
+        value = kept
+    elif isinstance(value, tuple) and len(value) == 2 and is_class(value[1]):
+        value, label = value
+    digest = hashlib.blake2b(digest_size=16)
+    length = feed(digest, value)
+    if not length:
+        return None
+    named = str(_plain(label)) if is_class(label) else None
+    return Row(digest.digest(), named, length >= SHORT)
+
+
+def is_class(value: Foreign) -> bool:
+    plain = _plain(value)
+    return isinstance(plain, (int, bool)) or (isinstance(plain, str) and len(plain) < 64)
+
+
+def _plain(value: Foreign) -> Foreign:
+    if isinstance(value, torch.Tensor):
+        return value.item() if value.numel() == 1 and not value.is_floating_point() else None
+    return value
+
+
+def feed(digest: Foreign, value: Foreign) -> int:
+    """Add a value to the digest; its characters or numbers."""
+    if isinstance(value, torch.Tensor):
+        return feed_tensor(digest, value)
+    if containers.is_mapping(value):
+        return sum(feed(digest, value[name]) for name in sorted(value, key=str))
+    if isinstance(value, (list, tuple)):
+        return feed_list(digest, value)
+    data = bytes_of(value)
+    digest.update(data)
+    return len(data) - isinstance(value, (str, int, float))
+
+
+def bytes_of(value: Foreign) -> bytes:
+    """The content of a file, a text, a number or an array."""
+    if isinstance(value, Path):
+        with open(value, "rb") as file:
+            return file.read()
+    if isinstance(value, str):
+        return normal(value).encode("utf-8", "surrogatepass") + b"\0"
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (int, float)):
+        return b"%s\0" % repr(value).encode()
+    if observing.has(value, "tobytes"):  # numpy, PIL
+        return bytes(observing.attempt(value.tobytes, b""))
+    return b""
+
+
+def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
+    plain = observing.plain(value).cpu().contiguous()
+    digest.update(str(tuple(plain.shape)).encode())
+    digest.update(observing.attempt(lambda: plain.numpy().tobytes(), b""))
+    return 0 if is_constant(plain) else plain.numel()
+
+
+def feed_list(digest: Foreign, value: Foreign) -> int:
+    if value and isinstance(value[0], int):
+        digest.update(repr(value).encode())
+        return len(value)
+    return sum(feed(digest, each) for each in value)
+
+
+def normal(text: str) -> str:
+    """The text in Unicode's composed form, with single spaces."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return " ".join(text.split())
+
+
+def is_constant(value: torch.Tensor) -> bool:
+    flat = value.reshape(-1)
+    return flat.numel() > 1 and bool((flat == flat[0]).all())
+
+
+def repeats(content: Content) -> Dict[str, Any]:
+    """The record Repeats."""
+    if content.untold:
+        return {"type": "Unknown", "reason": content.untold}
+    return {
+        "type": "Repeats",
+        "rows": content.rows,
+        "telling": content.telling,
+        "repeated": content.repeated,
+        "labelled": content.labelled,
+        "conflicting": content.conflicting,
+        "pairs": [list(pair) for pair in list(content.conflicts.values())[:PAIRS]],
+    }
+
+
+def overlap(train: Content, other: Source, seconds: float) -> Dict[str, Any]:
+    """The record Overlap: rows of the other split that train has."""
+    if train.untold:
+        return {"type": "Unknown", "reason": train.untold}
+    dataset = dataset_of(other)
+    if dataset is None:
+        reason = "the loader of the other split has no dataset whose rows can be read"
+        return {"type": "Unknown", "reason": reason}
+    deadline = time.monotonic() + seconds
+    rows = telling = shared = 0
+    pairs: List[List[int]] = []
+    for number, value in enumerate(values_of(dataset)):
+        row = row_of(value)
+        rows += 1
+        if row is not None and row.telling:
+            telling += 1
+            first = train.first.get(row.content)
+            if first is not None and train.counts.get(row.content, 1) < COMMON:
+                shared += 1
+                pairs += [[first, number]] if len(pairs) < PAIRS else []
+        if rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
+            break
+    return {
+        "type": "Overlap",
+        "train": train.rows,
+        "rows": rows,
+        "telling": telling,
+        "shared": shared,
+        "pairs": pairs,
+    }

@@ -1,0 +1,63 @@
+"""Whether the workers of a loader deliver different samples."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from ..foreign import Foreign, observing
+from .documents import tokens_of
+from .mixing import input_of, key_of
+from .targets import Source
+
+BATCHES = 4
+"""Of each worker."""
+
+
+def twins(source: Source, batches: List[Foreign]) -> Optional[Dict[str, Any]]:
+    """The record Workers of the first batches; None for a loader with fewer than two workers."""
+    loader = source.items
+    count = observing.attribute(loader, "num_workers", 0)
+    if not isinstance(count, int) or count < 2:
+        return None
+    record: Dict[str, Any] = {"type": "Workers", "workers": count}
+    mine = batches[: BATCHES * count]
+    record["samples"], record["twins"] = _count(mine, count)
+    if record["twins"]:
+        record["alone"] = _alone(loader, len(mine))
+    return record
+
+
+def _count(batches: List[Foreign], workers: int) -> Any:
+    """Samples, and those that a batch of another worker has, too."""
+    origins: Dict[bytes, set] = {}  # type: ignore[type-arg]
+    keys: List[bytes] = []
+    for number, batch in enumerate(batches):
+        for key in _keys(batch):
+            keys.append(key)
+            origins.setdefault(key, set()).add(number % workers)
+    return len(keys), sum(len(origins[key]) > 1 for key in keys)
+
+
+def _keys(batch: Foreign) -> List[bytes]:
+    tokens = tokens_of(batch)
+    inputs = tokens.ids if tokens is not None else input_of(batch)
+    return [key_of(each) for each in inputs.detach().cpu()] if inputs is not None else []
+
+
+def _alone(loader: Foreign, most: int) -> Optional[int]:
+    """Samples that occur twice in as many batches of the same dataset without workers; None if
+    they cannot be read."""
+    keys: List[bytes] = []
+    try:
+        plain = torch.utils.data.DataLoader(
+            loader.dataset, batch_size=loader.batch_size, collate_fn=loader.collate_fn
+        )
+        for number, batch in enumerate(plain):
+            keys += _keys(batch)
+            if number + 1 >= most:
+                break
+    except Exception:
+        return None
+    return len(keys) - len(set(keys))

@@ -1,0 +1,1 @@
+"""What several nodes do together: a store that carries messages, and collectives."""

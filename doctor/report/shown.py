@@ -1,0 +1,59 @@
+"""Samples that --show asked for: the same marks in lines for people and in HTML.
+
+The text is that of the data: everything that is invisible or moves the cursor is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor._util.units import visible
+from doctor.facts.data import Data, Mark, Shown
+from doctor.report.line import Line
+from doctor.report.report import Report
+
+MARKS = {
+    "trained": ("[+", "+]", "bold green"),
+    "context": ("", "", ""),
+    "padding": ("[_", "_]", "dim"),
+    "cut": ("[/", "/]", "dim"),
+}
+"""Before, after and style of each role: read without colour, and in a copy."""
+LEGEND = "[+trained+]  not trained  [_padding_]  [/left out/]"
+LONGEST = 2000
+"""Characters of a piece."""
+
+
+def samples_of(report: Report) -> tuple[Shown, ...]:
+    data = report.facts.data
+    return data.shown if isinstance(data, Data) else ()
+
+
+def shown_lines(report: Report) -> Iterator[Line]:
+    """The samples, one after the other."""
+    samples = samples_of(report)
+    if not samples:
+        return
+    yield Line()
+    yield Line("samples", "", "bold")
+    yield Line("  ", LEGEND, "dim", "dim")
+    for sample in samples:
+        yield Line(f"  {title(sample)}  ", "" if sample.marks else values(sample))
+        for mark in sample.marks:
+            before, after, style = MARKS[mark.role]
+            for piece in text(mark).split("\n"):
+                yield Line("    ", f"{before}{piece}{after}", "", style)
+
+
+def title(sample: Shown) -> str:
+    return f"{visible(sample.split)}, row {sample.row:,}"
+
+
+def values(sample: Shown) -> str:
+    return ", ".join(f"{visible(name)} {float(value):.4g}" for name, value in sample.values.items())
+
+
+def text(mark: Mark) -> str:
+    """The text with its line ends; "::" would be a command to a CI system."""
+    cut = mark.text[:LONGEST] + "..." * (len(mark.text) > LONGEST)
+    return "\n".join(visible(line) for line in cut.split("\n")).replace("::", ": :")

@@ -1,0 +1,127 @@
+"""Doctors of several nodes as processes: they meet, and no fault makes them hang or go unnamed.
+
+All nodes are on this machine. `benchmarks/fleet_faults.py` has the rest of the faults.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import command
+import nodes
+import preloaded
+import pytest
+from nodes import EXAMINE, Nodes
+
+pytestmark = pytest.mark.slow
+BEYOND = 2.0
+"""Seconds beyond the deadline in which a node ends."""
+SLACK = 10.0
+"""Of a busy machine, to start and end a process."""
+
+
+@contextmanager
+def fleet(count: int, **options: object) -> Iterator[Nodes]:
+    each = Nodes(count, **options)  # type: ignore[arg-type]
+    try:
+        yield each
+    finally:
+        each.end()
+
+
+def in_time(each: Nodes, *ranks: int) -> bool:
+    latest = each.deadline + BEYOND + SLACK
+    return all(node.ended - node.started < latest for r, node in each.nodes.items() if r in ranks)
+
+
+SKEW = """
+import time
+now = time.time
+time.time = lambda: now() + 2.0
+"""
+
+
+def test_nodes_meet_and_the_first_one_prints_the_report(tmp_path: Path) -> None:
+    """They also compare clocks, of which n1's is 2 s ahead, see a directory and reduce in pairs."""
+    output, code = tmp_path / "output", tmp_path / "code"
+    output.mkdir()
+    code.mkdir()
+    (code / "sitecustomize.py").write_text(SKEW)
+    flags = (*EXAMINE, "--collectives", "--output-dir", str(output))
+    with fleet(3, flags=flags, secret="0123456789abcdef") as each:
+        each.start(0)
+        each.start(1, env={"PYTHONPATH": str(code)})
+        each.start(2)
+        assert each.codes() == {0: 1, 1: 0, 2: 0}, each.nodes[0].stdout
+        report = each.nodes[0].stdout
+        assert "3 nodes reported; 3 required" in report
+        assert re.search(r"FAIL FLT010 .*n1, \+[12]\.", report), report
+        passed = re.findall(r"pass (FLT0\d\d)", report)
+        assert {"FLT001", "FLT015", "FLT016", "FLT017", "FLT018", "FLT019"} <= set(passed), report
+        assert report.count("FAIL") == 1
+        lines = [each.nodes[rank].stdout for rank in (1, 2)]
+        assert lines == [f"n{rank}: READY: all checks passed\n" for rank in (1, 2)]
+    assert list(output.iterdir()) == []
+
+
+def test_a_fleet_of_one_says_what_run_says() -> None:
+    alone = command.doctor("run", *EXAMINE, "--python", preloaded.python())
+    fleet_of_one = command.doctor("fleet", "run", *EXAMINE, "--python", preloaded.python())
+    assert fleet_of_one.returncode == alone.returncode == 0
+
+    def findings(text: str) -> list[str]:
+        return [line[:40] for line in text.splitlines() if line[:6].strip() in ("pass", "skip")]
+
+    assert findings(fleet_of_one.stdout) == findings(alone.stdout) != []
+
+
+def test_what_did_not_come_is_named_in_time() -> None:
+    """One node never starts, one has another key, and one is stopped after it started."""
+    with fleet(4, deadline=32.0, secret="0123456789abcdef") as each:
+        each.start(0)
+        each.start(2, env={"DOCTOR_FLEET_SECRET": "another-key-of-16"})
+        stopped = each.start(3)
+        stopped.process.send_signal(signal.SIGSTOP)
+        assert each.nodes[0].wait() == 1
+        assert each.nodes[2].wait() == 3
+        report = each.nodes[0].stdout
+        assert "missing: n1, n2, n3" in report
+        assert "1 node refused: node 2: it is sealed with another key" in report
+        assert "node 0 (127.0.0.1" in each.nodes[2].stderr
+        assert in_time(each, 0, 2)
+
+
+def test_torchrun_starts_one_doctor_per_node_and_its_store_is_joined() -> None:
+    port = nodes.free_port()
+    words = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1"),
+        *("--master-addr", "127.0.0.1", "--master-port", str(port)),
+    ]
+    doctor = ["-m", "doctor", "fleet", "run", "--deadline", "300"]
+    processes = [
+        subprocess.Popen(
+            [*words, "--node-rank", str(rank), *doctor, *EXAMINE, *nodes.ONE_MACHINE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (0, 1)
+    ]
+    outputs = [process.communicate(timeout=nodes.OUT_OF_REACH) for process in processes]
+    assert "2 nodes reported; 2 required" in outputs[0][0], outputs
+    assert "torchrun's agent serves the store" in outputs[0][0]
+    assert ": READY" in outputs[1][0]
+
+
+def test_two_tasks_on_one_node_are_a_usage_error() -> None:
+    env = {"TORCHELASTIC_RUN_ID": "a", "GROUP_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    done = command.doctor("fleet", "run", env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "torchrun --nproc-per-node 1" in done.stderr
