@@ -25,9 +25,8 @@ def weights_move(own: OwnModel, job: Job) -> Verdict:
     required, _ = partition(steps.parameters, job)
     if not required:
         return ok(f"{own.description}: all parameters match --expect-no-grad")
-    reached = [each for each in required if each.had_gradient]
-    if job.hf and not job.lora:
-        reached = [each for each in reached if not _is_faint(each)]
+    of_class = bool(job.hf and not job.lora)
+    reached = [each for each in required if each.had_gradient and not (of_class and _faint(each))]
     if not reached:
         verdict = unknown("no parameter got a gradient that is not 0: see SMK007")
         return replace(verdict, fix=AFTER_GRADIENTS)
@@ -55,7 +54,7 @@ FAINT = 1e-8
 """Norm of a gradient beside which the epsilon of Adam leaves no update in fp32."""
 
 
-def _is_faint(parameter: Parameter) -> bool:
+def _faint(parameter: Parameter) -> bool:
     """Of a class of transformers whose gradient is too small for a step with random numbers."""
     norm = parameter.grad_norm
     return parameter.dtype == "float32" and not parameter.moved and float(norm or 0.0) < FAINT
