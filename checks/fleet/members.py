@@ -11,6 +11,7 @@ from doctor.judge.combine import worst
 CLOCK_WARN, CLOCK_FAIL = 0.1, 1.0
 """Seconds. Our own numbers: logs of several nodes are merged by time, and tokens of object storage
 expire; S3 refuses requests from 900 s on."""
+LOOK = "Run `doctor report FACTS` on the facts of each node: it prints the fix."
 PROBLEMS = 6
 """Checks of the nodes that a summary names."""
 
@@ -21,7 +22,8 @@ def present(fleet: Fleet) -> Verdict:
     if fleet.unread:
         first = fleet.unread[0]
         where = shown(first.file, 200)
-        what = f"{counted(len(fleet.unread), 'file')} could not be read, first {where}"
+        kind = "node" if fleet.origin == "live" else "file"
+        what = f"{counted(len(fleet.unread), kind)} could not be read, first {where}"
         verdicts.append(unknown(f"{what}: {shown(first.reason, 200)}"))
     if fleet.unexpected:
         verdicts.append(warn(f"not in the list of expected nodes: {nodes(fleet.unexpected)}"))
@@ -72,7 +74,7 @@ def ready(fleet: Fleet) -> Verdict:
         warned = [each for each in fleet.problems if each.status == "warn"]
         if not warned:
             return ok(f"{counted(len(fleet.nodes))} passed all checks")
-        return warn(f"all nodes are ready, with warnings: {_named(warned)}")
+        return warn(f"all nodes are ready, with warnings: {_named(warned)}", fix=LOOK)
     return worst(*verdicts)
 
 
@@ -162,8 +164,7 @@ READY = Check(
     passes=("every node is READY without warnings",),
     warns=("a node has a warning",),
     fails=("the verdict of a node is FIX or RETURN",),
-    fix="Take the nodes out of use, and run `doctor report FACTS` on the facts of each: it prints "
-    "the fix.",
+    fix=f"Take the nodes out of use. {LOOK}",
     limits="that the nodes work together.",
     owner=Owner.ENVIRONMENT,
     judge=ready,

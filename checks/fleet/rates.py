@@ -119,8 +119,8 @@ def known(fleet: Fleet) -> Verdict:
         return ok("the ledger has no earlier failure of these GPUs and hosts")
     texts = []
     for each in failed[:NAMED]:
-        what = f"GPU {each.device}" if each.device else "the host"
-        under = f" under the name {each.earlier_node}" if each.earlier_node else ""
+        what = f"the node of GPU {each.device}" if each.device else "the host"
+        under = f", then in {each.earlier_node}" if each.earlier_node else ""
         texts.append(f"{each.node}: {what} failed {', '.join(each.codes)} on {each.day}{under}")
     more = f"; {len(failed) - NAMED} more" if len(failed) > NAMED else ""
     return warn("; ".join(texts) + more)

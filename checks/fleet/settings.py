@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from doctor.checks.fleet.words import counted, difference, nodes
-from doctor.facts.fleet import Difference, Fleet, Topic
+from doctor.facts.fleet import Fleet, Topic
+from doctor.fleet.differences import is_serious
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
-SERIOUS: dict[Topic, tuple[str, ...]] = {
-    "software": ("torch", "CUDA of torch", "NCCL", "Python", "ROCm of torch"),
-    "network": ("active ports",),
-    "files": ("",),
-}
-"""Names whose difference stops a job, or gives it other results; "" for all of a topic."""
 TOLD = 6
 """Differences that a summary has; the table of the report has all."""
 
@@ -28,7 +23,7 @@ def _judge(topic: Topic) -> Callable[..., Verdict]:
             if not things:
                 return _nothing(topic)
             return ok(f"{counted(things, 'value')} equal on {counted(len(fleet.nodes))}")
-        serious = [each for each in found if _is_serious(each)]
+        serious = [each for each in found if is_serious(each)]
         ordered = serious + [each for each in found if each not in serious]
         texts = [difference(each) for each in ordered[:TOLD]]
         more = f"; {len(ordered) - TOLD} more" if len(ordered) > TOLD else ""
@@ -42,16 +37,7 @@ def _nothing(topic: Topic) -> Verdict:
         return skip("no node was examined with --checkpoint or --output-dir")
     if topic == "variables":
         return ok("no node sets any of the variables that are recorded")
-    return unknown(f"the facts of no two nodes have {topic}")
-
-
-def _is_serious(each: Difference) -> bool:
-    """Whether it stops a job: for the number of GPUs where the model is the same."""
-    if each.topic == "hardware":
-        models = {group.value.partition(" × ")[2] for group in each.groups}
-        return each.name == "GPUs" and len(models) == 1
-    serious = SERIOUS.get(each.topic, ())
-    return each.name in serious or "" in serious
+    return unknown(f"not recorded in the facts of two nodes: {topic}")
 
 
 def network(fleet: Fleet) -> Verdict:

@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[Callable[..., int], str]] = {
     "data": (training.data, "doctor data train.py:make --tokenizer models/llama-3-8b"),
     "triage": (training.triage, "doctor triage train.log"),
     "compare": (nodes.compare, "doctor compare facts/ --expect-nodes 64"),
+    "ledger": (nodes.ledger, "doctor ledger list /shared/ledger"),
     "prescribe": (machine.prescribe, "doctor prescribe --for python"),
     "completion": (about.completion, 'eval "$(doctor completion bash)"'),
     "init": (machine.init, "doctor init"),

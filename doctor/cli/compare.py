@@ -8,14 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.cli.judging import judged
-from doctor.cli.node_files import NodeFile, read_nodes
+from doctor.cli.ledger import with_ledger
+from doctor.cli.node_files import NodeFile, read_bytes, read_nodes
 from doctor.cli.options import ConfigFlags
-from doctor.facts.fleet import Fleet, NodeSummary, Unread
+from doctor.facts.facts import decode_unchecked
+from doctor.facts.fleet import Difference, Fleet, NodeSummary, Unread
+from doctor.fleet.attributes import HASHED, values
 from doctor.fleet.compare import compare, fleet_facts
+from doctor.fleet.differences import changed_lines
 from doctor.fleet.expected import Expected, parse_names
+from doctor.fleet.groups import parse_groups
+from doctor.fleet.repeats import changes, merged, named_by_time, two_times
 from doctor.judge.check import Status
 from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report
@@ -40,6 +48,11 @@ class CompareOptions:
     expect_nodes: int | None = None
     nodes_from: str = ""
     """A file with names, or a list of them."""
+    topology: Path | None = None
+    """Slurm's topology.conf, or a file with a switch or rack and its nodes in each line."""
+    ledger: Path | None = None
+    keep_names: bool = False
+    """Names in the ledger instead of pseudonyms."""
 
 
 def compare_files(
@@ -54,12 +67,84 @@ def compare_files(
     """The report on facts files, or on those in directories. Raises UserError."""
     began = time.monotonic()
     expected = expected_nodes(options)
+    groups = _groups_of(options.topology)
     files = files_of(paths)
     read = read_nodes(files, progress=progress)
     nodes = [each for each in read if isinstance(each, NodeSummary)]
     unread = [each for each in read if isinstance(each, Unread)]
-    fleet = compare(nodes, expected or _of_launcher(nodes), unread=unread)
-    return judge(fleet, flags, config, fail_on, time.monotonic() - began)
+    fleet = _compared(nodes, unread, expected, groups)
+    notes: tuple[str, ...] = ()
+    if options.ledger is not None:
+        fleet, notes = with_ledger(fleet, nodes, options.ledger, keep_names=options.keep_names)
+    fleet = with_details(fleet, {node.node: path for node, path in _paths(read, files)})
+    report = judge(fleet, flags, config, fail_on, time.monotonic() - began)
+    return replace(report, notes=report.notes + notes)
+
+
+def _compared(
+    nodes: list[NodeSummary],
+    unread: list[Unread],
+    expected: Expected | None,
+    groups: Mapping[str, str],
+) -> Fleet:
+    """Of two files of one machine what changed, else the comparison of the nodes."""
+    if expected is None and not unread and (times := two_times(nodes)):
+        earlier, later = times
+        since = earlier.started.replace("T", " ").removesuffix("Z")
+        changed = changes(earlier, named_by_time(later), since)
+        both = [named_by_time(node) for node in times]
+        return compare(both, unread=unread, changed=changed, since=since)
+    nodes = merged(nodes)
+    return compare(nodes, expected or _of_launcher(nodes), unread=unread, groups=groups)
+
+
+def _paths(
+    read: Sequence[NodeSummary | Unread], files: Sequence[NodeFile]
+) -> Iterator[tuple[NodeSummary, str]]:
+    for each, file in zip(read, files, strict=True):
+        if isinstance(each, NodeSummary):
+            yield each, file.path
+
+
+def with_details(fleet: Fleet, paths: Mapping[str, str]) -> Fleet:
+    """The comparison, with what differs in long values: read again from a file of each group."""
+    detailed = tuple(
+        msgspec.structs.replace(each, detail=_detail(fleet, each, paths))
+        if any(group.value.startswith(HASHED) for group in each.groups[:2])
+        else each
+        for each in fleet.differences
+    )
+    return msgspec.structs.replace(fleet, differences=detailed)
+
+
+def _detail(fleet: Fleet, each: Difference, paths: Mapping[str, str]) -> str:
+    others = {node for group in each.groups[1:] for node in group.nodes}
+    usual = next((line.node for line in fleet.nodes if line.node not in others), "")
+    other = next(iter(each.groups[1].nodes), "")
+    if usual not in paths or other not in paths:
+        return ""
+    try:
+        lists = [_long_value(paths[node], each) for node in (usual, other)]
+    except (OSError, ValueError):
+        return ""  # the file changed since it was read first
+    return changed_lines(*lists)
+
+
+def _long_value(path: str, each: Difference) -> str:
+    facts = decode_unchecked(read_bytes(path))
+    found = {(topic, name): text for topic, name, text in values(facts)}
+    return found.get((each.topic, each.name)) or ""
+
+
+def _groups_of(path: Path | None) -> dict[str, str]:
+    """Node -> switch or rack. Raises UserError."""
+    if path is None:
+        return {}
+    try:
+        return parse_groups(path.read_bytes()[:MOST_LIST].decode())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--topology {path}: {reason}") from None
 
 
 def judge(

@@ -78,7 +78,7 @@ def _unpacked(data: bytes) -> Iterator[NodeSummary | Unread]:
 def read_node(file: NodeFile) -> NodeSummary | Unread:
     """The summary of a facts file, which is untrusted."""
     try:
-        return node_of(decode_unchecked(_bytes(file.path)), file.name)
+        return node_of(decode_unchecked(read_bytes(file.path)), file.name)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or unread_reason(error)
         return Unread(file=file.name, reason=reason)
@@ -92,7 +92,8 @@ def node_of(facts: Facts, name: str = "") -> NodeSummary:
     return check(summarize(facts, judged.outcome, judged.problems, name))
 
 
-def _bytes(path: str) -> bytes:
+def read_bytes(path: str) -> bytes:
+    """A facts file. Raises OSError or ValueError."""
     with open(path, "rb", opener=without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from doctor.cli import panels
-from doctor.report.formats.table import FORMATS, Format, parse_format
+from doctor.report.formats.table import RENDERERS, Format, parse_format
 
 
 def complete_code(incomplete: str) -> list[tuple[str, str]]:
@@ -30,7 +30,7 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def complete_format(incomplete: str) -> list[str]:
     """Formats with this prefix, for the shell."""
-    return [name for name in FORMATS if name.startswith(incomplete)]
+    return [name for name in RENDERERS if name.startswith(incomplete)]
 
 
 def complete_output(incomplete: str) -> list[str]:
@@ -69,7 +69,7 @@ Color = Annotated[
 FormatName = Annotated[
     Format,
     panels.output(
-        f"Report format on stdout: {', '.join(FORMATS)} (default: console).",
+        f"Report format on stdout: {', '.join(RENDERERS)} (default: console).",
         parser=parser(parse_format),
         metavar="FORMAT",
         autocompletion=complete_format,
@@ -89,7 +89,12 @@ FactsFile = Annotated[
     panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
 ]
 SaveFacts = Annotated[
-    Path | None, panels.facts("Write the facts of this run to a file; - is stdout.", **FILE)
+    Path | None,
+    panels.facts(
+        "Write the facts of this run to a file; - is stdout. %h, %n and %j in its name are the "
+        "host, the node's number and the job.",
+        **FILE,
+    ),
 ]
 Shared = Annotated[
     bool,

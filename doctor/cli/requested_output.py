@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from doctor.cli import options
+from doctor.cli.fact_names import expanded
 
 if TYPE_CHECKING:
     from doctor.report.delivery import OutputOptions
@@ -29,7 +30,7 @@ def requested_output(
         output.format,
         output.output or (),
         output.color,
-        save_facts=save_facts,
+        save_facts=expanded(save_facts),
         one_line=one_line,
         stdout_taken=stdout_taken,
         annotate=output.annotate,

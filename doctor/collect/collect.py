@@ -14,6 +14,7 @@ from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.driver import driver_seconds, hung_driver, wait_for
 from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
+from doctor.collect.launcher import read_launcher
 from doctor.collect.left_out import after_smoke, without_kernel
 from doctor.collect.own_training import collect_own
 from doctor.collect.peers import without_reductions
@@ -63,6 +64,7 @@ def collect(
             options=options,
             expect=expect,
             host=session.host,
+            launched=read_launcher(),
             interpreter=NOT_YET,
             torch=NOT_YET,
             places=(),

@@ -14,6 +14,7 @@ from typing import Any
 from doctor._util.units import printable
 from doctor.collect.cgroups import read_limits, read_text
 from doctor.collect.kernel_log import read_kernel_log
+from doctor.collect.network import read_hcas, read_limits_of_process, read_mac_addresses
 from doctor.facts.machine import Host
 from doctor.hardware import vendors
 
@@ -62,6 +63,8 @@ RECORDED = vendors.variables() | frozenset(
     }
 )
 """The only variables that are recorded: none of them is meant to hold a secret."""
+PREFIXES = ("NCCL_", "TORCH_NCCL_", "UCX_", "OMP_", "MKL_", "GLOO_", "OMPI_MCA_btl", "FI_", "RCCL_")
+"""Families of variables that are recorded too: those that ranks of a job must agree on."""
 
 NAMES_IN_CGROUPS = {"kubepods": "kubernetes", "libpod": "podman"}
 
@@ -78,15 +81,22 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         device_nodes=_device_nodes(root / "dev"),
         kernel_driver=_kernel_driver(root),
         container=_container(root, environ),
-        env={name: printable(environ[name]) for name in sorted(RECORDED & environ.keys())},
+        env={name: printable(environ[name]) for name in sorted(filter(_is_recorded, environ))},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
         kernel_events=read_kernel_log(root),
+        hcas=read_hcas(root),
+        mac_addresses=read_mac_addresses(root),
+        limits=read_limits_of_process(),
         unusable_amd_nodes=_unusable_amd_nodes(root / "dev"),
         **_pci(root / "sys/bus/pci/devices"),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
     )
+
+
+def _is_recorded(name: str) -> bool:
+    return name in RECORDED or name.startswith(PREFIXES)
 
 
 def identity() -> dict[str, Any]:

@@ -127,6 +127,7 @@ def read_import(
     known = {name: value for note in answer.notes for name, value in note.items()}
     pip, origin = known.get("pip"), known.get("torch_path")
     packages = fit(known.get("packages"), tuple[Product, ...])
+    installed = fit(known.get("installed"), tuple[Product, ...])
     tail = "" if answer.ended.ok else "\n".join(child.output.strip().splitlines()[-12:])
     interpreter = Interpreter(
         path=path,
@@ -137,6 +138,7 @@ def read_import(
         pip=pip if isinstance(pip, bool) else None,
         uv=shutil.which("uv") is not None if pip is False else None,
         packages=packages if isinstance(packages, tuple) else (),
+        installed=installed if isinstance(installed, tuple) else None,
         torch_path=origin if isinstance(origin, str) else None,
     )
     if not answer.ended.ok:

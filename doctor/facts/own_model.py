@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor._util.text_fields import Product
+from doctor.facts.data import Data
 from doctor.facts.raised import Raised
 from doctor.facts.training import Settings, Smoke, Step
 
@@ -102,6 +103,22 @@ class StrayHook(Section, frozen=True, kw_only=True):
     """What it is registered on: "Linear(in_features=16, out_features=16, bias=True)"."""
     uses: tuple[str, ...] = ()
     """Attributes and variables that its code uses."""
+
+
+class Trial(Section, frozen=True, kw_only=True):
+    """One trial of the model after the judged steps, in a copy of the process."""
+
+    name: Literal["broadcasts", "samples", "tokens", "functions"]
+    """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
+    outputs of others. tokens: a changed last token, and the predictions before it. functions:
+    gradients of own autograd Functions against differences."""
+    applies: bool
+    reason: str = ""
+    """Why it does not apply."""
+    found: Literal["", "broadcast", "samples", "tokens", "functions"] = ""
+    operation: str = ""
+    """What explains it, "" if nothing that was seen does."""
+    place: str = ""
 
 
 class OtherSeed(Section, frozen=True, kw_only=True):
@@ -216,6 +233,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     other_seed: OtherSeed | None = None
     """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
+    trials: tuple[Trial, ...] = ()
     slower: tuple[tuple[float, tuple[Number, ...]], ...] = ()
     """Shares of the learning rate, and the losses of the same steps with it; recorded where the
     loss explodes in them."""
@@ -232,6 +250,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    data: Data | None = None
+    """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
     outside_tokens: int = 0

@@ -10,18 +10,19 @@ import msgspec
 
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.fleet import (
+    Changed,
     Difference,
     Fleet,
     Known,
-    NodeClass,
     NodeLine,
     NodeProblem,
     NodeSummary,
     Problems,
     Unread,
 )
-from doctor.fleet.differences import compared, differences, doubled
+from doctor.fleet.differences import compared, differences, doubled, explained
 from doctor.fleet.expected import NOT_STATED, Expected, missing
+from doctor.fleet.stragglers import analyse
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 
@@ -36,21 +37,27 @@ def compare(
     unread: Iterable[Unread] = (),
     groups: Mapping[str, str] | None = None,
     known: Sequence[Known] | None = None,
+    changed: Sequence[Changed] = (),
+    since: str = "",
+    live: bool = False,
 ) -> Fleet:
     """What the nodes have in common and what not.
 
     `unread` are files or nodes that gave no summary, `groups` the switch or rack by node's name,
-    `known` what a ledger has on them. A node that was measured again has one more rate in each
-    metric (`remeasured`); call this again then, until `Fleet.again` is empty. Pure, and linear in
-    the nodes: `fleet_facts` makes facts of the result, which the checks FLT judge.
+    `known` what a ledger has on them, `changed` rates of before, `since` the time of the first of
+    two files of one machine. Pure, and linear in the nodes: `fleet_facts` makes facts of
+    the result, which the checks FLT judge.
+
+    `live`: the nodes can be measured again. Then measure those in `Fleet.again` (candidates and
+    controls), add the rates by `remeasured`, and compare again until it is empty or the time is
+    over; what is not confirmed until then is a note.
     """
     ordered = sorted(nodes, key=_order)
     unlike = tuple(differences(ordered))
     gone, ranks, others = missing(ordered, expected)
     rare = _rare(unlike)
-    kinds = [name for name, _ in Counter(n.classed for n in ordered if n.classed).most_common()]
-    index = {name: number for number, name in enumerate(kinds)}
-    counts = Counter(node.classed for node in ordered)
+    rates = analyse(ordered, live=live)
+    index = {each.classed: number for number, each in enumerate(rates.classes)}
     return Fleet(
         nodes=tuple(_line(node, index, groups or {}, rare) for node in ordered),
         expected=len(expected.names) or expected.count,
@@ -62,9 +69,15 @@ def compare(
         problems=tuple(_problems(ordered)),
         differences=unlike,
         compared=compared(ordered),
-        classes=tuple(NodeClass(classed=name, count=counts[name]) for name in kinds),
+        classes=tuple(explained(each, unlike) for each in rates.classes),
+        slow=rates.slow,
+        again=rates.again,
+        metrics=rates.metrics,
         known=None if known is None else tuple(known),
+        changed=tuple(changed),
+        since=since,
         drain=_drain(ordered),
+        origin="live" if live else "files",
     )
 
 

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from doctor.facts.fleet import Difference, Doubled, Group, NodeSummary, Topic
+import msgspec
+
+from doctor._util.units import listed
+from doctor.facts.fleet import Difference, Doubled, Group, NodeClass, NodeSummary, Spread, Topic
 
 TOPICS: tuple[Topic, ...] = (
     "hardware",
@@ -18,6 +21,9 @@ TOPICS: tuple[Topic, ...] = (
 )
 UNSET: tuple[Topic, ...] = ("variables",)
 """Topics in which a missing value is one of its own: a variable that is not set."""
+CHANGED_LINES = 6
+ALIKE = 0.9
+"""Share of two sets of nodes that is common to both: then the one explains the other."""
 MOST_GROUPS = 50
 """Values of one thing that are kept: one that differs everywhere is an identity, no setting."""
 
@@ -94,3 +100,54 @@ def _instance(node: NodeSummary) -> str:
     if node.rank is not None:
         return f"rank {node.rank}"
     return node.file or node.host or node.started or "another"
+
+
+SERIOUS: dict[Topic, tuple[str, ...]] = {
+    "software": ("torch", "CUDA of torch", "NCCL", "Python", "ROCm of torch"),
+    "network": ("active ports",),
+    "files": ("",),
+}
+"""Names whose difference stops a job, or gives it other results; "" for all of a topic."""
+
+
+def is_serious(each: Difference) -> bool:
+    """Whether it stops a job; of the hardware another number of GPUs of the same model does."""
+    if each.topic == "hardware":
+        models = {group.value.partition(" × ")[2] for group in each.groups}
+        return each.name == "GPUs" and len(models) == 1
+    serious = SERIOUS.get(each.topic, ())
+    return each.name in serious or "" in serious
+
+
+def explained(each: NodeClass, unlike: Sequence[Difference]) -> NodeClass:
+    """The class with what else divides its nodes like its speeds do, where two speeds were found.
+
+    Nine of ten nodes of the smaller group must have a value of their own, and nobody else.
+    """
+    spreads = tuple(
+        msgspec.structs.replace(spread, explained=_reason(spread, unlike))
+        if spread.groups
+        else spread
+        for spread in each.spreads
+    )
+    return msgspec.structs.replace(each, spreads=spreads)
+
+
+def _reason(spread: Spread, unlike: Sequence[Difference]) -> str:
+    if not spread.groups:
+        return ""
+    small = set(spread.groups[-1].nodes)
+    for difference in unlike:
+        for group in difference.groups[1:]:
+            common = len(small & set(group.nodes))
+            if common >= ALIKE * max(len(small), group.count):
+                return f"{difference.name}: {group.value} / {difference.groups[0].value}"
+    return ""
+
+
+def changed_lines(usual: str, other: str) -> str:
+    """Which lines of a long value differ: "+numpy==2.1.0, -numpy==2.0.0 and 3 more"."""
+    first, second = set(usual.splitlines()), set(other.splitlines())
+    more = [f"+{line}" for line in sorted(second - first)]
+    less = [f"-{line}" for line in sorted(first - second)]
+    return listed(sorted(more + less, key=lambda line: line[1:]), CHANGED_LINES)

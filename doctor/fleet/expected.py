@@ -16,7 +16,7 @@ LONGEST = 4 * 2**20
 ITEM = re.compile(r"(?:\[[^\[\]]*\]|[^,\s\[\]])+")
 PART = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-NAME = re.compile(r"[\w.-]{1,255}")
+NAME = re.compile(r"\w[\w.-]{0,254}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,9 @@ def parse_names(text: str) -> tuple[str, ...]:
         raise ValueError(f"a list of nodes of more than {LONGEST >> 20} MiB")
     lines = (line.partition("#")[0] for line in text.splitlines())
     items = [item for line in lines for item in _items(line)]
-    names = tuple(dict.fromkeys(itertools.islice(_expanded(items), MOST + 1)))
-    if len(names) > MOST:
+    expanded = tuple(itertools.islice(_expanded(items), MOST + 1))
+    names = tuple(dict.fromkeys(expanded))
+    if len(expanded) > MOST:
         raise ValueError(f"a list of more than {MOST:,} nodes")
     if not names:
         raise ValueError("no name of a node in it")

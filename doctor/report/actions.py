@@ -56,6 +56,8 @@ PACKAGES = "torch|nvidia-cublas-cu12"
 ROWS = (
     Row(r"nvidia-smi(?: -L| topo -m| nvlink --status)?", "look"),
     Row(r"nvidia-smi -q -d [A-Z_,]{1,80}", "look"),
+    Row(r"ibstat", "look"),
+    Row(r"chronyc tracking", "look"),
     Row(r"(nvidia-smi -q) \| grep [A-Za-z0-9 '-]{1,80}", "look"),
     Row(r"nvidia-smi --query-compute-apps=[a-z_,]{1,80} --format=csv", "look"),
     Row(

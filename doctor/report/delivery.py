@@ -20,11 +20,12 @@ from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
 from doctor.report.formats import github, nagios
 from doctor.report.formats.plain import render as render_plain
-from doctor.report.formats.table import FORMATS, OLDER, Format
+from doctor.report.formats.table import OLDER, RENDERERS, Format
 from doctor.report.line import Detail
 from doctor.report.names import this_machine
 from doctor.report.redaction import pseudonymous, redact
 from doctor.report.report import Report
+from doctor.report.shown import samples_of
 from doctor.report.terminal import Color
 
 STDOUT = Path("-")
@@ -111,7 +112,7 @@ def _only_on_stdout(flag: str, format: Format, one_line: bool, save_facts: Path 
 
 
 def parse_outputs(
-    values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(FORMATS)
+    values: Sequence[str], save_facts: Path | None, formats: Collection[str] = tuple(RENDERERS)
 ) -> tuple[tuple[str, Path], ...]:
     """Parse FORMAT=FILE and check that each file can be written. Raises UserError."""
     used: set[str] = set()
@@ -203,8 +204,8 @@ def _write_files(report: Report, final: Report, options: OutputOptions) -> list[
         private = not options.shared
         errors.append(_write(facts, options.save_facts, "--save-facts", private=private))
     for format, path in options.outputs:
-        data = (FORMATS[format](final) + "\n").encode("utf-8", "replace")
-        errors.append(_write(data, path, "--output"))
+        data = (RENDERERS[format](final) + "\n").encode("utf-8", "replace")
+        errors.append(_write(data, path, "--output", private=bool(samples_of(final))))
     return [error for error in errors if error]
 
 
@@ -234,4 +235,4 @@ def _print(report: Report, options: OutputOptions) -> None:
 def _text(report: Report, options: OutputOptions) -> str:
     if options.format == "plain":
         return render_plain(report, options.detail)
-    return FORMATS[options.format](report)
+    return RENDERERS[options.format](report)

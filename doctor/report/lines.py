@@ -16,7 +16,8 @@ from doctor.report.line import DEEP, HANG, STYLES, WORDS, Detail, Line
 from doctor.report.remedy import fix_lines
 from doctor.report.report import Outcome, Report
 from doctor.report.shown import shown_lines
-from doctor.report.tables import Table, tables_of
+from doctor.report.table import Table
+from doctor.report.tables import tables_of
 from doctor.report.triage import triage_lines
 
 SECONDS_SHOWN = 1.0

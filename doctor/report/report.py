@@ -124,6 +124,8 @@ class Report:
                     return "no check was evaluated: all selected checks were skipped or ignored"
                 check, verdict = finding.check, finding.verdict
                 return f"{check.code} {check.slug}: {verdict.summary}"
+            case Outcome.RETURN | Outcome.FIX if self.facts.subject == "fleet":
+                return _first_observed(self.faults or self.with_status(Status.FAIL))
             case Outcome.RETURN:
                 return f"{_first_fix(self.faults)}; text for the provider: --format letter"
         return _first_fix(self.with_status(Status.FAIL))
@@ -151,6 +153,12 @@ def _first_fix(findings: Sequence[Finding]) -> str:
     first = next((each for each in findings if each.check.leads), findings[0])
     sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
+
+
+def _first_observed(findings: Sequence[Finding]) -> str:
+    """The first one with what was observed: of several nodes the names matter, not the fix."""
+    first = findings[0]
+    return f"{first.check.code}: {shorten(first.verdict.summary, 240, placeholder=' ...')}"
 
 
 def _warnings(findings: Sequence[Finding]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from doctor._util.units import count, gb, shown
 from doctor.checkpoint.records import (
@@ -17,47 +16,30 @@ from doctor.checkpoint.records import (
     Sibling,
     Values,
 )
+from doctor.facts.fleet import Fleet
+from doctor.report.fleet import fleet_tables
 from doctor.report.report import Report, Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells below heads; untrusted text is escaped already."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    right: tuple[int, ...] = ()
-    """Columns of numbers, which are aligned to the right."""
-
-    def lines(self) -> Iterator[str]:
-        """The heads, where there are any, and the rows in columns."""
-        heads = (self.heads,) if any(self.heads) else ()
-        columns = zip(*heads, *self.rows, strict=True)
-        widths = [max(map(len, column)) for column in columns]
-        for row in (*heads, *self.rows):
-            yield self._line(row, widths)
-
-    def _line(self, row: tuple[str, ...], widths: list[int]) -> str:
-        cells = (
-            cell.rjust(width) if number in self.right else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        return ("  " + "  ".join(cells)).rstrip()
+from doctor.report.table import Table
 
 
 def tables_of(report: Report) -> Iterator[Table]:
-    """The tables of a report on a checkpoint alone; none for anything else."""
-    checkpoint = report.facts.checkpoint
-    if report.facts.subject != "checkpoint" or not isinstance(checkpoint, Checkpoint):
+    """The tables of a report on nodes or on a checkpoint alone; none for anything else."""
+    if isinstance(report.facts.fleet, Fleet):
+        yield from fleet_tables(report.facts.fleet)
         return
+    checkpoint = report.facts.checkpoint
+    if report.facts.subject == "checkpoint" and isinstance(checkpoint, Checkpoint):
+        yield from _of_checkpoint(checkpoint)
+        if report.tensors:
+            yield _tensors(report.tensors)
+
+
+def _of_checkpoint(checkpoint: Checkpoint) -> Iterator[Table]:
     if checkpoint.contents.shares:
         yield _shares(checkpoint.contents.shares)
     if checkpoint.siblings:
         yield _checkpoints(checkpoint.siblings)
     yield from _by_layer(checkpoint)
-    if report.tensors:
-        yield _tensors(report.tensors)
 
 
 def _by_layer(checkpoint: Checkpoint) -> Iterator[Table]:

@@ -273,6 +273,13 @@ nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores) 
     return OK;
 }
 
+nvmlReturn_t nvmlDeviceGetVbiosVersion(nvmlDevice_t device, char *version, unsigned int length) {
+    const char *given = getenv("FAKE_VBIOS_VERSION");
+    ENTER(device->gpu);
+    snprintf(version, length, "%s", given ? given : "96.00.74.00.01");
+    return OK;
+}
+
 nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned int *milliwatts) {
     ENTER(device->gpu);
     *milliwatts = (unsigned int)number("FAKE_POWER_LIMIT", 700000);

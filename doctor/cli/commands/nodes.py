@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.requested_output import requested_output
+
+Ledger = Annotated[
+    Path | None,
+    panels.facts(
+        "A directory of known machines: what failed before is a finding, what fails now is kept.",
+        "--ledger",
+        metavar="DIRECTORY",
+    ),
+]
 
 
 def compare(
@@ -35,12 +45,22 @@ def compare(
             metavar="FILE|LIST",
         ),
     ] = "",
+    topology: Annotated[
+        Path | None,
+        panels.scope(
+            "Group nodes by Slurm's topology.conf, or by lines such as rack1: gpu-[01-16].",
+            "--topology",
+            metavar="FILE",
+        ),
+    ] = None,
+    ledger: Ledger = None,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
 ) -> int:
-    """Compare the facts of several nodes, and judge each.
+    """Compare the facts of several nodes.
 
-    Each node is judged by all checks. Exit codes as for run.
+    Names who is missing, differs or is slower; each node is judged by all checks. Exit codes as for
+    run.
     """
     from doctor.cli.compare import CompareOptions, compare_files
     from doctor.report import delivery
@@ -50,8 +70,47 @@ def compare(
         facts,
         set_flags(selection),
         config,
-        CompareOptions(expect_nodes=expect_nodes, nodes_from=nodes_from),
+        CompareOptions(
+            expect_nodes=expect_nodes,
+            nodes_from=nodes_from,
+            topology=topology,
+            ledger=ledger,
+            keep_names=output.redact is False,
+        ),
         fail_on=output.fail_on,
         progress=not output.quiet,
     )
     return delivery.deliver(report, output_options)
+
+
+def ledger(
+    action: Annotated[
+        Literal["list", "show", "forget"],
+        typer.Argument(metavar="ACTION", help="list, show or forget."),
+    ],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="The ledger, as --ledger names it.")
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="A GPU's UUID, a host's name, or what list prints for them."
+        ),
+    ] = "",
+) -> int:
+    """Print or forget what is known of machines.
+
+    A ledger is what `doctor compare --ledger` writes.
+    """
+    from doctor._util.errors import UserError
+    from doctor.cli import ledger as known
+    from doctor.report import terminal
+
+    if (action == "list") is bool(name):
+        raise UserError(f"doctor ledger {action} takes {'no' if action == 'list' else 'a'} NAME")
+    if action == "list":
+        text = known.listed(directory)
+    else:
+        text = (known.show if action == "show" else known.forget)(directory, name)
+    terminal.write(text, sys.stdout)
+    return 0

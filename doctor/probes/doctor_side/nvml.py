@@ -195,6 +195,7 @@ class Reader:
         if pci is not None:
             self.gpu["bus_id"], self.gpu["pci_id"] = text(pci.busId), int(pci.pciDeviceId) >> 16
         self.read_field("cores", "nvmlDeviceGetNumGpuCores", handle, to=int)
+        self.read_field("vbios", "nvmlDeviceGetVbiosVersion", handle, to=text)
         self.read_field("capability", "nvmlDeviceGetCudaComputeCapability", handle, to=list)
         self.read_field("mig", "nvmlDeviceGetMigMode", handle, to=lambda mode: bool(mode[0]))
         if self.gpu.get("mig"):

@@ -17,6 +17,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.errors.cause import Cause
 from doctor.facts.facts import Facts
+from doctor.facts.fleet import Fleet
 from doctor.job.expect import Expect
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Owner, Status
@@ -194,6 +195,8 @@ class ReportRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Of a scan: why the checkpoint could not be read."""
     tensors: tuple[TensorRecord, ...] | msgspec.UnsetType = msgspec.UNSET
     """Of a scan with --tensors: every tensor."""
+    fleet: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    """Of a comparison of nodes: what was observed, as in the facts."""
 
 
 def render(report: Report) -> str:
@@ -228,8 +231,10 @@ def render(report: Report) -> str:
 
 
 def _scanned(report: Report) -> dict[str, Any]:
-    """The fields that a scan has."""
+    """The fields that a scan or a comparison of nodes has."""
     facts = report.facts
+    if isinstance(facts.fleet, Fleet):
+        return {"fleet": _untagged(msgspec.to_builtins(facts.fleet))}
     if facts.subject != "checkpoint":
         return {}
     from doctor.checkpoint.flat_form import to_flat

@@ -19,7 +19,8 @@ from doctor.report.header import header_parts
 from doctor.report.lines import PLACES
 from doctor.report.phrases import needs_attention, one_line, summary
 from doctor.report.report import Outcome, Report
-from doctor.report.tables import Table, tables_of
+from doctor.report.table import Table
+from doctor.report.tables import tables_of
 
 MARKS = {
     Status.PASS: "✅ pass",

@@ -78,6 +78,24 @@ def _letter(report: Report) -> str:
     return letter.render(report)
 
 
+def _nodes_good(report: Report) -> str:
+    from doctor.report.formats import nodes
+
+    return nodes.render_good(report)
+
+
+def _nodes_bad(report: Report) -> str:
+    from doctor.report.formats import nodes
+
+    return nodes.render_bad(report)
+
+
+def _prometheus(report: Report) -> str:
+    from doctor.report.formats import prometheus
+
+    return prometheus.render(report)
+
+
 FORMATS: dict[str, Callable[[Report], str]] = {
     "console": _console,  # in a file; `terminal` prints it in colour
     "plain": _plain,
@@ -92,16 +110,25 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "letter": _letter,
 }
 
+EXTRACTS: dict[str, Callable[[Report], str]] = {
+    "prometheus": _prometheus,
+    "nodes-good": _nodes_good,
+    "nodes-bad": _nodes_bad,
+}
+"""What other programs take from a report: no report of its own."""
+
+RENDERERS = FORMATS | EXTRACTS
+
 OLDER = {"concise": "plain", "text": "plain"}
 """Older names of formats, still accepted."""
 
 Format = str
-"""A name of `FORMATS`."""
+"""A name of `RENDERERS`."""
 
 
 def parse_format(name: str) -> Format:
     """The format's name. Raises ValueError for what is none."""
     format = OLDER.get(name, name)
-    if format not in FORMATS:
-        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, FORMATS))}")
+    if format not in RENDERERS:
+        raise ValueError(f"{name!r} is not one of {', '.join(map(repr, RENDERERS))}")
     return format

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
 
 DIAGNOSIS_STAGES = ("attempt", "look", "walk", "anomaly", "trace", "cuts")
 NOT_PYTORCH = "is not an installed PyTorch"
-DISTRIBUTION = re.compile(r"(nvidia_[a-z]+_cu\d\d)-([\w.]+)\.dist-info$")
+DISTRIBUTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.+!]+)\.dist-info$")
+NVIDIA = re.compile(r"nvidia-[a-z]+-cu\d\d==")
 
 
 def interpreter() -> Dict[str, Any]:
@@ -64,20 +65,26 @@ def interpreter() -> Dict[str, Any]:
     # importlib.util.find_spec("pip") makes setuptools switch its distutils off, which breaks
     # torch.compile before Python 3.12.
     pip = importlib.machinery.PathFinder.find_spec("pip") is not None
-    return {"version": platform.python_version(), "pip": pip, "packages": packages()}
+    installed = distributions()
+    nvidia = [each for each in installed if NVIDIA.match(each)]
+    return {
+        "version": platform.python_version(),
+        "pip": pip,
+        "packages": nvidia,
+        "installed": installed,
+    }
 
 
-def packages() -> List[str]:
-    """NVIDIA's distributions, "nvidia-nccl-cu12==2.27.3", by the names of their directories."""
+def distributions() -> List[str]:
+    """Installed distributions, "nvidia-nccl-cu12==2.27.3", by the names of their directories."""
     found = set()
     for entry in sys.path:
         try:
             names = os.listdir(entry or ".")
         except OSError:
             continue
-        found |= {name for name in names if DISTRIBUTION.match(name)}
-    matches = [DISTRIBUTION.match(name) for name in sorted(found)]
-    return ["%s==%s" % (match[1].replace("_", "-"), match[2]) for match in matches if match]
+        found |= {match.groups() for match in map(DISTRIBUTION.match, names) if match}
+    return ["%s==%s" % (name.replace("_", "-"), version) for name, version in sorted(found)]
 
 
 @contextlib.contextmanager

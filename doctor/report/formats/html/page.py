@@ -21,11 +21,13 @@ from doctor.judge.check import Status
 from doctor.report.formats.html import charts, samples
 from doctor.report.formats.html.checks import all_checks
 from doctor.report.formats.html.curves import curves, logged_curves
+from doctor.report.formats.html.heat import heat_maps
 from doctor.report.formats.html.markup import Markup, el, prose
 from doctor.report.formats.html.todo import for_provider, section, todo
 from doctor.report.header import examined_on, header_parts, subject
 from doctor.report.report import Outcome, Report
-from doctor.report.tables import Table, tables_of
+from doctor.report.table import Table
+from doctor.report.tables import tables_of
 
 MEANINGS = {
     Outcome.READY: ("✓", "ready", ""),
@@ -145,6 +147,13 @@ def _pictures(report: Report) -> Iterator[Markup]:
         yield section("dtypes", "The checkpoint's dtypes", chart)
     if pieces := samples.pieces(report):
         yield section("samples", "Samples", *pieces)
+    yield from _tables(report)
+
+
+def _tables(report: Report) -> Iterator[Markup]:
+    """The heat maps of nodes, and all tables."""
+    if maps := list(heat_maps(report.facts.fleet)):
+        yield section("nodes-map", "Nodes and rates", *maps)
     for table in tables_of(report):
         yield section(table.title.split()[0].lower(), table.title, _table(table))
 

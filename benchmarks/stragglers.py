@@ -1,0 +1,153 @@
+"""How often healthy nodes are called slow, and whether the printed sensitivity is true.
+
+    python benchmarks/stragglers.py [--fleets 300] [--sizes 16 512 10000]
+
+Each fleet has 12 metrics. Noise of a measurement: normal (1 %), heavy-tailed (Student's t with 3
+degrees of freedom, scale 1 %), and that of a cloud: normal, and 2 % of the nodes have a noisy
+neighbour that makes all their rates 10 to 50 % lower, other nodes in each measurement. Nodes in
+`again` are measured again, until none is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np  # noqa: TID253 - a program of its own
+
+from doctor.facts.fleet import NodeSummary
+from doctor.fleet.stragglers import analyse
+
+METRICS = 12
+ROUNDS = 12
+Noise = Callable[[Any, int], Any]
+
+
+def normal(random: Any, nodes: int) -> Any:
+    return random.normal(0, 0.01, (nodes, METRICS))
+
+
+def heavy(random: Any, nodes: int) -> Any:
+    return 0.01 * random.standard_t(3, (nodes, METRICS))
+
+
+def cloud(random: Any, nodes: int) -> Any:
+    noise = normal(random, nodes)
+    disturbed = random.random(nodes) < 0.02
+    return noise - disturbed[:, None] * random.uniform(0.1, 0.5, (nodes, 1))
+
+
+NOISES: dict[str, Noise] = {"normal": normal, "heavy": heavy, "cloud": cloud}
+
+
+def fleet(values: Any) -> list[NodeSummary]:
+    """Summaries with these rates, by metric; `values` are logarithms."""
+    rates = (1e12 * np.exp(values)).tolist()
+    return [
+        NodeSummary(
+            node=f"n{number}",
+            classed="8 × H200",
+            rates={f"m{metric}": (rate,) for metric, rate in enumerate(row)},
+        )
+        for number, row in enumerate(rates)
+    ]
+
+
+def measured_again(random: Any, nodes: Sequence[NodeSummary], again: set[str], noise: Noise,
+                   slowed: dict[str, Any]) -> list[NodeSummary]:  # fmt: skip
+    """The nodes, those in `again` with one more measurement; `slowed` has what is slow."""
+    fresh = noise(random, len(nodes))
+    results = []
+    for node, row in zip(nodes, fresh, strict=True):
+        if node.node in again:
+            base = slowed.get(node.node, np.zeros(METRICS))
+            rates = {
+                name: (*old, 1e12 * float(np.exp(row[number] + base[number])))
+                for number, (name, old) in enumerate(node.rates.items())
+            }
+            node = NodeSummary(node=node.node, classed=node.classed, rates=rates)
+        results.append(node)
+    return results
+
+
+def settle(random: Any, nodes: list[NodeSummary], noise: Noise,
+           slowed: dict[str, Any]) -> tuple[set[str], set[str], int]:  # fmt: skip
+    """Nodes that are called slow after re-measurement, those called so at once, and rounds."""
+    result = analyse(nodes, live=True)
+    certain = {each.node for each in result.slow if each.certain}
+    rounds = 1
+    while result.again and rounds < ROUNDS:
+        nodes = measured_again(random, nodes, set(result.again), noise, slowed)
+        result = analyse(nodes, live=True)
+        rounds += 1
+    return {each.node for each in result.slow if each.confirmed}, certain, rounds
+
+
+def false_alarms(name: str, count: int, fleets: int) -> str:
+    random = np.random.default_rng(count)
+    accused = at_once = 0
+    rounds = []
+    for _ in range(fleets):
+        nodes = fleet(NOISES[name](random, count))
+        confirmed, certain, taken = settle(random, nodes, NOISES[name], {})
+        accused += bool(confirmed)
+        at_once += bool(certain)
+        rounds.append(taken)
+    return (
+        f"{name:>7} {count:>6} nodes: {accused} of {fleets} healthy fleets accuse a node after "
+        f"re-measurement ({accused / fleets:.1%}); {at_once / fleets:.1%} in a single "
+        f"measurement; {np.mean(rounds):.1f} measurements"
+    )
+
+
+def coverage(name: str, count: int, fleets: int, *, live: bool) -> str:
+    """A node is slowed by what the report of the healthy fleet prints, in one metric."""
+    random = np.random.default_rng(count + 1)
+    hits = tries = 0
+    printed = []
+    for _ in range(fleets):
+        values = NOISES[name](random, count)
+        spreads = analyse(fleet(values), live=live).classes[0].spreads
+        for _ in range(4):
+            node, metric = int(random.integers(count)), int(random.integers(METRICS))
+            factor = spreads[metric].found or 1.0
+            printed.append(factor)
+            slow = values.copy()
+            slow[node, metric] -= np.log(factor)
+            nodes = fleet(slow)
+            base = np.zeros(METRICS)
+            base[metric] = -np.log(factor)
+            tries += 1
+            if live:
+                confirmed, _, _ = settle(random, nodes, NOISES[name], {f"n{node}": base})
+                hits += f"n{node}" in confirmed
+            else:
+                hits += any(
+                    each.node == f"n{node}" and each.metric == f"m{metric}"
+                    for each in analyse(nodes).slow
+                )
+    kind = "all measurements" if live else "one measurement"
+    return (
+        f"{name:>7} {count:>6} nodes, {kind}: {np.median(printed):.3f}x printed, found in "
+        f"{hits / tries:.1%} of {tries}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fleets", type=int, default=300)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[16, 512, 10_000])
+    arguments = parser.parse_args()
+    for count in arguments.sizes:
+        fleets = max(10, arguments.fleets if count < 5000 else arguments.fleets // 10)
+        for name in NOISES:
+            print(false_alarms(name, count, fleets), flush=True)
+        for name in ("normal", "heavy"):
+            for live in (False, True):
+                tries = max(5, fleets // (2 if count < 100 else 8))
+                print(coverage(name, count, tries, live=live), flush=True)
+
+
+if __name__ == "__main__":
+    main()
