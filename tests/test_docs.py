@@ -125,7 +125,7 @@ def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
     if path.suffix == ".sh":
         subprocess.run(["bash", "-n", str(path)], check=True)
     elif path.suffix in (".yml", ".yaml"):
-        assert yaml.safe_load(path.read_text("utf-8"))
+        assert all(list(yaml.safe_load_all(path.read_text("utf-8"))))
     else:
         assert path.name == "Dockerfile"
 

@@ -34,8 +34,9 @@ def _shared(each: Shared) -> Verdict:
             f"{path}: a file of node 0 is not seen on {nodes(list(each.unseen))} "
             f"({node}: {shown(reason, 160)})"
         )
-    if not each.seen:
-        return unknown(f"{path}: no other node answered")
+    if each.silent or not each.seen:
+        silent = nodes(list(each.silent)) if each.silent else "every other node"
+        return unknown(f"{path}: no answer in time from {silent}")
     return ok(f"{path}: a file of node 0 is seen on {counted(len(each.seen))}")
 
 

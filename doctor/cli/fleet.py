@@ -41,10 +41,13 @@ if TYPE_CHECKING:
     from doctor.report.delivery import OutputOptions
 
 UNKNOWN = 3
-TOGETHER_SECONDS = 3.0
+DELIVERY_SECONDS = 2.0
+"""Before rank 0 ends waiting: a node whose examination is not over by then says so."""
+REPORT_SECONDS = 2.0
 """Before the deadline: what the nodes do together ends, so that the report can be printed."""
-DELIVERY_SECONDS = 3.0
-"""Before the deadline: a node whose examination is not over by then says so to rank 0."""
+RESERVED, MOST_RESERVED = 0.25, 60.0
+"""Part of the deadline, and seconds at most, for what the nodes do together: so long before the
+deadline rank 0 waits for nobody any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,11 @@ def _age() -> float:
         return 0.0
 
 
+def _gathered_by(node: Node) -> float:
+    """When rank 0 waits for no result any more."""
+    return node.deadline - min(RESERVED * (node.deadline - node.started), MOST_RESERVED)
+
+
 def _name(member: Member) -> str:
     from doctor.collect.launcher import read_launcher
 
@@ -140,7 +148,7 @@ def _as_other(node: Node, examination: Future[Report]) -> int:
     duties = _duties(node, examination)
     other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
     talking = background(other.talk)
-    own = _outcome(examination, node.deadline - DELIVERY_SECONDS)
+    own = _outcome(examination, _gathered_by(node) - DELIVERY_SECONDS)
     other.deliver(_result(_summary(node, own)))
     try:
         contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
@@ -214,19 +222,20 @@ def _as_rank_zero(
     """Gather the others' results, print the report on all, and let them go."""
     from doctor.report import delivery
 
-    rank_zero = RankZero(node.member, node.key, node.python, node.deadline)
+    gathered_by = _gathered_by(node)
+    rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
     gathering = background(rank_zero.gather)
     delivery.prepare(output)
     try:
-        own = _outcome(examination, node.deadline)
+        own = _outcome(examination, gathered_by)
         try:
-            gathered = gathering.result(max(0.0, node.deadline - time.monotonic()) + GRACE_SECONDS)
+            gathered = gathering.result(max(0.0, gathered_by - time.monotonic()) + GRACE_SECONDS)
         except TimeoutError:
             rank_zero.stop()
             gathered = rank_zero.gathered
         together = Together()
         if gathering.done() and gathered.results:
-            orders = Orders(rank_zero, node.deadline - TOGETHER_SECONDS)
+            orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
             together = _together(node, own, gathered, orders)
         report = _fleet_report(node, own, gathered, together, flags, config, fail_on)
         code = delivery.deliver(report, output)
@@ -302,7 +311,7 @@ def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
         launcher=member.launcher,
         address=member.address,
         port=member.port,
-        deadline=round(node.deadline - node.started, 1),
+        deadline=round(_gathered_by(node) - node.started, 1),
         authenticated=bool(node.key),
         failed=shown(gathered.failed, 500),
         open_files=gathered.files,

@@ -41,6 +41,8 @@ class Shared(Section, frozen=True, kw_only=True):
     seen: tuple[Node, ...] = ()
     unseen: dict[Node, str] = {}
     """Node -> why it did not find the file, or found another."""
+    silent: tuple[Node, ...] = ()
+    """They did not answer in time."""
 
 
 class Pair(Section, frozen=True, kw_only=True):

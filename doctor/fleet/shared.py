@@ -55,14 +55,15 @@ def share(orders: Orders, labels: dict[int, str], path: str) -> Shared:
         replies = orders.ask({rank: order("token", token) for rank in orders.ranks}, SECONDS + 2)
     finally:
         _probe("remove", path, token)
-    unseen: dict[str, str] = {}
-    for rank, each in replies.items():
-        seen = opened(each, Seen)
-        problem = (each.failed or "its answer is malformed") if seen is None else seen.problem
-        if problem:
-            unseen[labels[rank]] = problem[:300]
-    seen_by = tuple(labels[rank] for rank in replies if labels[rank] not in unseen)
-    return Shared(path=path, written=Ended(how="ok"), seen=seen_by, unseen=unseen)
+    found = {labels[rank]: opened(each, Seen) for rank, each in replies.items()}
+    unseen = {node: seen.problem[:300] for node, seen in found.items() if seen and seen.problem}
+    return Shared(
+        path=path,
+        written=Ended(how="ok"),
+        seen=tuple(node for node, seen in found.items() if seen and not seen.problem),
+        unseen=unseen,
+        silent=tuple(node for node, seen in found.items() if seen is None),
+    )
 
 
 def _probe(do: str, path: str, token: Token) -> Answer:

@@ -22,6 +22,7 @@ GONE = Absence(node="n2", rank=2, joined=False)
 OK = Ended(how="ok")
 SEEN = Shared(path="/out", written=OK, seen=("n1", "n2"))
 UNSEEN = Shared(path="/out", written=OK, seen=("n1",), unseen={"n2": "No such file"})
+SILENT_ONE = Shared(path="/out", written=OK, seen=("n1",), silent=("n2",))
 UNWRITTEN = Shared(path="/out", written=Ended(how="error", detail="Read-only file system"))
 
 
@@ -65,7 +66,8 @@ def findings(meeting: Meeting | None) -> dict[str, Finding]:
         ("FLT018", {"shared": (SEEN,)}, Status.PASS, "2 nodes"),
         ("FLT018", {"shared": (UNSEEN,)}, Status.WARN, "n2"),
         ("FLT018", {"shared": (UNWRITTEN,)}, Status.UNKNOWN, "Read-only"),
-        ("FLT018", {"shared": (Shared(path="/out", written=OK),)}, Status.UNKNOWN, "no other node"),
+        ("FLT018", {"shared": (Shared(path="/out", written=OK),)}, Status.UNKNOWN, "every other"),
+        ("FLT018", {"shared": (SILENT_ONE,)}, Status.UNKNOWN, "n2"),
         ("FLT019", {}, Status.SKIP, "--collectives"),
         ("FLT019", {"pairs": ()}, Status.UNKNOWN, "paired"),
         ("FLT019", {"pairs": (pair(0, 1), pair(2, 3))}, Status.PASS, "2 pairs"),

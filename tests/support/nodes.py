@@ -16,6 +16,8 @@ import preloaded
 
 EXAMINE = ("--device", "cpu", "--quick", "--no-smoke", "--no-config", "--format", "plain")
 """The shortest examination."""
+ONE_MACHINE = ("--skip", "FLT002")
+"""All nodes of a test have the network addresses of this machine."""
 OUT_OF_REACH = 400
 
 
@@ -84,6 +86,7 @@ class Nodes:
             *(("--port", str(self.port)) if self.address else ()),
             *("--deadline", str(self.deadline), "--python", self.python),
             *self.flags,
+            *ONE_MACHINE,
             *more,
         ]
         out, err = (self.directory / f"{rank}.{name}" for name in ("out", "err"))
