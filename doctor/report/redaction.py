@@ -230,7 +230,7 @@ def _with_verdict(finding: Finding, verdict: Verdict) -> Finding:
 
 
 def _value_cleaner(host: Host, compared: Iterable[tuple[str, str]] = ()) -> Callable[[str], str]:
-    """Without secrets, values of variables (of the host, and `compared` ones) and home directories."""
+    """Without secrets, home directories and values of variables, also of `compared` ones."""
     steps = [*_steps(host), *(step for name, value in compared for step in _value_of(name, value))]
 
     def clean(text: str) -> str:
