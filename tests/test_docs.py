@@ -106,7 +106,7 @@ def test_nothing_installs_the_distribution_by_its_name() -> None:
             assert "preflight-doctor" not in command, name
         for address in re.findall(r"git\+[^\s'\"]+", command):
             assert address == doctor.SOURCE, name
-    assert sum(doctor.SOURCE in command for _, command in commands) == 5
+    assert sum(doctor.SOURCE in command for _, command in commands) == 6
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
@@ -116,7 +116,7 @@ def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
     if path.suffix == ".sh":
         subprocess.run(["bash", "-n", str(path)], check=True)
     elif path.suffix in (".yml", ".yaml"):
-        assert yaml.safe_load(path.read_text("utf-8"))
+        assert all(list(yaml.safe_load_all(path.read_text("utf-8"))))
     else:
         assert path.name == "Dockerfile"
 

@@ -92,6 +92,10 @@ DISTINCT = Check(
 )
 
 
+SORTED = 0.75
+"""Share of batches of one class; where a class ends, a batch has two. Our own number."""
+
+
 def mixed(data: Data) -> Verdict:
     split = data.split()
     if split is None or not split.rows:
@@ -127,10 +131,11 @@ def _shares(mixing: Mixing, split: Split) -> Verdict | None:
 
 def _order(mixing: Mixing, split: Split) -> Verdict:
     enough = mixing.batches >= 8 and mixing.samples >= 64
-    sorted_by_class = mixing.classes > 1 and mixing.single == mixing.batches
+    sorted_by_class = mixing.classes > 1 and mixing.single >= SORTED * mixing.batches
     if enough and sorted_by_class and mixing.drawn < 0.5 * mixing.single:
         text = (
-            f"each of {mixing.batches:,} batches has one class, of {mixing.classes:,} in all; "
+            f"{mixing.single:,} of {mixing.batches:,} batches have one class, of "
+            f"{mixing.classes:,} in all; "
             f"shuffled, {mixing.drawn:.1f} would"
         )
         return (
@@ -150,7 +155,7 @@ MIXED = Check(
     passes=("samples differ, and some batch has two classes where the data have",),
     notes=("batches have several structures", "a sampler of the user's puts one class in a batch"),
     warns=(
-        "each of 8 or more batches has one class, and the batches together several",
+        "three quarters of 8 or more batches have one class, and all together several",
         "at least 1 % of 32 or more samples are empty, or have one value everywhere",
     ),
     fails=("all samples are the same, empty, or have one value everywhere",),
@@ -162,6 +167,7 @@ MIXED = Check(
 )
 
 TWINS = 0.5
+"""Share of samples that two workers deliver. Our own number."""
 
 
 def different(data: Data) -> Verdict:

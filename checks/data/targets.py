@@ -9,7 +9,7 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
 
 AGREED = 0.95
 """Share of positions that must agree on an offset. Our own number."""
-FEW = 64
+FEW = 16
 """Positions below which labels are not compared."""
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.fleet import meeting, members, rates, settings
+from doctor.checks.fleet import meeting, members, rates, settings, together
 
-CHECKS = (*members.CHECKS, *settings.CHECKS, *rates.CHECKS, *meeting.CHECKS)
+CHECKS = (*members.CHECKS, *settings.CHECKS, *rates.CHECKS, *meeting.CHECKS, *together.CHECKS)

@@ -22,7 +22,8 @@ def present(fleet: Fleet) -> Verdict:
     if fleet.unread:
         first = fleet.unread[0]
         where = shown(first.file, 200)
-        what = f"{counted(len(fleet.unread), 'file')} could not be read, first {where}"
+        kind = "node" if fleet.origin == "live" else "file"
+        what = f"{counted(len(fleet.unread), kind)} could not be read, first {where}"
         verdicts.append(unknown(f"{what}: {shown(first.reason, 200)}"))
     if fleet.unexpected:
         verdicts.append(warn(f"not in the list of expected nodes: {nodes(fleet.unexpected)}"))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard import ending, gpus, gradients, loss, parameters, resources, steps
+from doctor.checks.guard import (
+    ending,
+    gpus,
+    gradients,
+    loss,
+    model,
+    parameters,
+    resources,
+    steps,
+)
 
 CHECKS = (
     *loss.CHECKS,
     *gradients.CHECKS,
     *parameters.CHECKS,
+    *model.CHECKS,
     *steps.CHECKS,
     *resources.CHECKS,
     *gpus.CHECKS,

@@ -8,8 +8,8 @@ from doctor._util.units import shown
 from doctor.checks.guard.observed import any_process
 from doctor.checks.training.own_errors import possible
 from doctor.errors.fitted import fitted
-from doctor.facts.guard import Guarded, GuardError
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown
+from doctor.facts.guard import Guarded, GuardError, GuardStall
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.known_errors import further
 
 CODE = "GRD022"
@@ -92,4 +92,50 @@ ENDED = Check(
     sources=("bash-exit-status",),
 )
 
-CHECKS = (ENDED,)
+
+def _advances(guard: Guarded) -> Verdict:
+    if guard.exit_code is None and not guard.stalls:
+        return skip("doctor guard did not start the training, and nobody watched its pace")
+    lasting = [stall for stall in guard.stalls if not stall.resumed]
+    if not lasting:
+        longest = max(guard.stalls, key=lambda stall: stall.seconds, default=None)
+        if longest is None:
+            return ok("steps arrived without a long pause")
+        return note(f"{_stalled(longest)}; then it went on")
+    stall = max(lasting, key=lambda stall: stall.seconds)
+    more = f"; {len(lasting) - 1} more ranks" if len(lasting) > 1 else ""
+    return warn(f"{_stalled(stall)}{more}")
+
+
+def _stalled(stall: GuardStall) -> str:
+    """What was observed, in one line."""
+    usual = f"usual: {stall.usual:.2g} s" if stall.usual else "usual: not known"
+    where = f", in {shown(stall.where, LONGEST)}" if stall.where else ""
+    return (
+        f"rank {stall.rank} wrote nothing for {stall.seconds:,.0f} s after step {stall.step:,} "
+        f"({usual}){where}"
+    )
+
+
+ADVANCES = Check(
+    code="GRD023",
+    slug="training-advances",
+    title="Steps keep coming",
+    why="A collective that one rank never joins, a DataLoader's worker that died, or a dead mount "
+    "stops a training without an error, often until a timeout of half an hour or until the paid "
+    "time is over.",
+    passes=("no rank was without a step for long, or steps went on afterwards",),
+    notes=("a pause of at least 300 s and ten times the usual, after which steps went on",),
+    warns=("a rank was without a step for so long, and none followed",),
+    fix="Look at the stacks that the summary names: a rank in a collective waits for one that is "
+    "elsewhere. `doctor triage` on the log and on NCCL's flight recorder names the rank that is "
+    "missing; a stack in the DataLoader or in open() is the data or the storage.",
+    commands=("doctor triage train.log",),
+    owner=Owner.JOB,
+    judge=_advances,
+    limits="that the steps are as fast as they could be: see GRD018.",
+    required="never",
+    sources=("pytorch-97191",),
+)
+
+CHECKS = (ADVANCES, ENDED)

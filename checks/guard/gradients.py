@@ -103,6 +103,8 @@ CLEARED = Check(
     passes=("the gradients are cleared between two steps",),
     warns=(
         "the gradients of 5 steps in a row were added to those of the step before",
+        "in 5 of the first 20 steps in a row, each of at least 4 backward passes came after the "
+        "gradients of the one before had been cleared",
         "8 of 20 steps come without a backward pass and use the gradients of the step before again",
     ),
     fix="Call optimizer.zero_grad() after optimizer.step(). To accumulate on purpose, step once "
@@ -113,7 +115,9 @@ CLEARED = Check(
         enough("steps", 6, "gradients are cleared in {n} steps", "steps"),
         {
             "repeated": "Call optimizer.step() once per backward pass: look for a second call in "
-            "the loop, in a callback, or inside a scheduler or a wrapper of the optimizer."
+            "the loop, in a callback, or inside a scheduler or a wrapper of the optimizer.",
+            "between": "Call optimizer.zero_grad() once per step, before the first or after the "
+            "last backward pass of an accumulation, not before each of them.",
         },
     ),
     limits="that they are cleared at every step, or for every parameter.",

@@ -94,6 +94,8 @@ STABLE = Check(
         "3 losses in a row exceed the median of 100 before by 8 scaled median deviations, also in "
         "logarithms, and by 30 %, at a learning rate that has not just risen; with --all also 3 "
         "gradient norms",
+        "the median of 20 losses exceeds the medians of at least 15 such blocks before in the same "
+        "sense",
     ),
     fix="Lower the learning rate or lengthen the warm-up, clip gradients at 1.0, and look at the "
     "batches of the steps before the spike, which the records name.",

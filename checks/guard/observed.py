@@ -60,6 +60,7 @@ def _alarmed(
 Count = Literal[
     "steps", "losses", "bad_losses", "norms", "rates", "effective", "skipped", "tracked",
     "gradients", "moved", "zeros", "zeros_moved", "vectors", "vectors_moved", "half",
+    "buffers", "model_looks", "mode_looks",
     "updates", "updates_lost", "vocabulary", "flat_steps", "timed", "batches", "memory_windows",
 ]  # fmt: skip
 

@@ -93,6 +93,8 @@ APPLIED = Check(
     warns=(
         "a loss scaler skips more than 5 % of the last 200 steps",
         "200 backward passes, and 20 times as many as usual, without a step",
+        "an optimizer has never stepped although backward passes reach its parameters, which no "
+        "other optimizer has, from step 100 on",
     ),
     fails=("30 steps in a row are skipped from the start, or 10 later",),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
@@ -105,6 +107,8 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
+            "never-stepped": "Call step() and zero_grad() of every optimizer that is built, or do "
+            "not build it.",
         },
     ),
     limits="that an optimizer outside torch.optim applies its steps.",

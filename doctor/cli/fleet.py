@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,14 +23,17 @@ from doctor.cli.node_files import node_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
 from doctor.collect.interpreter import choose
-from doctor.facts.fleet import NodeSummary, Unread
-from doctor.facts.meeting import Absence, Arrival, Meeting
+from doctor.facts.fleet import Clock, NodeSummary, Unread
+from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
+from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
 from doctor.fleet.compare import compare
 from doctor.fleet.expected import Expected
-from doctor.fleet.meeting import GRACE_SECONDS, Gathered, Other, RankZero
+from doctor.fleet.meeting import GRACE_SECONDS, Duty, Gathered, Other, RankZero
 from doctor.fleet.member import Member, member_of
-from doctor.fleet.messages import Result, read_key
+from doctor.fleet.messages import Reply, Result, read_key
+from doctor.fleet.orders import Orders
+from doctor.fleet.shared import look_for, share
 from doctor.report import terminal
 from doctor.report.report import FailOn, Report
 
@@ -38,8 +41,13 @@ if TYPE_CHECKING:
     from doctor.report.delivery import OutputOptions
 
 UNKNOWN = 3
-DELIVERY_SECONDS = 3.0
-"""Before the deadline: a node whose examination is not over by then says so to rank 0."""
+DELIVERY_SECONDS = 2.0
+"""Before rank 0 ends waiting: a node whose examination is not over by then says so."""
+REPORT_SECONDS = 2.0
+"""Before the deadline: what the nodes do together ends, so that the report can be printed."""
+RESERVED, MOST_RESERVED = 0.25, 60.0
+"""Part of the deadline, and seconds at most, for what the nodes do together: so long before the
+deadline rank 0 waits for nobody any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,8 @@ class FleetOptions:
     nodes_from: str = ""
     deadline: float = 300.0
     secret_file: Path | None = None
+    collectives: bool | None = None
+    """None: where the nodes have GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ class Node:
     started: float
     deadline: float
     """Of the monotonic clock."""
+    collectives: bool | None = None
 
 
 def this_node(options: FleetOptions, python: str | None) -> Node:
@@ -73,7 +84,7 @@ def this_node(options: FleetOptions, python: str | None) -> Node:
 
     `python`: the training interpreter that the user named.
     """
-    started = time.monotonic()
+    started = time.monotonic() - _age()
     expected = expected_nodes(CompareOptions(nodes_from=options.nodes_from))
     member = member_of(
         os.environ,
@@ -90,7 +101,23 @@ def this_node(options: FleetOptions, python: str | None) -> Node:
         name=_name(member),
         started=started,
         deadline=started + options.deadline,
+        collectives=options.collectives,
     )
+
+
+def _age() -> float:
+    """Seconds since this process started: on a busy node imports take a part of the deadline."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        return max(0.0, min(60.0, up - int(fields[19]) / os.sysconf("SC_CLK_TCK")))
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _gathered_by(node: Node) -> float:
+    """When rank 0 waits for no result any more."""
+    return node.deadline - min(RESERVED * (node.deadline - node.started), MOST_RESERVED)
 
 
 def _name(member: Member) -> str:
@@ -118,9 +145,10 @@ def meet(
 
 def _as_other(node: Node, examination: Future[Report]) -> int:
     """Deliver what was examined, and stay until rank 0 has printed or the deadline has passed."""
-    other = Other(node.member, node.name, node.key, node.python, node.deadline)
+    duties = _duties(node, examination)
+    other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
     talking = background(other.talk)
-    own = _outcome(examination, node.deadline - DELIVERY_SECONDS)
+    own = _outcome(examination, _gathered_by(node) - DELIVERY_SECONDS)
     other.deliver(_result(_summary(node, own)))
     try:
         contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
@@ -140,6 +168,20 @@ def _as_other(node: Node, examination: Future[Report]) -> int:
     if isinstance(own, str):
         return UNKNOWN
     return own.exit_code or (0 if contact.verdict else UNKNOWN)
+
+
+def _duties(node: Node, examination: Future[Report]) -> dict[str, Duty]:
+    """What this node does when rank 0 orders it, after it was examined."""
+    member = node.member
+
+    def token(content: msgspec.Raw) -> Reply:
+        job = examination.result().facts.job
+        return look_for(job.output_dir, content)
+
+    def pair(content: msgspec.Raw) -> Reply:
+        return pairs.take_part(node.python, member.address, member.port, content)
+
+    return {"token": token, "pair": pair}
 
 
 def _seconds(node: Node) -> str:
@@ -180,16 +222,22 @@ def _as_rank_zero(
     """Gather the others' results, print the report on all, and let them go."""
     from doctor.report import delivery
 
-    rank_zero = RankZero(node.member, node.key, node.python, node.deadline)
+    gathered_by = _gathered_by(node)
+    rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
     gathering = background(rank_zero.gather)
+    delivery.prepare(output)
     try:
-        own = _outcome(examination, node.deadline)
+        own = _outcome(examination, gathered_by)
         try:
-            gathered = gathering.result(max(0.0, node.deadline - time.monotonic()) + GRACE_SECONDS)
+            gathered = gathering.result(max(0.0, gathered_by - time.monotonic()) + GRACE_SECONDS)
         except TimeoutError:
             rank_zero.stop()
             gathered = rank_zero.gathered
-        report = _fleet_report(node, own, gathered, flags, config, fail_on)
+        together = Together()
+        if gathering.done() and gathered.results:
+            orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
+            together = _together(node, own, gathered, orders)
+        report = _fleet_report(node, own, gathered, together, flags, config, fail_on)
         code = delivery.deliver(report, output)
         if gathering.done():
             rank_zero.finish(report.headline)
@@ -199,10 +247,38 @@ def _as_rank_zero(
         rank_zero.end()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """What the nodes did together, by rank."""
+
+    clocks: dict[int, Clock] = field(default_factory=dict)
+    shared: tuple[Shared, ...] | None = None
+    pairs: tuple[Pair, ...] | None = None
+    backend: str = ""
+
+
+def _together(node: Node, own: Report | str, gathered: Gathered, orders: Orders) -> Together:
+    """The clocks, the directories and the pairs, as far as the time suffices."""
+    member = node.member
+    clocks = orders.clocks()
+    labels = {rank: _label(node, gathered, rank) for rank in (0, *orders.ranks)}
+    job = None if isinstance(own, str) else own.facts.job
+    directory = job.output_dir if job else None
+    shared = None if directory is None else (share(orders, labels, directory),)
+    backend = "nccl" if not isinstance(own, str) and own.facts.target.on_cuda else "gloo"
+    wanted = backend == "nccl" if node.collectives is None else node.collectives
+    if not wanted:
+        return Together(clocks=clocks, shared=shared)
+    host = member.address if member.joins_agent or member.named else "127.0.0.1"
+    done = pairs.run_pairs(orders, labels, node.python, host, member.port, backend)
+    return Together(clocks=clocks, shared=shared, pairs=done, backend=backend)
+
+
 def _fleet_report(
     node: Node,
     own: Report | str,
     gathered: Gathered,
+    together: Together,
     flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn,
@@ -213,7 +289,7 @@ def _fleet_report(
         **{rank: _opened(each) for rank, each in gathered.results.items()},
     }
     nodes = [
-        msgspec.structs.replace(each, rank=rank)
+        msgspec.structs.replace(each, rank=rank, clock=together.clocks.get(rank))
         for rank, each in results.items()
         if isinstance(each, NodeSummary)
     ]
@@ -221,11 +297,13 @@ def _fleet_report(
     unread = [Unread(file=_label(node, gathered, rank), reason=why) for rank, why in failed.items()]
     expected = Expected(count=member.nodes, names=member.expected)
     fleet = compare(nodes, expected, unread=unread)
-    fleet = msgspec.structs.replace(fleet, meeting=_meeting(node, gathered), origin="live")
+    fleet = msgspec.structs.replace(
+        fleet, meeting=_meeting(node, gathered, together), origin="live"
+    )
     return judge(fleet, flags, config, fail_on, time.monotonic() - node.started)
 
 
-def _meeting(node: Node, gathered: Gathered) -> Meeting:
+def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
     member = node.member
     absent = [rank for rank in range(1, member.nodes) if rank not in gathered.results]
     return Meeting(
@@ -233,7 +311,7 @@ def _meeting(node: Node, gathered: Gathered) -> Meeting:
         launcher=member.launcher,
         address=member.address,
         port=member.port,
-        deadline=round(node.deadline - node.started, 1),
+        deadline=round(_gathered_by(node) - node.started, 1),
         authenticated=bool(node.key),
         failed=shown(gathered.failed, 500),
         open_files=gathered.files,
@@ -257,6 +335,9 @@ def _meeting(node: Node, gathered: Gathered) -> Meeting:
             )
             for rank in absent
         ),
+        shared=together.shared,
+        backend=together.backend,
+        pairs=together.pairs,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import printable, shown
 from doctor.catalog import overrides
 from doctor.checks.guard import ending
+from doctor.cli.alarm_command import AlarmCommand
 from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_records import FILE, read_gpus, read_records
@@ -29,13 +31,14 @@ from doctor.facts.machine import Examination
 from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
+from doctor.report.formats.json import render_lines
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
 CHECKS = catalog.of_families("GRD")
 GPU_CHECKS = tuple(
     dataclasses.replace(check, required="never")
-    for check in catalog.MACHINE_CHECKS
+    for check in catalog.of_families("GPU")
     if "guard" in check.also
 )
 """Evaluated where NVML answered while the training ran; the training is the verdict's subject."""
@@ -51,6 +54,8 @@ def guard(
     shared: bool,
     stop: bool,
     all: bool,
+    on_alarm: str = "",
+    stall_seconds: float | None = None,
     fail_on: FailOn,
 ) -> tuple[Report, int]:
     """Run the command under the guard; the report and the exit code. Raises UserError."""
@@ -68,11 +73,43 @@ def guard(
         "expect_no_grad": (file.job or {}).get("expect_no_grad", ()),
         "parent": True,
     }
-    end = run_command(command, settings, directory)
+    tell = _Tell(on_alarm, lambda: report_directory(directory, flags, config, fail_on=fail_on))
+    end = run_command(command, settings, directory, tell, stall_seconds)
     report = report_directory(directory, flags, config, fail_on=fail_on)
+    tell.end(report)
     if end.stopped:
         return report, 1
     return report, end.code or report.exit_code
+
+
+class _Tell:
+    """Hands each finding to the user's command once, again where a warning became a failure."""
+
+    def __init__(self, line: str, report: Callable[[], Report]) -> None:
+        self._command = AlarmCommand(line, os.environ) if line else None
+        self._report = report
+        self._told: set[tuple[str, Status]] = set()
+
+    def __call__(self, code: str) -> None:
+        """An alarm with this code was recorded."""
+        if self._command is not None:
+            with contextlib.suppress(UserError):
+                self._tell(self._report(), lambda finding: finding.check.code == code)
+
+    def end(self, report: Report) -> None:
+        """The training has ended: what was not told yet."""
+        if self._command is not None:
+            self._tell(report, lambda finding: True)
+            self._command.end()
+
+    def _tell(self, report: Report, wanted: Callable[[Finding], bool]) -> None:
+        assert self._command is not None
+        for finding in report.findings:
+            key = finding.check.code, finding.status
+            news = finding.is_problem and not finding.ignored and key not in self._told
+            if news and wanted(finding):
+                self._told.add(key)
+                self._command.run(render_lines(dataclasses.replace(report, findings=(finding,))))
 
 
 def _directory(out: Path | None) -> Path:

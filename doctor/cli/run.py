@@ -16,7 +16,8 @@ from doctor.cli.options import ConfigFlags
 from doctor.cli.scripts import read_scripts
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
-from doctor.judge.check import Check, Finding
+from doctor.facts.own_model import OwnModel
+from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
 from doctor.report.report import FailOn, Report
 
@@ -57,7 +58,7 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    observed = (*findings_of(facts), *_of_scripts(facts))
+    observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts))
     findings = overrides.apply(observed, inputs.policy, host, today)
     return Report(
         facts,
@@ -72,7 +73,8 @@ def _report(
 
 def _checks(*, with_scripts: bool) -> tuple[Check, ...]:
     """The checks of a machine, with those of scripts where scripts are judged."""
-    return catalog.MACHINE_CHECKS + (_script_checks() if with_scripts else ())
+    of_scripts = _script_checks() if with_scripts else ()
+    return catalog.MACHINE_CHECKS + _data_checks() + of_scripts
 
 
 def _script_checks() -> tuple[Check, ...]:
@@ -81,6 +83,23 @@ def _script_checks() -> tuple[Check, ...]:
 
 def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
     return examine(_script_checks(), facts) if facts.scripts is not None else ()
+
+
+OF_A_STEP = ("DAT005", "DAT006", "DAT015")
+"""What one batch shows, made by hand or not: shares need more rows, see doctor data."""
+
+
+def _data_checks() -> tuple[Check, ...]:
+    return tuple(each for each in catalog.of_families("DAT") if each.code in OF_A_STEP)
+
+
+def _of_data(facts: Facts) -> tuple[Finding, ...]:
+    """What is known of the data in the step of the user's model; nothing if it has no tokens."""
+    own = facts.own
+    if not isinstance(own, OwnModel) or own.data is None:
+        return ()
+    found = examine(_data_checks(), facts.with_(data=own.data))
+    return tuple(each for each in found if each.status not in (Status.SKIP, Status.UNKNOWN))
 
 
 def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:

@@ -26,12 +26,15 @@ from doctor.facts.guard import (
     GuardError,
     GuardPoint,
     GuardSaved,
+    GuardStall,
     Text,
 )
 
 FILE = re.compile(r"rank(\d{1,7})-(\d{1,10})\.jsonl")
 RUN = "run.json"
 """Written by the parent: the command and how it ended."""
+STALLS = "stalls.json"
+"""Written by the parent: ranks that were without a step for long."""
 GPUS = "gpus.json"
 """Written by the parent: what NVML recorded meanwhile."""
 MOST_BYTES = 64 * 2**20
@@ -147,6 +150,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
         exit_code=run.exit_code,
         signal=run.signal,
         stopped=run.stopped,
+        stalls=_read_stalls(directory / STALLS),
         checkpoint=run.checkpoint,
     )
 
@@ -318,6 +322,15 @@ def _point(record: _Step) -> GuardPoint:
 def read_gpus(directory: Path) -> TrainingGpus:
     """What NVML recorded beside them; without GPUs where there is no such record."""
     return decode(b"\n".join(_lines(directory / GPUS)))
+
+
+def _read_stalls(path: Path) -> tuple[GuardStall, ...]:
+    try:
+        return msgspec.json.decode(b"\n".join(_lines(path)), type=tuple[GuardStall, ...])[
+            :MOST_FILES
+        ]
+    except msgspec.DecodeError:
+        return ()
 
 
 def _read_run(path: Path) -> _Run:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from doctor._util.atomic_write import PRIVATE_DIRECTORY, atomic_write
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_in_arguments
 from doctor.collect.earlier_checkpoint import Span, find_between, places
+from doctor.collect.guard_overseer import Overseer
 from doctor.collect.guard_records import FILE, GPUS, RUN, read_records
 from doctor.collect.training_gpus import GpuSampler, TrainingGpus, encode
 from doctor.facts.guard import EarlierCheckpoint, Guarded
@@ -64,21 +65,31 @@ def environment(settings: Mapping[str, object], environ: Mapping[str, str]) -> d
     return {**environ, "PYTHONPATH": os.pathsep.join(paths), VARIABLE: json.dumps(settings)}
 
 
-def run_command(command: Sequence[str], settings: Mapping[str, object], out: Path) -> CommandEnd:
+def run_command(
+    command: Sequence[str],
+    settings: Mapping[str, object],
+    out: Path,
+    tell: Callable[[str], None],
+    stall_seconds: float | None = None,
+) -> CommandEnd:
     """Run the command to its end, with the stdin, stdout and stderr of this process.
 
-    Raises UserError where it cannot be started.
+    `tell` gets the code of each alarm while it runs, in another thread. `stall_seconds` without a
+    step are a stall; None: by what is usual. Raises UserError where the command cannot be started.
     """
     started = time.time()
     try:
         child = subprocess.Popen(command, env=environment(settings, os.environ))
     except OSError as error:
         raise UserError(f"{command[0]}: {error.strerror or error}") from None
+    overseer = Overseer(out, tell, stall_seconds=stall_seconds, private=not settings.get("shared"))
+    overseer.start()
     sampler = GpuSampler(json.dumps(str(out)) if settings.get("all") else "")
     try:
         with _forwarding(child) as received:
             stopped = _wait(child, out, stop=bool(settings.get("stop")))
     finally:
+        overseer.end()
         gpus = sampler.stop()
     code = child.returncode if child.returncode >= 0 else 128 - child.returncode
     ended_by = [name for name, at in received if time.monotonic() - at < GRACE_SECONDS]

@@ -185,7 +185,7 @@ def reduce(
             answer = worker.child.request(
                 seconds, on_note=lambda note: None, stage="reduce", **fields
             )
-            return _result(answer, backend, p2p, rank, len(workers))
+            return result_of(answer, backend, p2p, rank, len(workers))
 
         running = [background(partial(run_rank, *each)) for each in enumerate(workers)]
         failed = any(not correct(each.result()) for each in as_completed(running))
@@ -214,7 +214,7 @@ def _worst(results: list[AllReduce]) -> AllReduce:
     return msgspec.structs.replace(first, ended=ended)
 
 
-def _result(answer: Answer, backend: str, p2p: bool, rank: int, ranks: int) -> AllReduce:
+def result_of(answer: Answer, backend: str, p2p: bool, rank: int, ranks: int) -> AllReduce:
     fixed = {"type": "AllReduce", "backend": backend, "p2p": p2p, "ranks": ranks}
     content = (answer.answer or {}).get("reduce")
     measured = content if isinstance(content, dict) else {}

@@ -510,6 +510,7 @@ ENTRIES: dict[str, tuple[str, int, Literals]] = {
     'wandb-auth': ('files', 7, (('api_key not configured', 'usageerror'), ('wandb: error ',), ('wandb.errors.',))),
     'package-not-in-interpreter': ('factory', 0, (('is not installed in this interpreter',),)),
     'factory-needs-arguments': ('factory', 0, (('hydra.main',), ('argparse did not accept',))),
+    'trains-while-imported': ('factory', 0, (('trains while it is imported',),)),
     'factory-exits': ('factory', 1, (('called sys.exit(',),)),
     'factory-ends-process': ('factory', 1, ((' and no message',),)),
     'lightning-without-batch': ('factory', 1, (('the lightningmodule gives no batch',),)),

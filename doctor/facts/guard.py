@@ -61,6 +61,12 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Steps whose learning rate was read."""
     looks: int = 0
     """Comparisons of an optimizer's parameters with their start."""
+    buffers: int = 0
+    """Buffers of floating point in the model, at the last look."""
+    model_looks: int = 0
+    """Looks at the model's buffers."""
+    mode_looks: int = 0
+    """Looks at the mode of a model with dropout or batch norms."""
     effective: int = 0
     """Most steps of one optimizer that should have changed its weights."""
     skipped: int = 0
@@ -167,6 +173,20 @@ class GuardedProcess(Section, frozen=True, kw_only=True):
     """Lines of the file that are not records; a killed process leaves one."""
 
 
+class GuardStall(Section, frozen=True, kw_only=True):
+    """A rank that was without a step for long, as the parent saw it."""
+
+    rank: int
+    step: int = 0
+    """The last one that was recorded."""
+    seconds: float
+    usual: float = 0.0
+    """Seconds between two records before; 0.0: not known."""
+    resumed: bool = False
+    where: Text = ""
+    """The innermost line of the program, as its stack told; "" where it could not be asked."""
+
+
 class EarlierCheckpoint(Section, frozen=True, kw_only=True):
     """The newest checkpoint that this training wrote before its first failure."""
 
@@ -198,6 +218,7 @@ class Guarded(Section, frozen=True, kw_only=True):
     """SIGINT, SIGTERM, SIGHUP or SIGQUIT, if the guard received it and passed it on."""
     stopped: bool = False
     """Ended by --stop."""
+    stalls: tuple[GuardStall, ...] = ()
     checkpoint: EarlierCheckpoint | None = None
     """Before the first failure; None where nothing failed or the guard was not its parent."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from doctor._util.records import Section
-from doctor._util.text_fields import Identifier, Node
+from doctor._util.records import Ended, Section
+from doctor._util.text_fields import Identifier, Node, Product
 from doctor.facts.launched import Launcher
 
 
@@ -32,6 +32,37 @@ class Absence(Section, frozen=True, kw_only=True):
     """Why its last message was refused, or what it says itself; "" if nothing came."""
 
 
+class Shared(Section, frozen=True, kw_only=True):
+    """A directory that one node wrote a file to, and all looked for it."""
+
+    path: str
+    written: Ended
+    """How writing it on the first node ended."""
+    seen: tuple[Node, ...] = ()
+    unseen: dict[Node, str] = {}
+    """Node -> why it did not find the file, or found another."""
+    silent: tuple[Node, ...] = ()
+    """They did not answer in time."""
+
+
+class Pair(Section, frozen=True, kw_only=True):
+    """An all-reduce of two nodes."""
+
+    first: Node
+    second: Node
+    attempt: int = 0
+    """In which round of pairs, from 0."""
+    ended: Ended
+    wrong: int | None = None
+    """Elements of the sum that are wrong."""
+    rate: float | None = None
+    """Bus bandwidth in bytes per second."""
+
+    @property
+    def good(self) -> bool:
+        return self.ended.ok and self.wrong == 0
+
+
 class Meeting(Section, frozen=True, kw_only=True):
     """The conversation of rank 0 with the others over torch's store."""
 
@@ -49,3 +80,9 @@ class Meeting(Section, frozen=True, kw_only=True):
     """Limit of the process that serves the store; None: torchrun's agent serves it."""
     arrivals: tuple[Arrival, ...] = ()
     absences: tuple[Absence, ...] = ()
+    shared: tuple[Shared, ...] | None = None
+    """Directories that the user named for output; None: none was."""
+    backend: Product = ""
+    """Of the pairs: nccl or gloo."""
+    pairs: tuple[Pair, ...] | None = None
+    """None: no collectives were asked for."""

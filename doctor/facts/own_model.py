@@ -12,6 +12,7 @@ import msgspec
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor._util.text_fields import Product
+from doctor.facts.data import Data
 from doctor.facts.raised import Raised
 from doctor.facts.training import Settings, Smoke, Step
 
@@ -232,6 +233,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    data: Data | None = None
+    """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None
     """The padding token of the directory's tokenizer."""
     outside_tokens: int = 0

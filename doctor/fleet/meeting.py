@@ -10,22 +10,28 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import msgspec
 
 from doctor import __version__
 from doctor.collect.child_messages import Answer
+from doctor.facts.fleet import Clock
 from doctor.fleet.member import Member
 from doctor.fleet.messages import (
     Echo,
     Hello,
     MessageError,
     Opening,
+    Order,
     Printed,
+    Reply,
     Result,
     Round,
     Seal,
+    Tick,
     new_nonce,
 )
 from doctor.fleet.store import Client, StoreError, StoreProcess, start_server
@@ -34,10 +40,14 @@ WAIT_SECONDS = 2.0
 """For one answer, before what was said is said again."""
 PAUSE_SECONDS, LONGEST_PAUSE = 0.5, 8.0
 """After an attempt that brought nothing, doubled each time."""
-GRACE_SECONDS = 1.5
+GRACE_SECONDS = 0.6
 """How long the others stay beyond the deadline, to read that the report is printed."""
-LEAVE_SECONDS = 1.0
+LEAVE_SECONDS = 0.5
 """For them to answer, before their store ends."""
+PINGS = 5
+Duty = Callable[[msgspec.Raw], Reply]
+"""Carries out the content of an order."""
+T = TypeVar("T")
 
 
 def key_of(member: Member, round: Round, sender: int, receiver: int | str) -> str:
@@ -173,11 +183,39 @@ class RankZero:
     def _key(self, round: Round, rank: int) -> str:
         return key_of(self._member, round, rank, 0)
 
+    def send(self, messages: Mapping[tuple[Round, int], msgspec.Struct], deadline: float) -> None:
+        """Store messages by round and receiver. Raises StoreError."""
+        assert self._client
+        values = {
+            key_of(self._member, round, 0, rank): self._seal.close(round, 0, rank, message)
+            for (round, rank), message in messages.items()
+        }
+        self._client.set(values, deadline)
+
+    def receive(
+        self, rounds: Mapping[int, Round], kind: type[T], wait: float, deadline: float
+    ) -> dict[int, T]:
+        """Messages by their senders, of the round for each; those that verify. Raises StoreError.
+
+        Waits at most so long for the first one.
+        """
+        assert self._client
+        keys = {self._key(round, rank): rank for rank, round in rounds.items()}
+        values, _ = self._client.read(keys, wait, deadline)
+        found: dict[int, T] = {}
+        for key, data in values.items():
+            rank = keys[key]
+            try:
+                found[rank] = self._seal.open(data, rounds[rank], rank, 0, kind)
+            except MessageError as error:
+                self.gathered.refused[rank] = str(error)
+        return found
+
     def finish(self, verdict: str) -> None:
         """Say that the report is printed, give the others a moment to read it, end the store."""
         deadline = time.monotonic() + LEAVE_SECONDS
         try:
-            if self._client and self.gathered.hellos:
+            if self._client and self.gathered.hellos and not self.gathered.failed:
                 data = self._seal.close("printed", 0, TO_ALL, Printed(verdict=verdict))
                 self._client.set({key_of(self._member, "printed", 0, "all"): data}, deadline)
                 self._wait_for_leaving(set(self.gathered.results), deadline)
@@ -243,8 +281,18 @@ class Contact:
 class Other:
     """A node other than rank 0, in a thread of its own."""
 
-    def __init__(self, member: Member, name: str, key: bytes, python: str, deadline: float) -> None:
-        """`name`: of this node, as a report prints it."""
+    def __init__(
+        self,
+        member: Member,
+        name: str,
+        key: bytes,
+        python: str,
+        deadline: float,
+        duties: Mapping[str, Duty] | None = None,
+    ) -> None:
+        """`name`: of this node, as a report prints it. `duties`: what orders it carries out."""
+        self._duties = duties or {}
+        self._orders = 0
         self.contact = Contact()
         self._member, self._name, self._deadline = member, name, deadline + GRACE_SECONDS
         self._first = Seal(key, member.job, member.restart)
@@ -294,7 +342,7 @@ class Other:
         if not contact.welcomed:
             self._join()
         elif contact.delivered:
-            return self._leave()
+            return self._follow()
         elif self._result is None:
             self._pause(WAIT_SECONDS)
         else:
@@ -346,16 +394,53 @@ class Other:
             return False
         return seal.open(answer, answered_by, 0, rank, Echo).nonce == self._nonce
 
-    def _leave(self) -> bool:
-        """Whether rank 0 has printed; then it is told that this node has read so."""
-        data = self._read("printed", "all")
-        if data is None or self._seal is None:
-            return False
-        self.contact.verdict = self._seal.open(data, "printed", 0, TO_ALL, Printed).verdict
+    def _follow(self) -> bool:
+        """Carry out the next order; whether rank 0 has printed, and was told that it was read."""
+        assert self._seal
+        rank, member, number = self._member.rank, self._member, self._orders
+        order_key = key_of(member, f"order{number}", 0, rank)
+        printed_key = key_of(member, "printed", 0, "all")
+        values, _ = self._client.read([order_key, printed_key], WAIT_SECONDS, self._deadline)
+        if printed_key in values:
+            data = values[printed_key]
+            self.contact.verdict = self._seal.open(data, "printed", 0, TO_ALL, Printed).verdict
+            self._store("leaving", Echo(nonce=self._nonce))
+            return True
+        if order_key in values:
+            order = self._seal.open(values[order_key], f"order{number}", 0, rank, Order)
+            self._store(f"reply{number}", self._reply(order))
+            self._orders += 1
+        return False
+
+    def _reply(self, order: Order) -> Reply:
+        if order.do == "clock":
+            return Reply(content=msgspec.Raw(msgspec.json.encode(self._clock())))
+        if order.do not in self._duties:
+            return Reply(failed="this doctor does not know the order")
+        return self._duties[order.do](order.content)
+
+    def _clock(self) -> Clock | None:
+        """This clock against that of rank 0, by the quickest of several exchanges."""
+        found: list[Clock] = []
+        for number in range(PINGS):
+            exchange = f"{self._orders}-{number}"
+            sent = time.time()
+            self._store(f"ping{exchange}", Tick(at=sent))
+            data = self._read(f"pong{exchange}", self._member.rank)
+            if data is None or self._seal is None:
+                continue
+            received = time.time()
+            pong = self._seal.open(data, f"pong{exchange}", 0, self._member.rank, Tick)
+            offset, error = (sent + received) / 2 - pong.at, abs(received - sent) / 2
+            found.append(Clock(offset=offset, error=error))
+        return min(found, key=lambda each: each.error, default=None)
+
+    def _store(self, round: Round, message: msgspec.Struct) -> None:
+        """Store a message that is not acknowledged."""
+        assert self._seal
         rank = self._member.rank
-        bye = self._seal.close("leaving", rank, 0, Echo(nonce=self._nonce))
-        self._client.set({key_of(self._member, "leaving", rank, 0): bye}, self._deadline)
-        return True
+        data = self._seal.close(round, rank, 0, message)
+        self._client.set({key_of(self._member, round, rank, 0): data}, self._deadline)
 
     def _read(self, round: Round, receiver: int | str) -> bytes | None:
         """A message of rank 0, None if there is none after a moment."""

@@ -23,7 +23,9 @@ from doctor._util.errors import UserError
 
 T = TypeVar("T")
 
-Round = Literal["opening", "hello", "welcome", "result", "received", "order", "printed", "leaving"]
+Round = str
+"""What a message is for: "opening", "hello", "welcome", "result", "received", "printed", "leaving",
+and "order", "reply", "ping", "pong" with a number."""
 SECRET = "DOCTOR_FLEET_SECRET"  # noqa: S105 - the name of the variable
 LEAST_SECRET = 16
 MAC_BYTES = 32
@@ -70,6 +72,27 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     content: msgspec.Raw = msgspec.Raw(b"null")
     failed: str = ""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rank 0 to a node: what to do next."""
+
+    do: Literal["clock", "token", "pair", "share"]
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A node to rank 0: what came of an order, or why nothing did."""
+
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    failed: str = ""
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A moment on the sender's clock."""
+
+    at: float
+    """Seconds since the epoch."""
 
 
 class Printed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

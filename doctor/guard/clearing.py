@@ -90,6 +90,16 @@ class Clearing:
         gradient = self._gradient()
         return gradient is None or not bool(part(gradient).any())
 
+    def is_none(self) -> bool:
+        """Whether there is a sampled parameter, without a gradient now."""
+        parameter = self.sample() if self.sample is not None else None
+        return parameter is not None and parameter.grad is None
+
+    def memory(self) -> Foreign:
+        """Where the sampled gradient is; None where there is none."""
+        version = self._now()
+        return version and version[0]
+
     def step_ended(self) -> None:
         """Remember what the step left, unless that is nothing."""
         self._version, self._added = self._now(), False

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Iterable
 
+from .model_looks import ModelLooks
 from .optimizer_watch import OptimizerWatch
 from .readings import Readings
 
@@ -31,7 +32,10 @@ class Tally:
 
 
 def counts(
-    tally: Tally, readings: Readings[OptimizerWatch], optimizers: Iterable[OptimizerWatch]
+    tally: Tally,
+    readings: Readings[OptimizerWatch],
+    optimizers: Iterable[OptimizerWatch],
+    models: ModelLooks,
 ) -> dict[str, object]:
     """The fields of `doctor.facts.guard.GuardCounts`."""
     watches, steady = list(optimizers), readings.steady
@@ -46,6 +50,9 @@ def counts(
         "norms": tally.norms,
         "rates": tally.rates,
         "looks": tally.looks,
+        "buffers": models.buffers,
+        "model_looks": models.looks,
+        "mode_looks": models.modes,
         "effective": max((w.effective for w in watches), default=0),
         "skipped": tally.skipped,
         "scaled": steady.scaled,

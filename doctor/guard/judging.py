@@ -7,10 +7,12 @@ from collections import deque
 from typing import Protocol
 
 from . import logged, suspects
+from . import thresholds as limit
 from .alarms import Alarms
 from .batches import Batches
 from .counts import Tally, counts
 from .diagnosis import Diagnosis
+from .model_looks import ModelLooks
 from .optimizer_watch import OptimizerWatch
 from .readings import Readings
 from .records import Alarm, Step
@@ -60,6 +62,7 @@ class Judging:
         diagnosis = Diagnosis(readings.torch, writer, batches, self.recent)
         self.alarms = Alarms(settings, writer, readings.steady, diagnosis)
         self._history: deque[Step | logged.Entry] = deque(maxlen=HISTORY)
+        self.model_looks = ModelLooks(readings.torch, readings.values.submit, self.add)
         self._judging_log = False
         self._state_at = self.tally.began
 
@@ -104,6 +107,11 @@ class Judging:
             self.add(alarm, watch)
         if watch.effective >= FIRST_STATE:
             self.write_state()  # a process that is killed later has written its counts
+
+    def look_at_model(self, watch: OptimizerWatch, effective: int) -> None:
+        """The parameters of this optimizer are being compared."""
+        if watch.index == 0 and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
+            self.model_looks.look(watch, list(self.watches.values()))
 
     def examine(self, watch: OptimizerWatch, step: Step) -> None:
         """The gradients of this step were not finite, and it was applied: read the weights."""
@@ -216,7 +224,7 @@ class Judging:
     def write_state(self) -> None:
         """Write the counts so far."""
         self.judge_log()
-        observed = counts(self.tally, self.readings, self.watches.values())
+        observed = counts(self.tally, self.readings, self.watches.values(), self.model_looks)
         further = {} if self.further is None else self.further.counts()
         self.writer.write("state", flush=True, **observed, **further)
 

@@ -6,6 +6,8 @@ import gc
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .foreign import Foreign
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -14,24 +16,33 @@ WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module."
 
 
 def names_of(torch: ModuleType, flat: list[Tensor]) -> dict[int, str]:
-    """Position in `flat` -> name in the model, in the order of the modules.
+    """Position in `flat` -> name in the model, in the order of the modules."""
+    model, _ = objects_of(torch, flat)
+    return {} if model is None else _names(model, flat)
 
-    The model is the largest one in memory that holds the parameters.
-    """
+
+def _names(module: Foreign, flat: list[Tensor]) -> dict[int, str]:
     index = {id(p): i for i, p in enumerate(flat)}
-    kind = torch.nn.Module
-    modules = [o for o in gc.get_objects() if issubclass(type(o), kind)]
+    return {index[id(p)]: _clean(name) for name, p in module.named_parameters() if id(p) in index}
+
+
+def objects_of(torch: ModuleType, flat: list[Tensor]) -> tuple[Foreign, list[Foreign]]:
+    """The largest model in memory that holds these parameters, None without one, and all
+    optimizers whose parameters belong to models."""
+    objects = gc.get_objects()
+    kind, optimizer = torch.nn.Module, torch.optim.Optimizer
+    modules = [o for o in objects if issubclass(type(o), kind)]
     children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
-    best: dict[int, str] = {}
-    for module in modules:
-        if id(module) in children:
-            continue
-        names = {
-            index[id(p)]: _clean(name) for name, p in module.named_parameters() if id(p) in index
-        }
-        if len(names) > len(best):
-            best = names
-    return best
+    roots = [module for module in modules if id(module) not in children]
+    model = max(roots, key=lambda root: len(_names(root, flat)), default=None)
+    owned = {id(p) for m in modules for p in m.__dict__.get("_parameters", {}).values()}
+    optimizers = [o for o in objects if issubclass(type(o), optimizer) and _is_of(o, owned)]
+    return (model if model is not None and _names(model, flat) else None), optimizers
+
+
+def _is_of(optimizer: Foreign, owned: set[int]) -> bool:
+    groups = optimizer.__dict__.get("param_groups", ())
+    return all(id(p) in owned for group in groups for p in group["params"])
 
 
 def _clean(name: str) -> str:

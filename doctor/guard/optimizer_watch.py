@@ -51,6 +51,9 @@ class Judge(Protocol):
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""
 
+    def look_at_model(self, watch: OptimizerWatch, effective: int) -> None:
+        """The parameters are being compared after so many effective steps."""
+
     def examine(self, watch: OptimizerWatch, step: Step) -> None:
         """The gradients of this step were not finite, and it was applied: read the weights."""
 
@@ -193,8 +196,10 @@ class OptimizerWatch:
     def _arm(self, optimizer: Optimizer) -> None:
         """Let the hooks log the next steps, if they look like this one."""
         armed, clearing = self.armed, self.clearing
+        accumulates = self.rules.usual_backwards >= limit.ACCUMULATED
         if (
-            self.unreached
+            (accumulates and self.effective < limit.ACCUMULATED_UNTIL)
+            or self.unreached
             or self.without_backward
             or self.steady.scaled
             or self.settings.protect
@@ -301,6 +306,7 @@ class OptimizerWatch:
 
     def _compare(self, optimizer: Optimizer, effective: int) -> None:
         self.next_look = look_rules.next_look(effective)
+        self.judge.look_at_model(self, effective)
         unreached = self.unreached
         if self.parameters.blocks:
             self._look(optimizer, effective, self.steps)

@@ -113,12 +113,15 @@ class StepRules:
     def _spike(
         self, name: str, series: Spikes, value: float, step: int, rate: Optional[float]
     ) -> List[Alarm]:
-        median = series.add(value, rate)
-        if median is None:
+        jump = series.add(value, rate)
+        if jump is None:
             return []
         text = (
-            f"the {name} is {value:.4g}, and was as high in the two steps before; its median over "
-            f"{limit.SPIKE_WINDOW} steps is {median:.4g}"
+            f"the median {name} of the last {limit.LEVEL_STEPS} steps is {jump.level:.4g}; that of "
+            f"the blocks of {limit.LEVEL_STEPS} before was {jump.before:.4g}"
+            if jump.block
+            else f"the {name} is {value:.4g}, and was as high in the two steps before; its median "
+            f"over {limit.SPIKE_WINDOW} steps is {jump.before:.4g}"
         )
         return [Alarm(codes.LOSS_STABLE, WARN, step, text, name.split()[0], self.index)]
 
@@ -275,6 +278,15 @@ def without_step(count: int, step: int) -> Alarm:
     """The alarm for far more backward passes than usual since any optimizer stepped."""
     text = f"{count} backward passes since the last step of an optimizer"
     return Alarm(codes.STEPS_APPLIED, WARN, step, text, "no-step")
+
+
+def cleared_between(passes: int, step: int, optimizer: int) -> Alarm:
+    """The alarm for a loop that clears the gradients between the passes of one step."""
+    text = (
+        f"the gradients were cleared before each of the {passes} backward passes of a step, "
+        f"{limit.CLEARED_BETWEEN} steps in a row: only the last pass is trained"
+    )
+    return Alarm(codes.GRADIENTS_CLEARED, WARN, step, text, "between", optimizer)
 
 
 def rate_alarm(

@@ -5,12 +5,20 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Iterable, List, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Tuple
 
 from . import thresholds as limit
 
 LARGEST = 700.0
 """Of an exponent: beyond it exp() overflows."""
+
+
+class Jump(NamedTuple):
+    """Where a series has jumped: to `level`, from `before`; `block`: both are medians of blocks."""
+
+    level: float
+    before: float
+    block: bool
 
 
 class Spikes:
@@ -25,8 +33,8 @@ class Spikes:
         self._above = self._age = 0
         self._median = self._bound = math.inf
 
-    def add(self, value: float, rate: float | None = None) -> float | None:
-        """The median before it, where the series has jumped with this value.
+    def add(self, value: float, rate: float | None = None) -> Jump | None:
+        """The jump, where the series has jumped with this value.
 
         A learning rate that has just risen explains a jump, as a warm restart does.
         """
@@ -43,11 +51,12 @@ class Spikes:
         self._above = self._above + 1 if value > self._bound else 0
         if not self._above:
             self._window.append(value)
-        median = self._median
-        jumped = self._add_to_block(value) or self._above == limit.SPIKE_STEPS
-        if jumped:
+        jump = self._add_to_block(value)
+        if jump is None and self._above == limit.SPIKE_STEPS:
+            jump = Jump(value, self._median, block=False)
+        if jump is not None:
             self._begin_anew()
-        return median if jumped else None
+        return jump
 
     def _begin_anew(self) -> None:
         """From here on the series has another level."""
@@ -55,15 +64,16 @@ class Spikes:
         self._blocks.clear()
         self._above, self._bound = 0, math.inf
 
-    def _add_to_block(self, value: float) -> bool:
-        """Whether a block ends with this value, and has another level than those before."""
+    def _add_to_block(self, value: float) -> Optional[Jump]:
+        """The jump, where a block ends with this value and is far above those before."""
         self._block.append(value)
         if len(self._block) < limit.LEVEL_STEPS:
-            return False
+            return None
         level, self._block = _median(self._block), []
         jumped = len(self._blocks) >= limit.LEVEL_BLOCKS_FROM and level > _far(self._blocks)
+        before = _median(self._blocks) if jumped else 0.0
         self._blocks.append(level)
-        return jumped
+        return Jump(level, before, block=True) if jumped else None
 
 
 def _far(values: Iterable[float]) -> float:

@@ -68,6 +68,16 @@ REPEATED, REPEATED_OF = 8, 20
 """Steps with the gradients of the step before, of so many. Our own numbers."""
 UNCLEARED = 5
 """Steps in a row whose gradients were added to those of the step before. Our own number."""
+ACCUMULATED, CLEARED_BETWEEN = 4, 5
+"""Backward passes for one step from which they are an accumulation, and steps in a row that got the
+last of them alone. SAM and its like make two. Our own numbers."""
+ACCUMULATED_UNTIL = 20
+"""Effective steps in which that is followed."""
+MODEL_FROM = (1, 20)
+"""Effective steps of the first two looks at buffers; then at every comparison."""
+MOST_BUFFERS = 512
+MODES_FROM, MODE_LOOKS = 100, 2
+"""Effective steps from which mode and idle optimizers are looked at, and looks in a row."""
 NEVER_REACHED = 100
 """Effective steps in which a parameter never had a gradient."""
 BACKWARDS_WITHOUT_STEP = 200

@@ -8,6 +8,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
 from . import rules
+from . import thresholds as limit
+from .accumulation import Accumulation
 from .batches import Batches
 from .counts import rank_and_world
 from .foreign import Foreign
@@ -20,6 +22,7 @@ from .records import Step
 from .scaling import Scaling
 from .settings import Settings
 from .spikes import Spikes
+from .stacks import Stacks
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Watch:
         self.losses: dict[frozenset[int], Spikes] = {}
         """The series of losses by the ids of the parameters that they train."""
         self.scaling = Scaling()
+        self.accumulation = Accumulation()
+        self.stacks = Stacks()
         self.started = False
         self.files_saved = 0
         self.follows_gradients = False
@@ -78,7 +83,8 @@ class Watch:
         for clearing in steady.uncleared:
             clearing.before_backward()
         steady.uncleared = [each for each in steady.uncleared if not each.cleared]
-        self.follows_gradients = bool(steady.uncleared)
+        self._follow_accumulation()
+        self.follows_gradients = bool(steady.uncleared) or self.accumulation.suspicious
         if steady.backwards - steady.stepped_at >= rules.LEAST_BACKWARDS:
             self._without_step()
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
@@ -96,6 +102,10 @@ class Watch:
         """The outermost backward() returned; called if `follows_gradients`."""
         for clearing in self.steady.uncleared:
             clearing.note()
+        if self.accumulation.suspicious:
+            watch = self._only()
+            if watch is not None:
+                self.accumulation.ended(watch.clearing)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """The outermost step() of an optimizer; with a closure its gradients do not exist yet."""
@@ -104,6 +114,9 @@ class Watch:
             self.start()
             watch = self._watch_of(optimizer)
         if watch is not None and not closure:
+            if watch is self._only() and self.accumulation.steps(watch.clearing):
+                passes = self.accumulation.passes
+                self.judging.add(rules.cleared_between(passes, watch.steps + 1, watch.index), watch)
             watch.measure(optimizer)
 
     def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
@@ -181,6 +194,8 @@ class Watch:
             return
         self.started = True
         self.writer.open(*rank_and_world(self.torch))
+        if self.settings.parent:
+            self.stacks.offer(self.writer.path("stacks", "txt"), self.writer.opened)
         self.writer.write(
             "meta",
             rank=self.writer.rank,
@@ -204,6 +219,7 @@ class Watch:
         self._judge_last_losses()
         self.judging.write_state()
         self.writer.write("end", how=how, **last_error())
+        self.stacks.withdraw()
         self.writer.close()
 
     def _judge_last_losses(self) -> None:
@@ -252,6 +268,17 @@ class Watch:
         )
         with self.torch.no_grad():
             return OptimizerWatch(optimizer, step_rules, settings, self.readings, self.judging)
+
+    def _only(self) -> OptimizerWatch | None:
+        """The optimizer, where there is one alone."""
+        return next(iter(self.watches.values())) if len(self.watches) == 1 else None
+
+    def _follow_accumulation(self) -> None:
+        """Note whether the gradients of the passes before this one are still there."""
+        watch = self._only()
+        if watch is not None and watch.effective < limit.ACCUMULATED_UNTIL:
+            passes = self.steady.backwards - self.steady.stepped_at
+            self.accumulation.begins(passes, watch.clearing)
 
     def _inner(self, root: Foreign) -> Foreign:
         """The tensor that backward() starts from; None where there are several."""

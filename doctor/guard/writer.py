@@ -51,14 +51,18 @@ class Writer:
     def open(self, rank: int, world: int) -> None:
         """Create the directory and the file."""
         self.rank, self.world = rank, world
-        path = os.path.join(self.directory, f"rank{rank}-{os.getpid()}.jsonl")
+        path = self.path("rank", "jsonl")
         try:
             os.makedirs(self.directory, 0o777 if self._shared else 0o700, exist_ok=True)
-            self._file = open(path, "w", encoding="utf-8", opener=self._opened)  # noqa: SIM115
+            self._file = open(path, "w", encoding="utf-8", opener=self.opened)  # noqa: SIM115
         except OSError as error:
             self._fail(error)
 
-    def _opened(self, path: str, flags: int) -> int:
+    def path(self, kind: str, suffix: str) -> str:
+        """A file of this process in the directory of the records."""
+        return os.path.join(self.directory, f"{kind}{self.rank}-{os.getpid()}.{suffix}")
+
+    def opened(self, path: str, flags: int) -> int:
         """An opener for open(): only the owner can read the file, unless it is shared."""
         mode = 0o666 if self._shared else 0o600
         return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), mode)
@@ -123,7 +127,7 @@ class Writer:
     def first(self, name: str) -> bool:
         """Whether this is the first process of the run with this name: one line per alarm."""
         try:
-            os.close(self._opened(os.path.join(self.directory, name), os.O_CREAT | os.O_EXCL))
+            os.close(self.opened(os.path.join(self.directory, name), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
         except OSError:

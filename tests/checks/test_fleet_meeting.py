@@ -9,7 +9,8 @@ import pytest
 from node_summaries import summaries
 
 from doctor import catalog
-from doctor.facts.meeting import Absence, Arrival, Meeting
+from doctor._util.records import Ended
+from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.judge.check import Finding, Status
 from doctor.judge.engine import examine
@@ -18,6 +19,20 @@ ARRIVAL = Arrival(node="n1", rank=1, interface="eth0", resolving=0.002, connecti
 SILENT = Absence(node="n2", rank=2, joined=True)
 REFUSED = Absence(node="n2", rank=2, joined=False, reason="it is sealed with another key")
 GONE = Absence(node="n2", rank=2, joined=False)
+OK = Ended(how="ok")
+SEEN = Shared(path="/out", written=OK, seen=("n1", "n2"))
+UNSEEN = Shared(path="/out", written=OK, seen=("n1",), unseen={"n2": "No such file"})
+SILENT_ONE = Shared(path="/out", written=OK, seen=("n1",), silent=("n2",))
+UNWRITTEN = Shared(path="/out", written=Ended(how="error", detail="Read-only file system"))
+
+
+def pair(first: int, second: int, wrong: int = 0) -> Pair:
+    return Pair(first=f"n{first}", second=f"n{second}", ended=OK, wrong=wrong, rate=1e9)
+
+
+def hung(first: int, second: int) -> Pair:
+    ended = Ended(how="timeout", detail="no answer in 30 s")
+    return Pair(first=f"n{first}", second=f"n{second}", ended=ended)
 
 
 def findings(meeting: Meeting | None) -> dict[str, Finding]:
@@ -47,6 +62,23 @@ def findings(meeting: Meeting | None) -> dict[str, Finding]:
         ),
         ("FLT017", {}, Status.NOTE, "not authenticated"),
         ("FLT017", {"authenticated": True}, Status.PASS, "key"),
+        ("FLT018", {}, Status.SKIP, "--output-dir"),
+        ("FLT018", {"shared": (SEEN,)}, Status.PASS, "2 nodes"),
+        ("FLT018", {"shared": (UNSEEN,)}, Status.WARN, "n2"),
+        ("FLT018", {"shared": (UNWRITTEN,)}, Status.UNKNOWN, "Read-only"),
+        ("FLT018", {"shared": (Shared(path="/out", written=OK),)}, Status.UNKNOWN, "every other"),
+        ("FLT018", {"shared": (SILENT_ONE,)}, Status.UNKNOWN, "n2"),
+        ("FLT019", {}, Status.SKIP, "--collectives"),
+        ("FLT019", {"pairs": ()}, Status.UNKNOWN, "paired"),
+        ("FLT019", {"pairs": (pair(0, 1), pair(2, 3))}, Status.PASS, "2 pairs"),
+        ("FLT019", {"pairs": (pair(0, 1), hung(2, 3))}, Status.FAIL, "1 pair of 2"),
+        ("FLT019", {"pairs": (pair(0, 1), pair(2, 3, wrong=7))}, Status.FAIL, "7 wrong"),
+        (
+            "FLT019",
+            {"pairs": (pair(0, 1), hung(2, 3), hung(1, 3), pair(0, 2))},
+            Status.FAIL,
+            "n3 failed with every partner",
+        ),
     ],
 )
 def test_the_meeting_is_judged(
@@ -67,4 +99,4 @@ def test_the_meeting_is_judged(
 
 def test_files_that_are_compared_met_nowhere() -> None:
     found = findings(None)
-    assert {found[code].status for code in ("FLT015", "FLT016", "FLT017")} == {Status.SKIP}
+    assert {found[f"FLT0{number}"].status for number in range(15, 20)} == {Status.SKIP}

@@ -20,6 +20,7 @@ from doctor.facts.guard import (
     Guarded,
     GuardedProcess,
     GuardError,
+    GuardStall,
 )
 from doctor.facts.load import OtherProcess, Use, Watched
 from doctor.job.job import Job
@@ -32,7 +33,7 @@ HEALTHY: dict[str, Any] = {
     "effective": 300, "tracked": 21, "gradients": 21, "moved": 21, "ones": 5, "zeros": 2,
     "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
     "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
-    "seconds": 600.0,
+    "seconds": 600.0, "buffers": 4, "model_looks": 8, "mode_looks": 4,
 }  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def findings(*processes: GuardedProcess, watched: Any = None) -> dict[str, Findi
 
 
 ALL = [check.code for check in CHECKS]
-IN_PROCESS = [code for code in ALL if code not in ("GRD021", "GRD022")]
+IN_PROCESS = [code for code in ALL if code not in ("GRD021", "GRD022", "GRD023")]
 """Codes for which the training's own process raises the alarm."""
 
 
@@ -177,7 +178,9 @@ def test_without_a_step_everything_is_unknown(code: str) -> None:
     assert {finding.status for finding in judged} == {Status.UNKNOWN}
 
 
-@pytest.mark.parametrize("code", [code for code in IN_PROCESS if code not in ("GRD004", "GRD008")])
+@pytest.mark.parametrize(
+    "code", [code for code in IN_PROCESS if code not in ("GRD004", "GRD008", "GRD024")]
+)
 def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -> None:
     finding = findings(process(all=True, ended="error: RuntimeError: broken"))[code]
     assert finding.status is Status.UNKNOWN
@@ -205,6 +208,9 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD014", {"losses": 199}),
         ("GRD015", {"flat_steps": 299, "all": True}),
         ("GRD016", {"effective": 99}),
+        ("GRD024", {"model_looks": 0}),
+        ("GRD025", {"effective": 99}),
+        ("GRD025", {"mode_looks": 1}),
         ("GRD017", {"batches": 69, "all": True}),
         ("GRD018", {"timed": 49, "all": True}),
         ("GRD018", {"seconds": 59.0, "all": True}),
@@ -224,6 +230,8 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD015", {}),
         ("GRD015", {"vocabulary": 0, "all": True}),
         ("GRD015", {"flat_steps": 0, "all": True}),
+        ("GRD024", {"buffers": 0}),
+        ("GRD025", {"mode_looks": 0}),
         ("GRD017", {}),
         ("GRD017", {"batches": 0, "all": True}),
         ("GRD018", {}),
@@ -264,6 +272,30 @@ def test_how_the_training_ended(
 
 def raised(error: str, message: str, moment: int = 0) -> GuardError:
     return GuardError(error=error, message=message, moment=moment)
+
+
+STALL = {"rank": 1, "step": 40, "seconds": 700.0, "usual": 2.0, "where": "all_reduce (d.py:7)"}
+
+
+@pytest.mark.parametrize(
+    ("stalls", "exit_code", "status", "word"),
+    [
+        ((), 0, Status.PASS, "without a long pause"),
+        ((), None, Status.SKIP, "did not start"),
+        (({"resumed": True},), 0, Status.NOTE, "then it went on"),
+        (({"resumed": True}, {}), 137, Status.WARN, "in all_reduce (d.py:7)"),
+        (({}, {"rank": 2, "seconds": 690.0}), 1, Status.WARN, "rank 1 wrote nothing for 700 s"),
+        (({"usual": 0.0, "where": ""},), 1, Status.WARN, "(usual: not known)"),
+    ],
+)
+def test_a_rank_without_a_step_for_long(
+    stalls: tuple[dict[str, Any], ...], exit_code: int | None, status: Status, word: str
+) -> None:
+    observed = tuple(GuardStall(**STALL | stall) for stall in stalls)
+    guard = Guarded(processes=(process(),), exit_code=exit_code, stalls=observed)
+    found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD023"]
+    assert found.status is status
+    assert word in found.verdict.summary
 
 
 def ending(*errors: GuardError) -> Finding:

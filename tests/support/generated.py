@@ -71,6 +71,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         DOCS / "documents.md": documents_page.page(),
         DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
+        DOCS / "return.svg": console(shown(machines()["gpu_not_started"], "GPU010"), "quiet"),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
 

@@ -16,6 +16,8 @@ import preloaded
 
 EXAMINE = ("--device", "cpu", "--quick", "--no-smoke", "--no-config", "--format", "plain")
 """The shortest examination."""
+ONE_MACHINE = ("--skip", "FLT002")
+"""All nodes of a test have the network addresses of this machine."""
 OUT_OF_REACH = 400
 
 
@@ -59,6 +61,12 @@ class Nodes:
     port: int = field(default_factory=free_port)
     secret: str = ""
     command: Sequence[str] = (sys.executable, "-P", "-m", "doctor", "fleet", "run")
+    address: Sequence[str] = ("--address", "127.0.0.1")
+    wrapper: Sequence[str] = ()
+    """Words before the command of the nodes that are started next."""
+    python: str = field(default_factory=preloaded.python)
+    """The training interpreter."""
+    over: bool = False
     nodes: dict[int, Node] = field(default_factory=dict)
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="doctor-nodes-")))
 
@@ -72,11 +80,13 @@ class Nodes:
             **(env or {}),
         }
         words = [
+            *self.wrapper,
             *self.command,
-            *("--nodes-from", f"n[0-{self.count - 1}]", "--address", "127.0.0.1"),
-            *("--port", str(self.port), "--deadline", str(self.deadline)),
-            *("--python", preloaded.python()),
+            *("--nodes-from", f"n[0-{self.count - 1}]", *self.address),
+            *(("--port", str(self.port)) if self.address else ()),
+            *("--deadline", str(self.deadline), "--python", self.python),
             *self.flags,
+            *ONE_MACHINE,
             *more,
         ]
         out, err = (self.directory / f"{rank}.{name}" for name in ("out", "err"))

@@ -16,6 +16,7 @@ from reports import judged
 from doctor.facts.facts import Facts
 from doctor.prescribe.rules import prescribe
 from doctor.report.formats.html.page import render
+from doctor.report.line import Detail
 from doctor.report.report import Report
 
 WIDTH, HEIGHT = 1080, 1180
@@ -23,7 +24,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 KEYWORD = b"drawn-from\0"
 
 
-def console(report: Report) -> str:
+def console(report: Report, detail: Detail = "normal") -> str:
     """A report as the terminal shows it, as SVG; rich's web fonts are left out."""
     from rich.console import Console
 
@@ -32,8 +33,9 @@ def console(report: Report) -> str:
     terminal = Console(
         record=True, width=100, file=io.StringIO(), force_terminal=True, highlight=False
     )
-    show(report, terminal)
-    svg = terminal.export_svg(title="doctor run", unique_id="doctor")
+    show(report, terminal, detail)
+    title = "doctor run -q" if detail == "quiet" else "doctor run"
+    svg = terminal.export_svg(title=title, unique_id="doctor")
     alone = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return alone.replace("Fira Code", "ui-monospace")
 

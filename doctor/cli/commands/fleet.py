@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from doctor.cli import job_options, options
 from doctor.cli.flag_groups import set_flags
@@ -37,14 +37,35 @@ def run(
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts, shared=shared)
-    flags, selected = set_flags(training, job, run_flags), set_flags(selection)
+    flags = set_flags(training, job, run_flags)
+    selected, of_fleet = _divided(set_flags(selection))
     # Mistakes that every node would make end the command here, before the others are met.
     inputs = resolve({**flags, **selected}, config, None, catalog.MACHINE_CHECKS)
     node = this_node(_options(fleet), inputs.request.job.python)
     examine = partial(run, {**flags, **selected}, config, fail_on=output.fail_on)
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
-    return meet(node, examine, output_options, {}, config, output.fail_on)
+    return meet(node, examine, output_options, of_fleet, config, output.fail_on)
+
+
+def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """--only and --skip for the checks of a node, and for those of the fleet."""
+    from doctor import catalog
+
+    def is_fleets(word: str) -> bool:
+        return all(code.startswith("FLT") for code in catalog.codes(word))
+
+    node: dict[str, Any] = {}
+    fleet: dict[str, Any] = {}
+    for flag, values in selected.items():
+        words = [word for value in values for word in value.split(",") if word.strip()]
+        for group, chosen in (
+            (node, tuple(word for word in words if not is_fleets(word))),
+            (fleet, tuple(word for word in words if is_fleets(word))),
+        ):
+            if chosen:
+                group[flag] = chosen
+    return node, fleet
 
 
 def _options(flags: FleetFlags) -> FleetOptions:

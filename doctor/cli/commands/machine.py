@@ -161,15 +161,43 @@ def init(
     stdout: Annotated[
         bool, panels.output("Print to stdout instead of writing doctor.toml.", "--stdout")
     ] = False,
+    factory_for: Annotated[
+        Path | None,
+        typer.Option(
+            "--factory-for",
+            metavar="FILE.py",
+            help="Write FILE_preflight.py instead, with a factory for --model; nothing of FILE.py "
+            "is run.",
+        ),
+    ] = None,
 ) -> int:
-    """Write a commented doctor.toml for this machine.
+    """Write a commented doctor.toml for this machine, or a factory for a training script.
 
     A file that exists is never overwritten.
     """
+    if factory_for is not None:
+        return _write_factory(factory_for, to_stdout=stdout)
     from doctor.cli import init_template
     from doctor.report import terminal
 
     text = init_template.init(Path(), to_stdout=stdout)
     message = text.rstrip("\n") if stdout else f"{init_template.NAME} was written"
     terminal.write(message, sys.stdout)
+    return 0
+
+
+def _write_factory(script: Path, *, to_stdout: bool) -> int:
+    from doctor._util.units import visible
+    from doctor.cli import factory_template
+    from doctor.report import terminal
+
+    if to_stdout:
+        terminal.write(factory_template.text_for(script).rstrip("\n"), sys.stdout)
+        return 0
+    target = factory_template.write(script)
+    terminal.write(
+        f"{visible(str(target))} was written; read it, then:\n"
+        f"doctor run --model {visible(str(target))}:make",
+        sys.stdout,
+    )
     return 0

@@ -9,6 +9,7 @@ import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
+from doctor.cli.options import parser
 from doctor.cli.requested_output import requested_output
 from doctor.job.quantities import MOST, parse_seconds
 
@@ -29,6 +30,23 @@ def guard(
         ),
     ] = None,
     shared: options.Shared = False,
+    on_alarm: Annotated[
+        str,
+        panels.output(
+            "Run a command line for each alarm, with the finding as JSON on its stdin.",
+            "--on-alarm",
+            metavar="COMMAND",
+        ),
+    ] = "",
+    stall: Annotated[
+        float | None,
+        panels.gate(
+            "Time without a step that is a stall (default: ten times the usual, at least 300s).",
+            "--stall",
+            parser=parser(parse_seconds),
+            metavar="SECONDS",
+        ),
+    ] = None,
     stop: Annotated[bool, panels.gate("End the job at the first failure.", "--stop")] = False,
     every: Annotated[
         bool, panels.scope("Also evaluate the codes that are off by default.", "--all")
@@ -50,6 +68,8 @@ def guard(
         shared=shared,
         stop=stop,
         all=every,
+        on_alarm=on_alarm,
+        stall_seconds=stall,
         fail_on=output.fail_on,
     )
     delivery.deliver_on_stderr(report, output_options)

@@ -28,6 +28,20 @@ ROWS = (
         "doctor explain model",
     ),
     Cause(
+        id="trains-while-imported",
+        errors=("RuntimeError",),
+        messages=(r"trains while it is imported",),
+        examples=(
+            "train.py trains while it is imported: line 40, `loss.backward()`; it was not imported",
+        ),
+        why="The statements of the training stand outside of any function, so that naming one of "
+        "the file would run the whole training, with its downloads, trackers and saves.",
+        fix="Write the factory into a file of its own; this reads the script and runs nothing:\n"
+        "doctor init --factory-for FILE.py\n"
+        "Or put the training under if __name__ == '__main__', and name a function that returns "
+        "model and batch.",
+    ),
+    Cause(
         id="factory-exits",
         errors=("RuntimeError",),
         messages=(r"called sys\.exit\(",),

@@ -134,6 +134,15 @@ ADDRESSES = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
+    _thread("fartashf/vsepp", 4, "Finish validation without running model.train()", "2026-11-23"),
+    _thread("pytorch/pytorch", 97191, "A collective that times out does not end", "2026-11-23"),
+    Source(
+        "torch-batchnorm",
+        "PyTorch: BatchNorm2d",
+        "running estimates",
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html",
+        checked="2026-11-23",
+    ),
     _thread(
         "ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded", "2026-11-22"
     ),

@@ -92,4 +92,19 @@ NODE_THREADS = (
         "https://docs.pytorch.org/tutorials/_sources/intermediate/TCPStore_libuv_backend.rst.txt",
         checked=TODAY,
     ),
+    Source(
+        "imbue-p2p",
+        "cluster-health: InfiniBand tests of pairs of hosts",
+        "",
+        "https://github.com/imbue-ai/cluster-health/blob/master/host_validation/p2p_ib_test.py",
+        checked=TODAY,
+    ),
+    Source(
+        "torch-dcp-shared",
+        "Distributed Checkpoint: at least one file per rank",
+        "Distributed Checkpoint - torch.distributed.checkpoint",
+        "https://android.googlesource.com/platform/external/pytorch/+/7220201a2c/docs/source/"
+        "distributed.checkpoint.rst",
+        checked=TODAY,
+    ),
 )

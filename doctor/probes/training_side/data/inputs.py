@@ -11,7 +11,8 @@ import torch
 from ..foreign import Foreign, containers, observing
 from .documents import LABELS, host
 
-NORMS = ("BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RMSNorm")
+MEASURED = 64
+"""Images."""
 
 
 class Inputs:
@@ -40,17 +41,20 @@ class Inputs:
         self.whole = self.whole and bool((plain == plain.round()).all())
 
     def measure(
-        self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
+        self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]
     ) -> None:
         """Read the values again at the model's first layer: it may normalize them itself."""
-        found = first_input(module, loss, batch)
-        if found is None:
-            return
-        layer, value = found
-        self.first = type(layer).__name__
-        self.low, self.high, self.whole = float("inf"), float("-inf"), True
-        self.samples = 0
-        self._add(value)
+        for batch in batches:
+            found = first_input(module, loss, batch)
+            if found is None:
+                return
+            if not self.first:
+                self.first = type(found[0]).__name__
+                self.low, self.high, self.whole = float("inf"), float("-inf"), True
+                self.samples = 0
+            self._add(found[1])
+            if self.samples >= MEASURED:
+                return
 
     def record(self) -> Optional[Dict[str, Any]]:
         if not self.samples:

@@ -152,7 +152,7 @@ class Look:
         if measured and look.inputs.samples:
             assert self.opened.module is not None
             assert self.opened.loss is not None
-            look.inputs.measure(self.opened.module, self.opened.loss, look.first)
+            look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
         with self.sending:
             wire.send(note={"split": look.record(), "shown": look.shown})
             self.split = None
@@ -167,13 +167,7 @@ class Look:
         assert opened.module is not None
         assert opened.loss is not None
         with wire.stage("measure where the loss reads its labels"):
-            try:
-                offset = offsets.measure(opened.module, opened.loss, look.first, look.tokens)
-            except offsets.NotMeasurable as error:
-                offset = unknown(str(error))
-            except Exception as error:
-                offset = unknown("the step on random tokens raised %s" % type(error).__name__)
-        note(offset=offset)
+            note(offset=offsets.record(opened.module, opened.loss, look.first, look.tokens))
 
     def _watch(self) -> None:
         """End the process if no batch comes; what was read is sent."""
@@ -242,9 +236,10 @@ class SplitLook:
             record["lengths"] = labels.lengths(each)
             record["labels"] = labels.labels(each, None)
             record["starts"] = labels.starts(each, self.vocabulary)
-            record["stops"] = labels.stops(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
-            record["markers"] = templates.markers(each, self.vocabulary)
+            self._add_answers(record, each)
+        if not self.pairs.pairs:
+            observing.attempt(self._add_pairs_of_dataset, None)
         record["pairs"] = self.pairs.record()
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
@@ -252,6 +247,21 @@ class SplitLook:
             record["mixing"] = self.mixing.record(has_own_order(self.source.items))
             record["workers"] = observing.attempt(self._workers, None)
         return record
+
+    def _add_pairs_of_dataset(self) -> None:
+        """A collator may join the columns of chosen and rejected answers."""
+        dataset = rows.dataset_of(self.source)
+        names = observing.attribute(dataset, "column_names") or ()
+        if any(str(name).startswith("chosen") for name in names):
+            for number in range(min(len(dataset), max(1, self.reading.rows))):
+                self.pairs.add(targets.as_batch(dataset[number]), number)
+
+    def _add_answers(self, record: Dict[str, Any], each: List[documents.Document]) -> None:
+        """What is said of answers, where the labels are tokens of the row."""
+        own = (record["labels"] or {}).get("objective", "next token") == "next token"
+        if own:
+            record["stops"] = labels.stops(each, self.vocabulary)
+            record["markers"] = templates.markers(each, self.vocabulary)
 
     def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
         most = self.show - len(self.shown)

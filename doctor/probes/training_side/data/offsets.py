@@ -13,18 +13,33 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import BORDERS, LABELS, TOKENS, Tokens, is_packed
+from .documents import BORDERS, LABELS, TOKENS, Tokens, host, is_packed
 
 LENGTH = 24
 ROWS = 8
 ROUNDS = 2
 """Positions that are tried: ROWS times ROUNDS."""
-NOTICEABLE = 1e-3
+MOST_DRAWN = 300_000_000
+"""Weights on the CPU."""
+NOTICEABLE = 1e-5
 """Share of the largest difference in a row; beyond the position it is exactly 0 in a decoder."""
 
 
 class NotMeasurable(Exception):
     """The message says why."""
+
+
+def record(
+    module: torch.nn.Module, loss: Callable[[Any, Any], torch.Tensor], batch: Foreign, real: Tokens
+) -> Dict[str, Any]:
+    """The record Offset, or Unknown with the reason."""
+    try:
+        return measure(module, loss, batch, real)
+    except NotMeasurable as error:
+        reason = str(error)
+    except Exception as error:
+        reason = "the step on random tokens raised %s" % type(error).__name__
+    return {"type": "Unknown", "reason": reason}
 
 
 def measure(
@@ -75,13 +90,17 @@ def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
 
 
 def draw_weights(module: torch.nn.Module) -> None:
-    """Random matrices: a trained model's loss may hide the change of a label."""
-    generator = torch.Generator().manual_seed(7)
+    """Random matrices: a trained model's loss may hide the change of a label. Those of a large
+    model on the CPU stay as they are: drawing them takes minutes."""
+    weights = [each for each in module.parameters() if each.dim() > 1 and each.is_floating_point()]
+    on_cpu = sum(each.numel() for each in weights if each.device.type == "cpu")
+    if on_cpu > MOST_DRAWN:
+        return
+    torch.manual_seed(7)
     with torch.no_grad():
-        for weight in module.parameters():
-            if weight.dim() > 1 and weight.is_floating_point():
-                noise = torch.randn(weight.shape, generator=generator) * 0.02
-                weight.copy_(noise.to(weight))
+        for weight in weights:
+            width = weight[0].numel() if weight.shape[0] else 1
+            weight.normal_(0.0, max(1, width) ** -0.5)
 
 
 class Trial:
@@ -95,7 +114,7 @@ class Trial:
         real: Tokens,
     ) -> None:
         self.module, self.loss = module, loss
-        self.embedding = embedding_of(module)
+        self.embedding = embedding_of(module, loss, batch, real)
         vocabulary = self.embedding.num_embeddings
         self.length = max(16, min(LENGTH, real.ids.shape[1]))
         self.rows = ROWS
@@ -152,7 +171,9 @@ class Trial:
         return gradient.detach().float().cpu()
 
 
-def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
+def embedding_of(
+    module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign, real: Tokens
+) -> torch.nn.Embedding:
     """The embedding of the input tokens. Raises NotMeasurable."""
     get = observing.attribute(module, "get_input_embeddings")
     found = observing.attempt(get, None) if callable(get) else None
@@ -161,7 +182,34 @@ def embedding_of(module: torch.nn.Module) -> torch.nn.Embedding:
     tables = [each for each in module.modules() if isinstance(each, torch.nn.Embedding)]
     if not tables:
         raise NotMeasurable("the model has no torch.nn.Embedding")
-    return max(tables, key=lambda each: each.num_embeddings)
+    return _embedding_used(tables, module, loss, batch, real) if len(tables) > 1 else tables[0]
+
+
+def _embedding_used(
+    tables: List[torch.nn.Embedding],
+    module: torch.nn.Module,
+    loss: Callable[[Any, Any], Any],
+    batch: Foreign,
+    real: Tokens,
+) -> torch.nn.Embedding:
+    """The one that gets the tokens of the user's batch."""
+    used: List[torch.nn.Embedding] = []
+
+    def look(table: Foreign, inputs: Foreign) -> None:
+        ids = inputs[0]
+        if ids.shape == real.ids.shape and bool((host(ids) == real.ids).all()):
+            used.append(table)
+
+    handles = [each.register_forward_pre_hook(look) for each in tables]
+    try:
+        with torch.no_grad():
+            loss(module, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not used:
+        raise NotMeasurable("no torch.nn.Embedding gets the tokens of the batch")
+    return used[0]
 
 
 Form = Callable[[torch.Tensor, torch.Tensor, torch.device, int], Any]

@@ -60,11 +60,9 @@ def _first(batch: Foreign, names: Any) -> Foreign:
 
 
 def _parts(value: Foreign) -> List[Foreign]:
-    """The rows of a column of a batch; a text, or a chat of one row, is one."""
+    """The rows of a column of a batch; the text or the chat of a row is one."""
     if isinstance(value, torch.Tensor):
         return list(value)
-    if isinstance(value, list) and value and isinstance(value[0], (str, list)):
-        return value
     return [value]
 
 

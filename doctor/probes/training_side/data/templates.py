@@ -69,8 +69,13 @@ def header(tokenizer: Foreign, example: str) -> List[int]:
     before = tokenized(tokenizer, example[:start])
     ids = tokenized(tokenizer, example)
     between = tokenized(tokenizer, example[: example.index(ANSWER, start)])
-    same = [one for one, other in zip(between, ids) if one == other]
-    return same[len(before) :] if between[: len(same)] == same else []
+    while (between and between != ids[: len(between)]) or _is_space(tokenizer, between[-1:]):
+        between = between[:-1]  # a space before the answer may be a part of its first token
+    return between[len(before) :]
+
+
+def _is_space(tokenizer: Foreign, ids: List[int]) -> bool:
+    return bool(ids) and str(tokenizer.decode(ids)) == " "
 
 
 def render(tokenizer: Foreign, chat: List[Dict[str, Any]], prompt: bool) -> str:

@@ -1,6 +1,7 @@
 """One rank of a sum over all GPUs of the job, checked by value.
 
-The ranks meet in a file (`store`), so that no port is needed. The group is not destroyed, because
+The ranks of one machine meet in a file (`store`), so that no port is needed; those of several nodes
+in the store of the fleet (`host`, `port`, `prefix`). The group is not destroyed, because
 that can hang too: the process ends right after.
 """
 
@@ -41,10 +42,10 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
     with wire.stage("init_process_group"):
         dist.init_process_group(
             request["backend"],
-            init_method="file://" + request["store"],
             rank=request["rank"],
             world_size=ranks,
             timeout=datetime.timedelta(seconds=request["within"]),
+            **meeting_place(dist, request),
         )
     with wire.stage("start of %s" % request["backend"]), progress_notes(request):
         values = contribution(request["rank"], device)
@@ -55,6 +56,17 @@ def run(request: Dict[str, Any]) -> Dict[str, Any]:
         seconds = seconds_of_one_all_reduce(dist, values)
     sent = 2 * (ranks - 1) / ranks * values.numel() * values.element_size()
     return {"wrong": wrong, "rate": sent / seconds}
+
+
+def meeting_place(dist: Any, request: Dict[str, Any]) -> Dict[str, Any]:
+    """Where the ranks meet: in a file, or under a prefix of a store that several nodes reach."""
+    if "host" not in request:
+        return {"init_method": "file://" + request["store"]}
+    seconds = datetime.timedelta(seconds=request["within"])
+    store = dist.TCPStore(
+        request["host"], request["port"], None, False, timeout=seconds, wait_for_workers=False
+    )
+    return {"store": dist.PrefixStore(request["prefix"], store)}
 
 
 @contextlib.contextmanager

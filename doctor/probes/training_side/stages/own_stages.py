@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ... import wire
+from ..data import step
 from ..errors import tracebacks
 from ..foreign import Foreign, containers, observing
 from ..gradients import stray_hooks
@@ -97,6 +98,8 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
+    # The last one: it draws other weights.
+    observe(data=lambda: step.of_batch(subject.module, subject.loss, subject.batch))
     return {"done": True}
 
 

@@ -18,7 +18,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from . import contract, subjects, training_step
+from . import contract, flat_script, import_stop, subjects, training_step
 from .subjects import NotAFactory
 
 
@@ -72,6 +72,7 @@ def load(file: str, name: str, directory: str, arguments: Foreign = ()) -> Calla
     Its directory and the working directory are importable, and that of the package it is in.
     """
     path = os.path.realpath(os.path.join(directory, file))
+    require_no_training(path)
     package, root = package_of(path)
     for entry in (os.path.realpath(directory), root if package else os.path.dirname(path)):
         if entry not in sys.path:
@@ -98,6 +99,20 @@ def load(file: str, name: str, directory: str, arguments: Foreign = ()) -> Calla
     return factory  # type: ignore[no-any-return]
 
 
+def require_no_training(path: str) -> None:
+    """Raise NotAFactory if the file trains while it is imported, before anything of it runs."""
+    try:
+        with open(path, "rb") as file:
+            place = flat_script.trains_on_import(file.read())
+    except OSError:
+        return
+    if place is not None:
+        raise NotAFactory(
+            "%s trains while it is imported: line %d, `%s`; it was not imported"
+            % (os.path.basename(path), place.line, place.code)
+        )
+
+
 def package_of(path: str) -> Tuple[str, str]:
     """The dotted name of a file in a package, and the directory that makes it importable."""
     directory, base = os.path.split(path)
@@ -115,7 +130,13 @@ def _defined_in(value: Foreign, module: ModuleType) -> bool:
 
 def _imported(path: str, package: str) -> ModuleType:
     try:
-        return importlib.import_module(package) if package else _module(path)
+        with import_stop.stopped_at_training():
+            return importlib.import_module(package) if package else _module(path)
+    except import_stop.TrainsOnImport as error:
+        base = os.path.basename(path)
+        raise NotAFactory(
+            "%s trains while it is imported: %s; it was stopped there" % (base, error)
+        ) from None
     except SystemExit as error:
         message = "%s called sys.exit(%r) while it was imported" % (path, error.code)
         hint = parsed(error) or "; put that under if __name__ == '__main__'"

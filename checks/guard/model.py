@@ -1,0 +1,81 @@
+"""The model around the parameters: its buffers and its mode."""
+
+from __future__ import annotations
+
+from doctor.checks.guard.observed import cut_off, observed, total
+from doctor.facts.guard import Guarded
+from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+
+LOOKS = 2
+"""Looks at the mode that the guard needs for an alarm."""
+
+
+def _buffers(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    looks, buffers = total(guard, "model_looks"), total(guard, "buffers")
+    if not looks:
+        return unknown("the model's buffers were not looked at: no step was compared")
+    if not buffers:
+        return skip("no model with buffers of floating point holds the parameters")
+    return ok(f"{buffers:,} buffers were finite at {looks:,} looks")
+
+
+BUFFERS = Check(
+    code="GRD024",
+    slug="buffers-finite",
+    title="The model's buffers are finite",
+    why="A batch norm normalizes with its running mean and variance in evaluation, and one batch "
+    "with NaN or Inf spoils them for good. The training goes on, because it uses the statistics of "
+    "the batch, while every evaluation and every checkpoint since then is unusable.",
+    passes=("the buffers that hold floating point numbers are finite at the comparisons",),
+    fails=(
+        "a running mean or variance is NaN or Inf",
+        "another buffer that was finite before is not",
+    ),
+    fix="Find the batch whose values are not finite before the first such look, skip such batches, "
+    "and take the buffers from a checkpoint before it, or gather them anew: "
+    "reset_running_stats(), then some forward passes in training mode.",
+    owner=Owner.JOB,
+    judge=observed("GRD024", _buffers),
+    limits="that they stay so between two comparisons, nor anything of more than 512 buffers.",
+    sources=("torch-batchnorm",),
+    after=("GRD002",),
+)
+
+
+def _mode(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    looks = total(guard, "mode_looks")
+    if total(guard, "effective") < 100:
+        steps = total(guard, "effective")
+        return unknown(f"{steps:,} steps; the mode is looked at from 100 on")
+    if not looks:
+        return skip("no model with dropout or batch norms holds the parameters")
+    if looks < LOOKS:
+        return unknown(f"{looks:,} look at the mode; at least {LOOKS} required")
+    return ok(f"modules are in training mode at step() ({looks:,} looks)")
+
+
+MODE = Check(
+    code="GRD025",
+    slug="training-mode",
+    title="The model trains in training mode",
+    why="After an evaluation that calls model.eval() and nothing calls model.train(), dropout "
+    "drops nothing and batch norms neither use nor gather the statistics of the batches. The loss "
+    "often looks better for it.",
+    passes=("some module of the model is in training mode at step()",),
+    warns=(
+        "at two comparisons in a row, from step 100 on, no module is, and the model has dropout "
+        "above 0 or batch norms",
+    ),
+    fix="Call model.train() at the beginning of every epoch and after every evaluation. Where "
+    "training in evaluation mode is what you want, ignore this code with that reason.",
+    owner=Owner.JOB,
+    judge=observed("GRD025", _mode),
+    limits="that each module is in the mode that was meant for it.",
+    sources=("vsepp-4",),
+)
+
+CHECKS = (BUFFERS, MODE)
