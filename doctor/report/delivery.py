@@ -25,6 +25,7 @@ from doctor.report.line import Detail
 from doctor.report.names import this_machine
 from doctor.report.redaction import pseudonymous, redact
 from doctor.report.report import Report
+from doctor.report.shown import samples_of
 from doctor.report.terminal import Color
 
 STDOUT = Path("-")
@@ -204,7 +205,7 @@ def _write_files(report: Report, final: Report, options: OutputOptions) -> list[
         errors.append(_write(facts, options.save_facts, "--save-facts", private=private))
     for format, path in options.outputs:
         data = (RENDERERS[format](final) + "\n").encode("utf-8", "replace")
-        errors.append(_write(data, path, "--output"))
+        errors.append(_write(data, path, "--output", private=bool(samples_of(final))))
     return [error for error in errors if error]
 
 

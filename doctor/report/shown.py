@@ -41,8 +41,14 @@ def shown_lines(report: Report) -> Iterator[Line]:
         yield Line(f"  {title(sample)}  ", "" if sample.marks else values(sample))
         for mark in sample.marks:
             before, after, style = MARKS[mark.role]
-            for piece in text(mark).split("\n"):
+            for piece in pieces(mark):
                 yield Line("    ", f"{before}{piece}{after}", "", style)
+
+
+def pieces(mark: Mark) -> list[str]:
+    """The lines of a piece; its line ends are written as such, too."""
+    *lines, last = text(mark).split("\n")
+    return [*(f"{line}\\n" for line in lines), *([last] if last else [])]
 
 
 def title(sample: Shown) -> str:

@@ -15,7 +15,7 @@ import torch
 from ..foreign import Foreign, containers, observing
 from .documents import BORDERS, LABELS, TOKENS, Tokens, host, is_packed
 
-LENGTH = 24
+LENGTH = 16
 ROWS = 8
 ROUNDS = 2
 """Positions that are tried: ROWS times ROUNDS."""
@@ -116,7 +116,7 @@ class Trial:
         self.module, self.loss = module, loss
         self.embedding = embedding_of(module, loss, batch, real)
         vocabulary = self.embedding.num_embeddings
-        self.length = max(16, min(LENGTH, real.ids.shape[1]))
+        self.length = LENGTH
         self.rows = ROWS
         self.documents = 1
         """Of each row."""

@@ -24,6 +24,7 @@ SHORT = 16
 COMMON = 3
 """Occurrences within train from which on an equal row says nothing about a leak."""
 CHUNK = 512
+SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 PAIRS = 3
 
 
@@ -216,6 +217,8 @@ def normal(text: str) -> str:
     """The text in Unicode's composed form, with single spaces."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
+    elif not any(each in text for each in SPACES):  # much faster than to split it
+        return text.strip()
     return " ".join(text.split())
 
 

@@ -24,8 +24,8 @@ class Vocabulary(NamedTuple):
 
     def name(self, token: int) -> str:
         """The token as its vocabulary spells it, else its number."""
-        spelled = observing.attempt(lambda: self.tokenizer.convert_ids_to_tokens(token), None)
-        return str(spelled)[:60] if spelled is not None else "token %d" % token
+        spelled = observing.attempt(lambda: self.tokenizer.decode([token]), None)
+        return str(spelled)[:60] if spelled else "token %d" % token
 
     def is_special(self, token: int) -> bool:
         return token in special_ids(self.tokenizer)
