@@ -45,10 +45,10 @@ def ended(guard: Guarded) -> Verdict:
     summary = f"exit code {code}{f' ({name})' if name else ''} {steps}; 0 required"
     if name == "SIGKILL":
         return fail(summary, "sudo dmesg | grep -i 'killed process'", fix=KILLED)
-    return _failed(summary, guard.error)
+    return with_causes(summary, guard.error)
 
 
-def _failed(summary: str, error: GuardError | None) -> Verdict:
+def with_causes(summary: str, error: GuardError | None) -> Verdict:
     """The failure with the causes that its message may have, as `doctor explain` proposes them."""
     if error is None:
         return fail(summary, "doctor triage train.log")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from doctor.checks.rehearsal import confinement, resuming, running, saving, stopping
+from doctor.checks.rehearsal import agreeing, confinement, resuming, running, saving, stopping
 
 CHECKS = (
     *confinement.CHECKS,
     *running.CHECKS,
+    *agreeing.CHECKS,
     *saving.CHECKS,
     *stopping.CHECKS,
     *resuming.CHECKS,

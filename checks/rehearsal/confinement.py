@@ -14,7 +14,7 @@ def writes_inside(rehearsal: Rehearsal) -> Verdict:
     if not writes:
         if not confined:
             return unknown("not protected: the kernel refused nothing, and C++ is not observed")
-        return ok("nothing outside {output} was opened for writing, as far as Python shows")
+        return _printed(rehearsal)
     did = "refused" if confined else "not refused (--unprotected)"
     listed = some([_written(each) for each in writes], len(writes))
     over = [each for each in writes if each.holds_run]
@@ -34,21 +34,24 @@ def writes_inside(rehearsal: Rehearsal) -> Verdict:
     )
 
 
+def _printed(rehearsal: Rehearsal) -> Verdict:
+    """The verdict where Python saw no write: programs print what was refused."""
+    failed = [run for run in rehearsal.runs if run.refusals and run.code and run.signalled is None]
+    lines = [line for run in failed or rehearsal.runs for line in run.refusals]
+    if not lines:
+        return ok("nothing outside {output} was opened for writing, as far as Python shows")
+    summary = f"a write outside {{output}} was refused: {shown(lines[0], 300)}"
+    return fail(summary) if failed else note(f"{summary}; the command went on")
+
+
 def _written(attempt: Attempt) -> str:
     there = " (it exists)" if attempt.exists else ""
     return f"{attempt.what} {shown(attempt.path, 200)}{there}"
 
 
 def _died(rehearsal: Rehearsal) -> bool:
-    """Whether a run failed with an error of permissions."""
-    words = ("PermissionError", "Read-only file system", "Permission denied", "Errno 30")
-    texts = [
-        text
-        for run in rehearsal.runs
-        if run.code and not run.signalled
-        for text in (*run.tail, *(rank.error for rank in run.ranks))
-    ]
-    return any(word in text for text in texts for word in words)
+    """Whether a run failed, and printed that a write was refused."""
+    return any(run.code and run.refusals and run.signalled is None for run in rehearsal.runs)
 
 
 WRITES = Check(

@@ -102,7 +102,6 @@ RESUMES = Check(
     judge=resumes,
     limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers and the "
     "order of the data are not compared.",
-    after=("RHS003",),
 )
 
 Judge = Callable[[Resumed, Sequence[Lost]], Verdict]
@@ -167,7 +166,6 @@ WEIGHTS = Check(
     owner=Owner.JOB,
     judge=weights,
     limits="that tensors outside of nn.Module are restored.",
-    after=("RHS009",),
     sources=("torch-load-module",),
 )
 
@@ -212,28 +210,29 @@ OPTIMIZER = Check(
     owner=Owner.JOB,
     judge=optimizer,
     limits="that an optimizer outside of torch.optim is restored.",
-    after=("RHS009",),
     sources=("torch-load-optimizer",),
 )
 
 
 def schedule(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("rate", "schedule"), _schedule)
+    return _of(rehearsal, ("rate", "schedule", "optimizer"), _schedule)
 
 
 def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if not lost:
         return ok("the learning rate goes on where it was")
+    counters = [each for each in lost if each.kind == "schedule"]
     rate = next((each for each in lost if each.kind == "rate"), None)
+    if not counters and any(each.kind == "optimizer" for each in lost):
+        return skip("schedules compute the rate from the optimizer's, which was lost: see RHS011")
     if rate is None:
-        each = lost[0]
+        each = counters[0]
         names = some(each.names, each.count, 1)
         return note(f"{names} counted {each.before} steps, now {each.after}; the rate is the same")
-    begun = ", that of a fresh start" if rate.fresh else ""
-    summary = (
-        f"the learning rate of step {found.saved_step + 1} is {rate.after}{begun}; without the "
-        f"stop it is {rate.before}"
-    )
+    begun = ", as in a fresh start" if rate.fresh else ""
+    step = rate.step or found.saved_step + 1
+    summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
+    summary += rate.before
     before, after = float(rate.before), float(rate.after)
     near = abs(before - after) <= RATE_SHARE * max(abs(before), abs(after))
     return warn(summary) if near else fail(summary)
@@ -245,16 +244,15 @@ SCHEDULE = Check(
     title="The resume restores the learning rate",
     why="A schedule that starts over warms up again, or decays a second time. One that is saved "
     "before it is stepped is a step behind.",
-    passes=("the first step has the rate that it has without the stop",),
+    passes=("all steps have the rate that they have without the stop",),
     notes=("a schedule's counter differs, and the rate does not",),
-    warns=("the rate differs by at most 10 %",),
+    warns=("a rate differs by at most 10 %",),
     fails=("it differs by more",),
     fix="Save scheduler.state_dict() after scheduler.step(), load it after the optimizer's state, "
     "and give the schedule the whole run's number of steps.",
     owner=Owner.JOB,
     judge=schedule,
     limits="that the schedule of the real number of steps is right.",
-    after=("RHS009",),
     sources=("torch-load-optimizer",),
 )
 

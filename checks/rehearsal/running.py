@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from doctor._util.median import median
+from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
+from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried, unobserved
+from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
+ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
 NEARLY_ALL = 0.95
 """Share of the GPU's memory that leaves too little for longer batches. Our own number."""
 GROWTH_CALLS = 8
@@ -24,34 +29,52 @@ def _cut(run: RehearsedRun) -> str:
     return {"deadline": "ended at --budget", "interrupted": "interrupted"}.get(run.cut, "")
 
 
-def runs(rehearsal: Rehearsal) -> Verdict:
+def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     run = rehearsal.run("run")
     if run is None:
         return unknown("there is no record of the run")
-    where = f"; it waits at {_place(run)}" if run.frames else ""
+    if run.cut:
+        return _cut_off(run)
+    if run.code:
+        observed = guard.error if isinstance(guard, Guarded) else None
+        steps = f"after {run.steps} steps" if run.steps else "before its first step"
+        return with_causes(f"exit code {run.code} {steps}", observed or _printed_error(run))
     if not run.ranks:
-        if run.cut:
-            return fail(f"no training step in {run.seconds:.0f} s, {_cut(run)}{where}")
         return fail(
-            f"no training step in {run.seconds:.0f} s, exit code {run.code}{_last_line(run)}",
-            fix="Read what it printed. A Python that ignores PYTHONPATH (python -I, -E or -S) is "
-            "not observed.",
+            f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",
+            fix="Check that the command trains with torch. A Python that ignores PYTHONPATH "
+            "(python -I, -E or -S) is not observed.",
         )
     world = max(rank.world for rank in run.ranks)
-    silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
-    if silent and run.cut:
-        return fail(f"rank {silent[0]} of {world} took no step, {_cut(run)}{where}")
-    if run.cut:
-        least = min(rank.steps for rank in run.ranks)
-        return warn(
-            f"{least} steps in {run.seconds:.0f} s, {_cut(run)}: not rehearsed to its end{where}",
-            fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if "
-            "it waits at the same place each time, that call hangs.",
-        )
-    if run.code:
-        return fail(f"exit code {run.code} after {run.steps} steps{_error(run)}")
     ranks = f" on {len(run.ranks)} ranks" if world > 1 else ""
+    if len(run.ranks) < world:
+        return fail(f"{len(run.ranks)} of {world} ranks took steps; all required")
     return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}")
+
+
+def _cut_off(run: RehearsedRun) -> Verdict:
+    """It did not end."""
+    how = f"{_cut(run)} after {run.seconds:.0f} s"
+    where = f"; it waits at {_place(run)}" if run.frames else ""
+    if not run.steps:
+        return fail(f"no training step, {how}{where}")
+    world = max(rank.world for rank in run.ranks)
+    silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
+    if silent:
+        return fail(f"rank {silent[0]} of {world} took no step, {how}{where}")
+    return warn(
+        f"{min(rank.steps for rank in run.ranks)} steps, {how}: not rehearsed to its end{where}",
+        fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if it "
+        "waits at the same place each time, that call hangs.",
+    )
+
+
+def _printed_error(run: RehearsedRun) -> GuardError | None:
+    """The last line of a traceback; None where that is no error."""
+    for line in reversed(run.tail):
+        if match := ERROR.match(line):
+            return GuardError(error=match[1], message=match[2], moment=0)
+    return None
 
 
 def _place(run: RehearsedRun) -> str:
@@ -125,7 +148,6 @@ FITS = Check(
     owner=Owner.JOB,
     judge=fits,
     limits="that the longest batch of the data fits.",
-    after=("RHS003",),
 )
 
 
@@ -134,7 +156,13 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
     if run is not None and dying is not None and (run.code or run.cut):
         how = _cut(run) or f"exit code {run.code}{_error(run)}"
-        return fail(f"the evaluation after step {dying.evaluating} did not end: {how}")
+        return fail(
+            f"the evaluation after step {dying.evaluating} did not end: {how}",
+            fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
+            "the evaluation once before the first step, so that it fails there."
+            if run.code
+            else None,
+        )
     if reason := not_tried(rehearsal, "evaluates") or unobserved(run):
         return reason
     assert run is not None

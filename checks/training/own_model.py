@@ -172,6 +172,10 @@ LOSS_FINITE = replace(
         "the norm of the gradients is above 1000 in every step",
         "cross_entropy gets the output of a softmax, binary_cross_entropy_with_logits that of a "
         "sigmoid, or nll_loss no log-probabilities",
+        "in a copy of the process: a softmax over the samples, a layer that takes samples for "
+        "time, or attention without a mask lets samples, or later tokens, change others; the "
+        "output of a Linear is broadcast against a target; an own autograd Function returns the "
+        "gradient of another input",
         "an elementwise loss broadcasts input and target to a larger shape than either",
         "targets of binary_cross_entropy_with_logits are outside of [0, 1], or the loss is the "
         "negative of cross_entropy or of an elementwise loss",

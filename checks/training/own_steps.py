@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+from doctor.checks.training import own_trials as tried
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Smoke
@@ -49,6 +50,8 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     losses = [float(loss) for loss in trend.losses]
     if exploded := _explodes(own, steps, trend):
         return exploded(verdict)
+    if named := tried.named(own.trials):
+        return warn(f"{verdict.summary}; {named[0]}", fix=named[1])
     for judge in (
         _scaled,
         _diverges,
@@ -62,7 +65,8 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         if problem := judge(trend, steps, losses):
             text, fix = problem
             return warn(f"{verdict.summary}; {text}", fix=fix)
-    return replace(verdict, summary="; ".join([verdict.summary, *_notes(own, losses)]))
+    notes = [*_notes(own, losses), *tried.notes(own.trials)]
+    return replace(verdict, summary="; ".join([verdict.summary, *notes]))
 
 
 def _explodes(own: OwnModel, steps: Smoke, trend: Trend) -> Callable[[Verdict], Verdict] | None:

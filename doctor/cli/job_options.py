@@ -108,6 +108,13 @@ class JobFlags:
     layers: Annotated[
         int | None, panels.model("Layers of --hf to keep (default: 2).", **NUMBER)
     ] = None
+    probes: Annotated[
+        bool | None,
+        panels.model(
+            "After the steps, try changed batches in a copy of the process (default: do).",
+            "--probes/--no-probes",
+        ),
+    ] = None
     weights: Annotated[
         bool | None,
         panels.model("Load the weights of --hf (default: random ones).", "--weights/--no-weights"),

@@ -185,6 +185,7 @@ def _run_once(
         extra_seconds=BUSY_SECONDS,
         stage="own",
         limit=STACKS_SHARE * OWN_SECONDS,
+        trials=job.probes,
         **request,
     )
     own = _read_own(answer, name, request)

@@ -105,6 +105,22 @@ class StrayHook(Section, frozen=True, kw_only=True):
     """Attributes and variables that its code uses."""
 
 
+class Trial(Section, frozen=True, kw_only=True):
+    """One trial of the model after the judged steps, in a copy of the process."""
+
+    name: Literal["broadcasts", "samples", "tokens", "functions"]
+    """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
+    outputs of others. tokens: a changed last token, and the predictions before it. functions:
+    gradients of own autograd Functions against differences."""
+    applies: bool
+    reason: str = ""
+    """Why it does not apply."""
+    found: Literal["", "broadcast", "samples", "tokens", "functions"] = ""
+    operation: str = ""
+    """What explains it, "" if nothing that was seen does."""
+    place: str = ""
+
+
 class OtherSeed(Section, frozen=True, kw_only=True):
     """The same training, whose factory was called once more with other random numbers."""
 
@@ -217,6 +233,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     other_seed: OtherSeed | None = None
     """None: not tried, because the steps failed with the first seed, or it is no factory."""
     trend: Trend | None = None
+    trials: tuple[Trial, ...] = ()
     slower: tuple[tuple[float, tuple[Number, ...]], ...] = ()
     """Shares of the learning rate, and the losses of the same steps with it; recorded where the
     loss explodes in them."""

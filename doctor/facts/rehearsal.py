@@ -134,6 +134,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     checkpoints: tuple[OnDisk, ...] = ()
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
+    refusals: tuple[Text, ...] = ()
+    """Lines of its output that speak of a refused write."""
     frames: tuple[Text, ...] = ()
     """Where its processes were when it was killed at its deadline."""
 
@@ -160,6 +162,8 @@ class Lost(Section, frozen=True, kw_only=True):
     rank: int = 0
     before: Text = ""
     after: Text = ""
+    step: int = 0
+    """Of a rate: the step at which both runs differ most."""
 
 
 class Resumed(Section, frozen=True, kw_only=True):
@@ -189,6 +193,25 @@ class Resumed(Section, frozen=True, kw_only=True):
     """What the keys in the file have before the names of the model, or lack."""
 
 
+class Agreement(Section, frozen=True, kw_only=True):
+    """What the ranks of the first run have in common."""
+
+    ranks: int
+    replicated: bool = False
+    """They train under DistributedDataParallel."""
+    steps: tuple[int, ...] = ()
+    """After which the weights of all ranks were compared; 0: before the first."""
+    differ_from: int | None = None
+    """The first of these steps at which weights differ."""
+    names: tuple[Text, ...] = ()
+    """The first weights that differ."""
+    count: int = 0
+    batches: int = 0
+    """Ranks whose first batch was seen."""
+    distinct: int = 0
+    """Different ones among them."""
+
+
 class RehearsedStage(Section, frozen=True, kw_only=True):
     """A stage: tried or not, and why not."""
 
@@ -213,6 +236,8 @@ class Rehearsal(Section, frozen=True, kw_only=True):
     """Checkpoints that the real job will keep, if stated."""
     runs: tuple[RehearsedRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
+    agreement: Agreement | None = None
+    """None: one rank, or nothing to compare."""
     resumed: Resumed | None = None
     """None: not tried, or nothing to compare."""
     stages: tuple[RehearsedStage, ...] = ()

@@ -50,6 +50,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """Layers of the model in `hf` that are kept; None: as many as a short step needs."""
     weights: bool = False
     """Load the weights in `hf` instead of drawing random ones."""
+    probes: bool = True
+    """Try changed batches in a copy of the process, after the judged steps of `model` or `hf`."""
     lora: AtLeastOne | None = None
     """Rank of the LoRA adapters that train."""
     optimizer: Optimizer = "adamw"

@@ -40,12 +40,23 @@ def report_to(descriptor: int) -> None:
 
 def send(**message: Any) -> None:
     """Write one message; end the probe if its parent is gone."""
+    send_to(_report, message)
+
+
+def send_to(descriptor: int, message: Dict[str, Any]) -> None:
+    """Write one message to a descriptor; end the process if nobody reads it."""
     data = _encode(message).encode() + b"\n"
     try:
         while data:
-            data = data[_write(_report, data) :]
+            data = data[_write(descriptor, data) :]
     except OSError:
         _exit(1)
+
+
+def decoded(line: bytes) -> Dict[str, Any]:
+    """One message that `send_to` wrote."""
+    message: Dict[str, Any] = _decode(line.decode())
+    return message
 
 
 @contextlib.contextmanager

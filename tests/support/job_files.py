@@ -2,6 +2,7 @@
 
 FULL = """
 [job]
+probes = false
 device = "cuda"
 precision = "bf16"
 recipe = "amp"

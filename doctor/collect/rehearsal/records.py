@@ -114,11 +114,17 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     optimizers: dict[str, OptimizerState]
     schedules: dict[str, Any]
     scalers: dict[str, Any]
+    replicated: bool = False
+    """A DistributedDataParallel was in memory."""
+
+
+class _Batch(msgspec.Struct, tag="batch", tag_field="kind"):
+    tensors: list[Tensor]
 
 
 _Record = (
     _Process | _Step | _Memory | _Saved | _Load | _Evaluating | _Evaluated | _End | _Broken
-    | _Paused | Snapshot
+    | _Paused | _Batch | Snapshot
 )  # fmt: skip
 _decode = msgspec.json.Decoder(_Record).decode
 
@@ -170,6 +176,10 @@ class Observed:
             hashing=sum(each.seconds for each in self.snapshots),
             broken=next((each.text[:LONGEST] for each in self.of(_Broken)), ""),
         )  # fmt: skip
+
+    def batch(self) -> list[Tensor]:
+        """The tensors of its first batch in training; [] where none were seen."""
+        return next((each.tensors for each in self.of(_Batch)), [])
 
     def saved(self) -> tuple[SavedFile, ...]:
         """Its calls that saved."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
 from doctor.facts.rehearsal import Lost, RehearsedRank, Resumed
 
@@ -26,13 +28,14 @@ def compare(
     names_resume: bool,
 ) -> Resumed | None:
     """None where no rank has both states. `first` is the uninterrupted run."""
-    starts = {each.process.rank: _at(each, "start") for each in continued}
-    fresh = {each.process.rank: _at(each, "start") for each in first}
+    starts = {each.process.rank: _start(each) for each in continued}
+    fresh = {each.process.rank: _start(each) for each in first}
+    saved_by = {each.process.rank: _saves(each) for each in stopped}
     results = []
     for each in stopped:
         rank = each.process.rank
         now = starts.get(rank)
-        saves = [snapshot for snapshot in each.snapshots if snapshot.when == "save"]
+        saves = saved_by[rank] or (_shared(saved_by.get(0, [])) if now else [])
         if now is not None and saves:
             results.append((rank, _nearest(saves, now), saves[-1], fresh.get(rank), now))
     if not results:
@@ -45,6 +48,7 @@ def compare(
         begun is not None
         and _same(begun.weights, now.weights)
         and not _same(saved.weights, now.weights)
+        and not any(optimizer.state for optimizer in now.optimizers.values())
     )
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
@@ -72,8 +76,18 @@ def names_resume(command: Iterable[str]) -> bool:
     return any(word in part.lower() for part in command for word in RESUMING)
 
 
-def _at(observed: Observed, when: str) -> Snapshot | None:
-    return next((each for each in observed.snapshots if each.when == when), None)
+def _saves(observed: Observed) -> list[Snapshot]:
+    return [snapshot for snapshot in observed.snapshots if snapshot.when == "save"]
+
+
+def _shared(saves: list[Snapshot]) -> list[Snapshot]:
+    """Those of rank 0 that also are the state of the ranks that save nothing."""
+    return [each for each in saves if each.replicated]
+
+
+def _start(observed: Observed) -> Snapshot | None:
+    """Before its first step; "late" is after the forward pass, which changes buffers."""
+    return next((each for each in observed.snapshots if each.when in ("start", "late")), None)
 
 
 def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:
@@ -97,7 +111,8 @@ def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> 
     found += _tensors("weights", own, now.weights, fresh, rank)
     found += _tensors("average", copies, now.weights, fresh, rank)
     fresh = begun.buffers if begun else None
-    found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
+    if now.when == "start":
+        found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
     for name, optimizer in saved.optimizers.items():
         after = now.optimizers.get(name)
         if after is not None:
@@ -214,17 +229,27 @@ def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -
 def _rates(
     first: Sequence[Observed], continued: Sequence[Observed], saved_step: int
 ) -> Lost | None:
-    """The learning rate at the first step after the save, in both runs."""
+    """The learning rates after the save, in both runs, at the step where they differ most."""
     whole = _of_rank_0(first)
     after = _of_rank_0(continued)
-    if whole is None or after is None or not after.rates or len(whole.rates) <= saved_step:
+    if whole is None or after is None:
         return None
-    before, now = whole.rates[saved_step], after.rates[0]
-    if before == now or _close(before, now):
+    pairs = list(zip(whole.rates[saved_step:], after.rates, strict=False))
+    apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
+    if not apart:
         return None
-    fresh = _close(whole.rates[0], now)
+    most = max(apart, key=lambda number: _distance(*pairs[number]))
+    before, now = pairs[most]
+    fresh = _close(whole.rates[0], after.rates[0])
     texts = (f"{max(before):g}", f"{max(now):g}")
-    return _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
+    entry = _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
+    return msgspec.structs.replace(entry, step=saved_step + most + 1)
+
+
+def _distance(left: Sequence[float], right: Sequence[float]) -> float:
+    """The largest relative difference of two learning rates of a group."""
+    pairs = zip(left, right, strict=False)
+    return max((abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in pairs), default=0.0)
 
 
 def _close(left: Sequence[float], right: Sequence[float]) -> bool:

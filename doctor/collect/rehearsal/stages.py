@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import time
@@ -12,11 +13,12 @@ from pathlib import Path
 from doctor._util.records import Unknown
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.guard_records import RUN, read_records
-from doctor.collect.rehearsal import on_disk, places, records, resume, runs
+from doctor.collect.rehearsal import agreement, on_disk, places, records, resume, runs
 from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
 from doctor.facts.guard import Guarded
 from doctor.facts.rehearsal import (
+    Agreement,
     Attempt,
     Protection,
     Rehearsal,
@@ -29,6 +31,9 @@ from doctor.facts.rehearsal import (
 
 TAIL = 12
 """Lines of the output that are kept of a run that failed."""
+MOST_LOG = 16 * 2**20
+REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
+"""Texts of errors with which a write is refused."""
 MOST_FRAMES = 30
 LEAST_SECONDS = 5.0
 """Below this a further run is not begun. Our own number."""
@@ -61,7 +66,6 @@ def rehearse(
 
     Raises UserError for a command that cannot be rehearsed here.
     """
-    refuse_launchers(command)
     if options.resume_command:
         refuse_launchers(options.resume_command)
     workplace = places.make_workplace(options.output_dir)
@@ -96,6 +100,7 @@ class _Stages:
         self.attempts: list[Attempt] = []
         self.stages: dict[StageName, RehearsedStage] = {}
         self.protection = Protection()
+        self.agreement: Agreement | None = None
         self.resumed: Resumed | None = None
         self.guarded: Guarded | Unknown = Unknown(reason="the command did not run")
 
@@ -113,6 +118,7 @@ class _Stages:
 
     def all(self) -> None:
         """Every stage that can be tried, in the order of the runs."""
+        self.estimate()
         first = self.run("run", self.command, "run")
         self.guarded = self.read_guard(first)
         self.note_first(first)
@@ -149,11 +155,24 @@ class _Stages:
             return "the run did not end within --budget: give the command fewer steps"
         if first.code:
             return "the run failed"
-        if not any("{output}" in word for word in self.command):
+        if not self.takes_output:
             return "the command has no {output}: name the directory of its checkpoints so"
         if self.left < max(LEAST_SECONDS, first.seconds):
             return f"--budget {self.options.budget:g} s is spent"
         return ""
+
+    @property
+    def takes_output(self) -> bool:
+        """Whether the command has {output}, so that it can be stopped and continued."""
+        return any("{output}" in word for word in self.command)
+
+    def estimate(self) -> None:
+        """What all runs will take, before anything is known."""
+        once = "the command runs once"
+        runs = f"{once}, is run again and stopped, and continues: three times its own time"
+        self.options.progress(
+            f"{runs if self.takes_output else once}, at most {self.options.budget:g} s (--budget)"
+        )
 
     def announce(self, first: RehearsedRun) -> None:
         """What the next runs will take, as far as that is known."""
@@ -192,6 +211,7 @@ class _Stages:
             saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
             checkpoints=on_disk.checkpoints(output),
             tail=self.tail(directory) if failed else (),
+            refusals=self.refusals(directory),
             frames=self.frames(directory) if ended.cut else (),
         )
         self.runs.append(run)
@@ -209,13 +229,17 @@ class _Stages:
         several = any(rank.world > 1 for rank in first.ranks)
         self.tried("runs", first.seconds)
         if several:
+            self.agreement = agreement.compare(
+                records.read_processes(self.workplace.records("run"))
+            )
             self.tried("agrees", 0.0)
         else:
             self.skip(("agrees",), "the command has one rank")
         if first.saved or first.checkpoints:
             self.tried("saves", sum(each.seconds for each in first.saved))
         else:
-            self.skip(("saves",), "nothing was saved: let the command save within its steps")
+            failed = "the run failed first" if first.code else "let the command save in its steps"
+            self.skip(("saves",), f"nothing was saved: {failed}")
         evaluations = [each for rank in first.ranks for each in rank.evaluations]
         if evaluations or any(rank.evaluating is not None for rank in first.ranks):
             self.tried("evaluates", sum(each.seconds for each in evaluations))
@@ -263,6 +287,15 @@ class _Stages:
             return ()
         return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
 
+    def refusals(self, directory: Path) -> tuple[str, ...]:
+        """The first lines of the output that speak of a refused write."""
+        lines = []
+        with contextlib.suppress(OSError), open(directory / runs.LOG, "rb") as file:
+            for line in file.read(MOST_LOG).decode(errors="replace").splitlines():
+                if any(word in line for word in REFUSED):
+                    lines.append(hide_secrets(line.strip())[:500])
+        return tuple(dict.fromkeys(lines))[:5]
+
     def frames(self, directory: Path) -> tuple[str, ...]:
         """Of each process the frames nearest to where it waits."""
         found: list[str] = []
@@ -276,12 +309,13 @@ class _Stages:
         return Rehearsal(
             protection=self.protection,
             output=str(self.workplace.output("run")),
-            takes_output=any("{output}" in word for word in self.command),
+            takes_output=self.takes_output,
             grace=self.options.grace,
             free=self.free,
             keep=self.options.checkpoints_kept,
             runs=tuple(self.runs),
             attempts=tuple(self.attempts),
+            agreement=self.agreement,
             resumed=self.resumed,
             stages=tuple(self.stages[name] for name in ORDER if name in self.stages),
             seconds=time.monotonic() - self.began,

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from typing import Callable, Dict
+from typing import Callable, Dict, List, Optional
 
 from ..foreign import Foreign
 from .settings import Settings
@@ -138,8 +138,17 @@ class Audit:
 def install(settings: Settings) -> Report:
     """Start listening; the function that reports."""
     events = Events(settings)
-    sys.addaudithook(Audit(events))
+    _installed.append(Audit(events))
+    sys.addaudithook(_installed[0])
     return events.report
+
+
+def installed() -> Optional[Audit]:
+    """The one of this process."""
+    return _installed[0] if _installed else None
+
+
+_installed: List[Audit] = []
 
 
 def _at(args: Foreign, place: int) -> Foreign:

@@ -22,6 +22,8 @@ class Evaluation:
         self.step = step
         self.began = time.monotonic()
         self.calls = self.samples = 0
+        self.counted: Optional[int] = None
+        """The module whose calls are counted."""
         self.memory: List[int] = []
         """Bytes in use at each call."""
 
@@ -35,7 +37,7 @@ class Evaluations:
         self.current: Optional[Evaluation] = None
         self.count = 0
         self._depth = 0
-        self._handle: Foreign = None
+        self._handles: List[Foreign] = []
 
     def install(self, patches: Patches) -> None:
         """Wrap nn.Module.train, which eval() calls."""
@@ -62,19 +64,25 @@ class Evaluations:
         if not any(p.requires_grad for p in module.parameters()):
             return
         self.current = Evaluation(self.observer.step)
-        self._handle = module.register_forward_pre_hook(self._called, with_kwargs=True)
+        for each in (module, *module.children()):  # Lightning calls what the module contains
+            handle = each.register_forward_pre_hook(self._called, with_kwargs=True)
+            self._handles.append(handle)
 
     def _called(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
-        self.observer.safely(self.called, args, kwargs)
+        self.observer.safely(self.called, module, args, kwargs)
 
-    def called(self, args: Foreign, kwargs: Foreign) -> None:
-        """The module is called while it evaluates."""
+    def called(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
+        """The module, or the first of its parts, is called while it evaluates."""
         current = self.current
         if current is None or self.torch.is_grad_enabled():
             return
         if not current.calls:
             self.observer.begin()
             self.observer.records.write("evaluating", s=current.step)
+        if current.counted is None:
+            current.counted = id(module)
+        if current.counted != id(module):
+            return
         current.calls += 1
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, self.torch.Tensor)]
         current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
@@ -94,9 +102,8 @@ class Evaluations:
     def end(self, module: Foreign = None) -> None:
         """The next step begins, or the module trains again."""
         current, self.current = self.current, None
-        if self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        while self._handles:
+            self._handles.pop().remove()
         if current is None or not current.calls:
             return
         self.count += 1

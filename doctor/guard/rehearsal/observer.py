@@ -21,13 +21,17 @@ from ..dynamo import without_frames
 from ..foreign import Foreign
 from ..last_error import last_error
 from ..patches import Patches
+from ..session import REGISTRY
 from ..writer import say
+from .audit import installed
 from .evaluations import Evaluations
 from .imports import after_import
 from .records import Records
 from .settings import Settings
-from .state import in_memory, snapshot
+from .state import hash_of, in_memory, snapshot
 
+COMPARED = (1, 4)
+"""Steps after which the ranks' weights are compared."""
 MOST_HASHED = 40
 """Snapshots of a process."""
 FULL_UNTIL = 2000
@@ -54,16 +58,19 @@ class Observer:
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
         self.saving = 0
-        self.rank = 0
+        self.rank, self.world = 0, 1
         self.alive = True
+        self.called = False
+        """A module was called to train."""
+        self.audit = installed()
 
     # Beginning and end
 
     def begin(self) -> bool:
         """Open the records at the first thing to record."""
         if not self.records.is_open:
-            self.rank, world = rank_and_world(self.torch)
-            self.records.open(self.rank, world)
+            self.rank, self.world = rank_and_world(self.torch)
+            self.records.open(self.rank, self.world)
         return True
 
     def safely(self, action: Callable[..., Foreign], *arguments: Foreign) -> None:
@@ -80,7 +87,8 @@ class Observer:
     def close(self) -> None:
         """The last records, when the process ends."""
         if self.records.is_open:
-            self.safely(self.evaluations.end)
+            if getattr(sys, "last_value", None) is None:  # else it died in the evaluation
+                self.safely(self.evaluations.end)
             self.write_memory()
             self.records.write("end", s=self.step, **last_error())
             self.records.close()
@@ -89,9 +97,11 @@ class Observer:
 
     def before_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() begins."""
+        if not self.trains():
+            return
         self.begin()
         self.evaluations.end()
-        self.hash_state("start", once=True)
+        self.hash_state("late", once=True)
         count = self.counts.get(id(optimizer), 0) + 1
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
@@ -106,13 +116,25 @@ class Observer:
 
     def after_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() returned."""
+        if not self.trains():
+            return
         count = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = count
         if count <= self.step:
             return
         self.step = count
+        if self.world > 1 and count in COMPARED:
+            self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
             self.write_memory()
+
+    def trains(self) -> bool:
+        """Whether the training has begun: torch.distributed.checkpoint steps an optimizer before,
+        so that it has a state into which it can load."""
+        if not self.called:
+            session = getattr(self.torch, REGISTRY, None)
+            self.called = session is None or session.watch.steady.backwards > 0
+        return self.called
 
     def wait_for_signal(self, step: int) -> None:
         """Stay in the middle of this step until the signal has been sent."""
@@ -128,7 +150,9 @@ class Observer:
     def hash_state(self, when: str, once: bool = False) -> None:
         """Record a snapshot; one for each step and occasion."""
         key = when if once else f"{when} {self.step}"
-        if key in self.hashed or len(self.hashed) >= MOST_HASHED:
+        if (once and {"start", "late"} & self.hashed) or key in self.hashed:
+            return
+        if len(self.hashed) >= MOST_HASHED:
             return
         self.hashed.add(key)
         began = time.monotonic()
@@ -165,6 +189,7 @@ class Observer:
             began = time.monotonic()
             own = self.own_seconds
             try:
+                self.safely(self.report_write, name, args[place] if len(args) > place else None)
                 self.safely(self.save_begins)
                 result = original(*args, **kwargs)
             finally:
@@ -174,6 +199,12 @@ class Observer:
             return result
 
         return saving
+
+    def report_write(self, name: str, path: Foreign) -> None:
+        """A path that C++ or Rust will open, which raises no audit event."""
+        audit = self.audit
+        if audit is not None and isinstance(path, (str, os.PathLike)):
+            audit.wrote(name, os.path.abspath(os.fspath(path)))
 
     def save_begins(self) -> None:
         """The state that this save should hold."""
@@ -227,15 +258,16 @@ class Observer:
             nonlocal tries
             if module.training and self.torch.is_grad_enabled() and not self.hashed:
                 tries += 1
-                self.safely(self.try_start, module)
+                self.called = True
+                self.safely(self.try_start, module, args, kwargs)
             if self.hashed or tries >= FIRST_TRIES or not self.alive:
                 restore()
             return original(module, *args, **kwargs)
 
         kind.__call__ = first
 
-    def try_start(self, module: Foreign) -> None:
-        """The start, if an optimizer holds this module's parameters."""
+    def try_start(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
+        """The start and the first batch, if an optimizer holds this module's parameters."""
         parameters = {id(p) for p in module.parameters()}
         if not parameters:
             return
@@ -244,6 +276,8 @@ class Observer:
             if any(id(p) in parameters for group in groups for p in group["params"]):
                 self.begin()
                 self.hash_state("start", once=True)
+                batch = hash_of(self.torch, (*args, *kwargs.values()))
+                self.records.write("batch", tensors=batch)
                 return
 
 

@@ -76,7 +76,7 @@ def _mixed(torch: ModuleType, words: Foreign, start: int) -> Foreign:
 def snapshot(torch: ModuleType) -> Snapshot:
     """The state of all models, optimizers, schedules and scalers in memory."""
     found = in_memory(torch)
-    optimizers = [o for o in found["optimizer"] if getattr(o, "param_groups", None)]
+    optimizers = [o for o in found["optimizer"] if "param_groups" in o.__dict__]
     hashes = Hashes(torch)
     weights: Dict[str, Foreign] = {}
     buffers: Dict[str, Foreign] = {}
@@ -104,6 +104,7 @@ def snapshot(torch: ModuleType) -> Snapshot:
         "optimizers": states,
         "schedules": _schedules(found["schedule"]),
         "scalers": _scalers(found["scaler"]),
+        "replicated": any(type(o).__name__ == "DistributedDataParallel" for o in found["module"]),
     }
 
 
@@ -175,6 +176,18 @@ def _optimizer(
             if held:
                 state[key] = _held(torch, held, hashes)
     return {"groups": groups, "state": state}
+
+
+def hash_of(torch: ModuleType, values: Foreign) -> List[Foreign]:
+    """The hashes of the tensors among some values, one level deep."""
+    hashes, entries = Hashes(torch), []
+    for value in values:
+        parts: Foreign = value.values() if isinstance(value, dict) else [value]
+        if isinstance(value, (list, tuple)):
+            parts = value
+        entries += [hashes.add(each) for each in parts if isinstance(each, torch.Tensor)]
+    hashes.read()
+    return entries
 
 
 def _held(torch: ModuleType, held: Foreign, hashes: Hashes) -> Foreign:

@@ -36,6 +36,7 @@ from ..subject import (
 )
 from ..subject.timed import Timed
 from ..subject.training_step import Subject
+from ..trials import forked
 from . import memory_points as memory
 from . import more_steps as more
 
@@ -96,6 +97,9 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     observe(unregistered=lambda: unregistered.unregistered(subject))
     observe(stray_hooks=hooks.strays)
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
+    if request.get("trials"):
+        with wire.stage("try changed batches in a copy of the process"):
+            observe(trials=lambda: forked.run(subject, device))
     note(points=memory.measure_points(request["subject"], subject, device, precision, recipe))
     note(**memory.saved(subject, request["subject"]))
     # The last one: it draws other weights.

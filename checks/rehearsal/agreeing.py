@@ -1,0 +1,87 @@
+"""Stage 2: the ranks have the same weights and other data."""
+
+from __future__ import annotations
+
+from doctor.checks.rehearsal.parts import not_tried, some, unobserved
+from doctor.facts.rehearsal import Agreement, Rehearsal
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+
+
+def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
+    if reason := not_tried(rehearsal, "agrees") or unobserved(rehearsal.run("run")):
+        return reason
+    return rehearsal.agreement or unknown("the ranks were not compared")
+
+
+def weights(rehearsal: Rehearsal) -> Verdict:
+    found = _compared(rehearsal)
+    if isinstance(found, Verdict):
+        return found
+    if not found.steps or max(found.steps) == 0:
+        return unknown("no weights of all ranks were recorded after the same step")
+    differ = some(found.names, found.count)
+    if found.differ_from is None:
+        steps = ", ".join(str(step) for step in found.steps if step)
+        return ok(f"the weights of {found.ranks} ranks are equal after step {steps}")
+    if found.replicated:
+        when = f"after step {found.differ_from}" if found.differ_from else "before the first step"
+        return fail(f"the weights of {found.ranks} ranks differ {when}: {differ}")
+    if found.differ_from:
+        return warn(
+            f"the weights of {found.ranks} ranks are equal at the start and differ after step "
+            f"{found.differ_from}, without DistributedDataParallel: {differ}",
+            fix="Wrap the model in DistributedDataParallel, or average the gradients before each "
+            "step: each rank trains a model of its own.",
+        )
+    return unknown(
+        f"the weights of {found.ranks} ranks differ from the start, and nothing says that they "
+        "must not: sharded models differ"
+    )
+
+
+WEIGHTS = Check(
+    code="RHS013",
+    slug="ranks-same-weights",
+    title="All ranks have the same weights where they must",
+    why="Ranks that drift apart, or never exchange gradients, train as many models as there are "
+    "GPUs, of which one is saved.",
+    passes=("the weights of all ranks have the same bits after steps 1 and 4",),
+    warns=("without DistributedDataParallel they are equal at first and differ later",),
+    fails=("under DistributedDataParallel they differ",),
+    fix="Change weights only through the optimizer, on all ranks alike: no reset, no load and no "
+    "weight decay on one rank, and no call of model.module in the training step.",
+    owner=Owner.JOB,
+    judge=weights,
+    limits="that shards of one model fit together: sharded weights are not compared.",
+)
+
+
+def data(rehearsal: Rehearsal) -> Verdict:
+    found = _compared(rehearsal)
+    if isinstance(found, Verdict):
+        return found
+    if found.batches < 2:
+        return unknown("the first batches of the ranks were not seen")
+    if found.distinct == found.batches:
+        return ok(f"the first batches of {found.batches} ranks differ")
+    same = f"{found.batches} ranks have {found.distinct} different first batches"
+    if not found.replicated:
+        return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")
+    return fail(same)
+
+
+DATA = Check(
+    code="RHS014",
+    slug="ranks-other-data",
+    title="Each data-parallel rank trains on other data",
+    why="Without a distributed sampler every rank trains on the same samples: as many GPUs do the "
+    "work of one, and nothing reports it.",
+    passes=("the first batches of all ranks differ",),
+    fails=("under DistributedDataParallel ranks have the same first batch",),
+    fix="Use DistributedSampler, or give each rank its own part or seed of the data.",
+    owner=Owner.JOB,
+    judge=data,
+    limits="that later batches differ, or that no sample is seen twice.",
+)
+
+CHECKS = (WEIGHTS, DATA)

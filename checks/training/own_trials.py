@@ -1,0 +1,54 @@
+"""What the trials of the user's model show: changed samples, changed tokens, shapes, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from doctor.facts.own_model import Trial
+
+FOUND = {
+    "broadcast": (
+        "the output of a Linear is compared with every target: {operation}",
+        "Give both the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
+    ),
+    "samples": (
+        "the output of a sample changes with another one of the batch: {operation}",
+        "Normalize over the classes (dim=-1), and give recurrent layers and attention "
+        "batch_first=True where the samples come first.",
+    ),
+    "tokens": (
+        "the prediction of a token changes with a later one: {operation}",
+        "Mask the later tokens: is_causal=True, or attn_mask="
+        "nn.Transformer.generate_square_subsequent_mask(length). Unmasked, the loss falls because "
+        "the model copies its labels.",
+    ),
+    "functions": (
+        "a gradient belongs to another input: {operation}",
+        "Return the gradients in backward() in the order of the arguments of forward().",
+    ),
+}
+"""What a trial found -> its description, and its fix."""
+UNNAMED = {
+    "samples": "the output of a sample changes with another one of the batch; no softmax over the "
+    "samples and no layer that takes them for time was seen",
+    "tokens": "the prediction of a token changes with a later one; no attention without a mask was "
+    "seen",
+}
+
+
+def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
+    """The first that names an operation, as a clause and its fix."""
+    for trial in trials:
+        if trial.found and trial.operation:
+            text, fix = FOUND[trial.found]
+            place = f" in {trial.place}" if trial.place else ""
+            return text.format(operation=trial.operation + place) + "; required: not so", fix
+    return None
+
+
+def notes(trials: Sequence[Trial]) -> list[str]:
+    """What was tried, and what was found without a cause that is known."""
+    tried = [each.name for each in trials if each.applies]
+    found = [each.found for each in trials if each.found and not each.operation]
+    remarks = [f"note: {UNNAMED[each]}" for each in found if each in UNNAMED]
+    return [*remarks, f"tried in a copy: {', '.join(tried)}"] if tried else remarks

@@ -1,0 +1,105 @@
+"""Whether the output of one sample depends on another one of the batch."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import torch
+
+from ..foreign import containers
+from ..subject import subjects
+from ..subject.training_step import Subject
+from . import outputs
+from .outputs import Operation
+
+SOFTMAX = ("softmax", "log_softmax")
+
+
+def trial(subject: Subject) -> Dict[str, Any]:
+    """Changes the first sample and compares the outputs of the others.
+
+    The axis of the batch is the one that follows its size. Only a softmax over it, and a layer that
+    takes it for time, are named: graph networks, contrastive losses and capacities of experts mix
+    samples on purpose. A one-dimensional tensor, a label for each sample, proves the layout.
+    """
+    count = subjects.first_dimension(subject.batch)
+    if not count or count < 3:
+        return {"applies": False, "reason": "no batch of three samples or more"}
+    shorter = containers.mapped(
+        subject.batch, lambda each: each[: count - 1] if each.dim() else each
+    )
+    over: List[Operation] = []
+
+    def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if name in SOFTMAX and _over_samples(args, options, count):
+            over.append(Operation("%s over the samples (dim 0)" % name, outputs.place()))
+
+    layers = _time_first(subject.module, count)
+    with layers:
+        whole = outputs.forward(subject, subject.batch, note)
+    part = outputs.forward(subject, shorter)
+    changed = containers.mapped(
+        subject.batch, lambda each: outputs.changed_at(0, each) if each.dim() else each
+    )
+    other = outputs.forward(subject, changed)
+    axes = {
+        name: outputs.axis_of(tuple(part[name].shape), tuple(value.shape), (count - 1, count))
+        for name, value in whole.items()
+        if name in part and name in other
+    }
+    followed = {name: axis for name, axis in axes.items() if axis >= 0}
+    if not followed:
+        return {"applies": False, "reason": "no axis of the output follows the number of samples"}
+    moved = any(
+        set(outputs.differing(whole[name], other[name], axis)) - {0}
+        for name, axis in followed.items()
+    )
+    if not moved:
+        return {"applies": True, "found": ""}
+    labelled = any(each.dim() == 1 for each in containers.tensors(subject.batch).values())
+    named = (over + layers.found) if labelled else []
+    operation, place = named[0] if named else Operation("", "")
+    return {"applies": True, "found": "samples", "operation": operation, "place": place}
+
+
+def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
+    """Whether a softmax of [samples, classes] normalizes over the samples."""
+    dim = options.get("dim", args[1] if len(args) > 1 else None)
+    value = args[0]
+    if not isinstance(dim, int) or value.dim() != 2 or value.shape[0] != count:
+        return False
+    return bool(dim % value.dim() == 0 and value.shape[1] > 1)
+
+
+class _time_first:
+    """The layers that read the first axis as time and get the samples there."""
+
+    def __init__(self, module: torch.nn.Module, count: int) -> None:
+        self.found: List[Operation] = []
+        self._count = count
+        self._layers = [
+            (name, each)
+            for name, each in module.named_modules()
+            if isinstance(each, (torch.nn.RNNBase, torch.nn.MultiheadAttention))
+            and getattr(each, "batch_first", True) is False
+        ]
+        self._hooks: List[Any] = []
+
+    def __enter__(self) -> None:
+        for name, each in self._layers:
+            self._hooks.append(each.register_forward_pre_hook(self._hook(name)))
+
+    def __exit__(self, *error: Any) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _hook(self, name: str) -> Any:
+        def hook(module: torch.nn.Module, args: Any) -> None:
+            first = args[0] if args else None
+            sizes = tuple(first.shape) if isinstance(first, torch.Tensor) else ()
+            if len(sizes) == 3 and sizes[0] == self._count != sizes[1]:
+                kind = type(module).__name__
+                text = "%s (%s without batch_first) reads samples as time" % (name, kind)
+                self.found.append(Operation(text, ""))
+
+        return hook

@@ -1,0 +1,295 @@
+"""The checks of a rehearsal, on facts made for each verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from doctor import catalog
+from doctor._util.records import Unknown
+from doctor.facts.facts import Facts, decode, encode, without_machine
+from doctor.facts.guard import Guarded, GuardedProcess, GuardError
+from doctor.facts.rehearsal import (
+    Agreement,
+    Attempt,
+    Evaluated,
+    Lost,
+    OnDisk,
+    Protection,
+    Rehearsal,
+    RehearsedRank,
+    RehearsedRun,
+    RehearsedStage,
+    Resumed,
+    SavedFile,
+)
+from doctor.job.job import Job
+from doctor.judge.check import Finding, Status
+from doctor.judge.engine import examine
+
+CHECKS = catalog.of_families("RHS")
+WORDS: tuple[Any, ...] = ("runs", "agrees", "saves", "evaluates", "stops", "continues")
+RANK = RehearsedRank(
+    rank=0, world=1, steps=12, seconds=(0.1, 0.1), ended=True, resident=2**29,
+    evaluations=(Evaluated(step=4, seconds=0.1, calls=2, samples=8, memory=(2**20, 2**20)),),
+)  # fmt: skip
+DISK = OnDisk(path="last.pt", bytes=2**20)
+SAVED = SavedFile(step=4, what="torch.save", path="/o/last.pt", seconds=0.1)
+RUN = RehearsedRun(
+    name="run", code=0, seconds=10.0, ranks=(RANK,), saved=(SAVED,), written=2**20,
+    checkpoints=(DISK,),
+)  # fmt: skip
+STOPPED = msgspec.structs.replace(
+    RUN, name="stop", code=-15, signalled=9.0, signal="SIGTERM", saved_after_signal=True
+)
+CONTINUED = msgspec.structs.replace(RUN, name="resume")
+RESUMED = Resumed(saved_step=4, newest_step=4, looked=True, steps=8, expected_steps=8, compared=9)
+HEALTHY = Rehearsal(
+    protection=Protection(landlock=7, mounts=True, network="closed"),
+    output="/o", takes_output=True, free=2**40, runs=(RUN, STOPPED, CONTINUED), resumed=RESUMED,
+    stages=tuple(RehearsedStage(name=name, tried=True) for name in WORDS),
+    agreement=Agreement(ranks=2, replicated=True, steps=(0, 1, 4), batches=2, distinct=2),
+)  # fmt: skip
+
+
+def facts(rehearsal: Rehearsal | Unknown | None, guard: Any = None) -> Facts:
+    return without_machine("a test", job=Job(device="cpu"), rehearsal=rehearsal, guard=guard)
+
+
+def findings(rehearsal: Any, guard: Any = None) -> dict[str, Finding]:
+    return {each.check.code: each for each in examine(CHECKS, facts(rehearsal, guard))}
+
+
+def changed(**fields: Any) -> Rehearsal:
+    return msgspec.structs.replace(HEALTHY, **fields)
+
+
+def with_run(**fields: Any) -> Rehearsal:
+    return changed(runs=(msgspec.structs.replace(RUN, **fields), STOPPED, CONTINUED))
+
+
+def with_rank(**fields: Any) -> Rehearsal:
+    return with_run(ranks=(msgspec.structs.replace(RANK, **fields),))
+
+
+def with_stop(**fields: Any) -> Rehearsal:
+    return changed(runs=(RUN, msgspec.structs.replace(STOPPED, **fields), CONTINUED))
+
+
+def with_continued(**fields: Any) -> Rehearsal:
+    return changed(runs=(RUN, STOPPED, msgspec.structs.replace(CONTINUED, **fields)))
+
+
+def resumed(*lost: Lost, **fields: Any) -> Rehearsal:
+    return changed(resumed=msgspec.structs.replace(RESUMED, lost=lost, **fields))
+
+
+def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
+    statuses = {code: each.status for code, each in findings(HEALTHY).items()}
+    assert statuses.pop("RHS004") is Status.SKIP  # no GPU
+    assert set(statuses.values()) == {Status.PASS}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.code)
+def test_without_a_record_nothing_passes(check: Any) -> None:
+    reason = Unknown(reason="the records could not be read")
+    assert findings(reason)[check.code].status is Status.UNKNOWN
+    assert findings(None)[check.code].status is Status.SKIP
+
+
+def test_the_section_survives_a_facts_file() -> None:
+    assert decode(encode(facts(HEALTHY))).rehearsal == HEALTHY
+
+
+def attempt(**fields: Any) -> Attempt:
+    values: dict[str, Any] = {"run": "run", "kind": "write", "what": "open", "path": "/real/a.pt"}
+    return Attempt(**values | fields)
+
+
+NAMED = Lost(kind="weights", names=("head.weight",), count=1, of=6)
+
+
+def lost(kind: Any, **fields: Any) -> Lost:
+    return msgspec.structs.replace(NAMED, kind=kind, **fields)
+
+
+CASES: list[tuple[str, Rehearsal, Status, str]] = [
+    ("RHS001", changed(attempts=(attempt(exists=True, holds_run=True),)), Status.FAIL, "a.pt"),
+    ("RHS001", changed(attempts=(attempt(),)), Status.NOTE, "went on"),
+    ("RHS001", changed(attempts=(attempt(),), protection=Protection()), Status.WARN, "not refused"),
+    ("RHS001", changed(protection=Protection()), Status.UNKNOWN, "not protected"),
+    ("RHS001", with_run(code=1, refusals=("rm: Read-only file system",)), Status.FAIL, "rm"),
+    ("RHS001", with_run(refusals=("rm: Read-only file system",)), Status.NOTE, "went on"),
+    (
+        "RHS002",
+        changed(attempts=(attempt(kind="upload", what="create_repo"),)),
+        Status.NOTE,
+        "create_repo",
+    ),
+    ("RHS003", with_run(code=1), Status.FAIL, "exit code 1"),
+    ("RHS003", with_run(code=1, ranks=(), tail=("ImportError: no x",)), Status.FAIL, "no x"),
+    ("RHS003", with_run(ranks=()), Status.FAIL, "no training step"),
+    ("RHS003", with_run(cut="deadline", code=None), Status.WARN, "12 steps"),
+    ("RHS003", with_run(cut="deadline", code=None, ranks=()), Status.FAIL, "no training step"),
+    ("RHS003", with_rank(world=2), Status.FAIL, "1 of 2 ranks"),
+    ("RHS004", with_rank(allocated=79, reserved=79, total=80), Status.WARN, "rank 0"),
+    ("RHS004", with_rank(allocated=40, reserved=79, total=80), Status.PASS, "rank 0"),
+    (
+        "RHS005",
+        with_run(code=1, ranks=(msgspec.structs.replace(RANK, evaluating=4),)),
+        Status.FAIL,
+        "step 4",
+    ),
+    (
+        "RHS005",
+        with_rank(
+            evaluations=(
+                Evaluated(
+                    step=1,
+                    seconds=1,
+                    calls=12,
+                    samples=48,
+                    memory=tuple(2**27 * n for n in range(12)),
+                ),
+            )
+        ),
+        Status.WARN,
+        "per sample",
+    ),
+    (
+        "RHS005",
+        with_rank(
+            evaluations=(
+                Evaluated(step=1, seconds=1, calls=12, samples=48, memory=(0, *[2**30] * 11)),
+            )
+        ),
+        Status.PASS,
+        "ends",
+    ),
+    (
+        "RHS006",
+        with_run(checkpoints=(msgspec.structs.replace(DISK, torn=("last.pt is cut off",)),)),
+        Status.FAIL,
+        "cut off",
+    ),
+    ("RHS006", with_run(checkpoints=()), Status.NOTE, "{output}"),
+    (
+        "RHS006",
+        with_run(checkpoints=(msgspec.structs.replace(DISK, unread="a file system"),)),
+        Status.UNKNOWN,
+        "file system",
+    ),
+    ("RHS007", changed(free=2**20), Status.WARN, "2 checkpoints"),
+    ("RHS007", changed(free=2**22, keep=9), Status.FAIL, "10 checkpoints"),
+    ("RHS007", changed(free=None), Status.UNKNOWN, "free"),
+    ("RHS008", with_stop(saved_after_signal=False), Status.NOTE, "7 steps since the last save"),
+    ("RHS008", with_stop(saved_after_signal=False, saved=()), Status.NOTE, "11 steps are lost"),
+    ("RHS008", with_stop(cut="grace", code=None), Status.FAIL, "--grace 30"),
+    ("RHS008", with_stop(left=("python",)), Status.FAIL, "python"),
+    (
+        "RHS008",
+        with_stop(checkpoints=(msgspec.structs.replace(DISK, torn=("last.pt is cut off",)),)),
+        Status.FAIL,
+        "cut off",
+    ),
+    ("RHS009", resumed(from_start=True), Status.FAIL, "step 0"),
+    ("RHS009", resumed(from_start=True, looked=False), Status.NOTE, "opened nothing"),
+    ("RHS009", resumed(from_start=True, looked=False, names_resume=True), Status.FAIL, "speak of"),
+    ("RHS009", resumed(steps=12), Status.FAIL, "counted from 0"),
+    ("RHS009", resumed(newest_step=8), Status.NOTE, "step 8"),
+    ("RHS009", with_continued(code=1, tail=("KeyError: 'modle'",)), Status.FAIL, "modle"),
+    ("RHS009", changed(resumed=None), Status.UNKNOWN, "no state"),
+    ("RHS010", resumed(NAMED), Status.FAIL, "head.weight"),
+    ("RHS010", resumed(lost("dtype", before="float32", after="bfloat16")), Status.FAIL, "bfloat16"),
+    ("RHS010", resumed(lost("average", fresh=True)), Status.FAIL, "fresh start"),
+    ("RHS010", resumed(lost("buffers")), Status.FAIL, "buffers"),
+    ("RHS011", resumed(lost("optimizer", fresh=True)), Status.FAIL, "empty"),
+    ("RHS011", resumed(lost("optimizer", before="step 4", after="step 0")), Status.FAIL, "step 4"),
+    (
+        "RHS011",
+        resumed(lost("scaler", before="[256, 1]", after="[65536, 0]")),
+        Status.FAIL,
+        "65536",
+    ),
+    ("RHS012", resumed(lost("rate", before="0.001", after="0.0002")), Status.FAIL, "0.0002"),
+    ("RHS012", resumed(lost("rate", before="0.001", after="0.00095")), Status.WARN, "0.00095"),
+    (
+        "RHS012",
+        resumed(lost("schedule", before="4", after="0")),
+        Status.NOTE,
+        "the rate is the same",
+    ),
+    (
+        "RHS012",
+        resumed(lost("rate", before="1", after="2"), lost("optimizer")),
+        Status.SKIP,
+        "RHS011",
+    ),
+    (
+        "RHS012",
+        resumed(lost("rate", before="1", after="2"), lost("optimizer"), lost("schedule")),
+        Status.FAIL,
+        "is 2",
+    ),
+    (
+        "RHS013",
+        changed(
+            agreement=Agreement(
+                ranks=2, replicated=True, steps=(0, 1), differ_from=1, names=("w",), count=1
+            )
+        ),
+        Status.FAIL,
+        "after step 1",
+    ),
+    (
+        "RHS013",
+        changed(agreement=Agreement(ranks=2, steps=(0, 1), differ_from=1, names=("w",), count=1)),
+        Status.WARN,
+        "without",
+    ),
+    (
+        "RHS013",
+        changed(agreement=Agreement(ranks=2, steps=(0, 1), differ_from=0, names=("w",), count=1)),
+        Status.UNKNOWN,
+        "shard",
+    ),
+    ("RHS013", changed(agreement=None), Status.UNKNOWN, "not compared"),
+    (
+        "RHS014",
+        changed(agreement=Agreement(ranks=2, replicated=True, batches=2, distinct=1)),
+        Status.FAIL,
+        "1 different",
+    ),
+    (
+        "RHS014",
+        changed(agreement=Agreement(ranks=2, batches=2, distinct=1)),
+        Status.UNKNOWN,
+        "tensor",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "rehearsal", "status", "word"), CASES)
+def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str) -> None:
+    finding = findings(rehearsal)[code]
+    assert finding.status is status
+    assert word in finding.verdict.summary
+
+
+@pytest.mark.parametrize("name", ["agrees", "saves", "evaluates", "stops", "continues"])
+def test_a_stage_that_was_not_tried_says_why(name: Any) -> None:
+    stages = [each for each in HEALTHY.stages if each.name != name]
+    reason = RehearsedStage(name=name, reason="of a reason")
+    found = findings(changed(stages=(*stages, reason)))
+    skipped = [each.verdict.summary for each in found.values() if each.status is Status.SKIP]
+    assert any("of a reason" in summary for summary in skipped)
+
+
+def test_an_error_has_the_causes_that_doctor_explain_proposes() -> None:
+    message = "CUDA out of memory. Tried to allocate 2.00 GiB"
+    error = GuardError(error="OutOfMemoryError", message=message, moment=0)
+    process = GuardedProcess(rank=0, world=1, pid=1, started=0, torch="2.13.0", error=error)
+    guard = Guarded(processes=(process,), exit_code=1)
+    assert findings(with_run(code=1), guard)["RHS003"].verdict.causes

@@ -1,0 +1,95 @@
+"""The trials in a copy of the process: what they name, what they leave, and that they can be left
+out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from own_code import Own, judged
+from own_corpus import functions
+
+from doctor.checks.training import own_model
+from doctor.collect.own_training import collect_in
+from doctor.collect.torch_child import TorchChild
+from doctor.facts.own_model import OwnModel, Trial
+from doctor.job.job import Chosen, Job
+from doctor.judge.check import Status
+
+pytestmark = pytest.mark.slow
+CORPUS = Path(__file__).parents[2] / "corpus" / "own_trials" / "factories.py"
+OPERATIONS = {
+    "softmax_over_the_batch": "softmax over the samples",
+    "lstm_without_batch_first": "LSTM without batch_first",
+    "encoder_without_batch_first": "MultiheadAttention without batch_first",
+    "attention_without_a_causal_mask": "scaled_dot_product_attention without a mask",
+    "encoder_layer_without_a_causal_mask": "MultiheadAttention without attn_mask",
+    "broadcast_by_hand": "sub of [6, 1] and [6]",
+    "swapped_gradients": "returns for input 0 the gradient of input 1",
+}
+"""A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""
+HEALTHY = [name for name in functions(CORPUS) if name.startswith("healthy")]
+
+
+def trained(child: TorchChild, name: str, **fields: bool) -> OwnModel:
+    job = Job(device="cpu", model=f"{CORPUS}:{name}", **fields)
+    record = collect_in(child, job, "cpu", Chosen("fp32", ""), lambda stage: None)
+    assert isinstance(record, OwnModel), record
+    return record
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_fault_that_trains_is_named(name: str, warm: TorchChild) -> None:
+    verdict = judged(own_model.LOSS_FINITE, trained(warm, name))
+    assert verdict.status is Status.WARN
+    assert OPERATIONS[name] in verdict.summary
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_what_looks_like_a_fault_is_silent(name: str, warm: TorchChild) -> None:
+    record = trained(warm, name)
+    assert not [each.operation for each in record.trials if each.operation]
+    assert len(record.trials) == 4
+
+
+def test_trials_are_left_out_on_request(warm: TorchChild) -> None:
+    assert trained(warm, "broadcast_by_hand", probes=False).trials == ()
+
+
+def test_what_a_trial_does_stays_in_its_copy(own_process: Own, tmp_path: Path) -> None:
+    record = own_process("""
+        import socket
+        class Counted(Net):
+            def forward(self, x, labels):
+                if not self.training:
+                    try:
+                        socket.create_connection(("127.0.0.1", 9), timeout=1)
+                    except OSError as error:
+                        open("network", "w").write(str(error))
+                    os._exit(3)
+                return super().forward(x, labels)
+        def make():
+            return Counted(), batch()
+        """)
+    assert judged(own_model.LOSS_FINITE, record).status is Status.PASS
+    assert "no network" in (tmp_path / "network").read_text()
+    assert [each.reason for each in record.trials if each.name == "samples"] == [
+        "the process ended"
+    ]
+
+
+def test_unnamed_mixing_is_a_note(own: Own) -> None:
+    record = own("""
+        def make():
+            class Mixed(nn.Linear):
+                def forward(self, x):
+                    out = super().forward(x)
+                    return out - out.mean(0)
+            loss = lambda module, inputs: (module(inputs[0]) ** 2).mean()
+            return Mixed(8, 4), (torch.randn(6, 8),), loss
+        """)
+    (samples,) = (each for each in record.trials if each.name == "samples")
+    assert samples == Trial(name="samples", applies=True, found="samples")
+    verdict = judged(own_model.LOSS_FINITE, record)
+    assert verdict.status is Status.PASS
+    assert "note: the output of a sample changes" in verdict.summary

@@ -1,0 +1,263 @@
+"""Factories for the trials of own models. `healthy_` in a name: nothing may be named. The others
+have the fault of their name, finite numbers, and gradients in every parameter."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def _classes(width=8, count=6, classes=3):
+    return torch.randn(count, width), torch.randint(classes, (count,))
+
+
+class _Own(nn.Module):
+    """A module whose forward pass is a function of it."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        self._run = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args):
+        return self._run(self, *args)
+
+
+def _trained(forward, batch, loss=None, **parts):
+    loss = loss or (lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    return _Own(forward, **parts), batch, loss
+
+
+def softmax_over_the_batch():
+    loss = lambda m, b: F.nll_loss((m(b[0]) + 1e-6).log(), b[1])
+    return _trained(lambda m, x: m.a(x).softmax(0), _classes(), loss, a=nn.Linear(8, 3))
+
+
+def log_softmax_over_the_batch():
+    loss = lambda m, b: F.nll_loss(m(b[0]), b[1])
+    return _trained(lambda m, x: F.log_softmax(m.a(x), dim=0), _classes(), loss, a=nn.Linear(8, 3))
+
+
+def lstm_without_batch_first():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(lambda m, x: m.b(m.a(x)[0][:, -1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
+
+
+def gru_without_batch_first():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(lambda m, x: m.b(m.a(x)[0].mean(1)), batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
+
+
+def attention_without_batch_first():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    run = lambda m, x: m.b(m.a(x, x, x)[0].mean(1))
+    return _trained(run, batch, a=nn.MultiheadAttention(8, 2), b=nn.Linear(8, 3))
+
+
+def encoder_without_batch_first():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    layer = nn.TransformerEncoderLayer(8, 2, 16)
+    return _trained(lambda m, x: m.b(m.a(x).mean(1)), batch, a=layer, b=nn.Linear(8, 3))
+
+
+def _tokens(count=4, length=9):
+    whole = torch.randint(16, (count, length + 1))
+    return whole[:, :-1].contiguous(), whole[:, 1:].contiguous()
+
+
+def _language(forward, **parts):
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)} | parts
+    return _trained(forward, _tokens(), loss, **parts)
+
+
+def _attend(x, **options):
+    return F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], **options)[:, 0]
+
+
+def attention_without_a_causal_mask():
+    return _language(lambda m, x: m.h(_attend(m.e(x))))
+
+
+def multihead_without_a_causal_mask():
+    run = lambda m, x: m.h(m.a(*[m.e(x)] * 3)[0])
+    return _language(run, a=nn.MultiheadAttention(8, 2, batch_first=True))
+
+
+def encoder_layer_without_a_causal_mask():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return _language(lambda m, x: m.h(m.a(m.e(x))), a=layer)
+
+
+def broadcast_by_hand():
+    batch = torch.randn(6, 8), torch.randn(6)
+    return _trained(lambda m, x: m.a(x), batch, lambda m, b: ((m(b[0]) - b[1]) ** 2).mean(),
+                    a=nn.Linear(8, 1))  # fmt: skip
+
+
+def broadcast_target_first():
+    batch = torch.randn(6, 8), torch.randn(6)
+    return _trained(lambda m, x: m.a(x), batch, lambda m, b: (b[1] - m(b[0])).abs().mean(),
+                    a=nn.Linear(8, 1))  # fmt: skip
+
+
+class Swapped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y.exp()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * x * y.exp(), grad * y.exp()
+
+
+class Right(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * y, grad * x
+
+
+class StraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return (x > 0).to(x) * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+
+
+class Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -0.5 * grad
+
+
+def _with_function(function, inputs=2):
+    run = lambda m, x: m.c(function.apply(*[m.a(x), m.b(x)][:inputs]))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 8), c=nn.Linear(8, 3))
+
+
+def swapped_gradients():
+    return _with_function(Swapped)
+
+
+def healthy_function():
+    return _with_function(Right)
+
+
+def healthy_straight_through():
+    return _with_function(StraightThrough)
+
+
+def healthy_reversal():
+    return _with_function(Reversed, 1)
+
+
+def healthy_softmax_over_classes():
+    return _trained(lambda m, x: m.a(x), _classes(), a=nn.Linear(8, 3))
+
+
+def healthy_time_first():
+    batch = torch.randn(5, 6, 8), torch.randint(3, (6,))
+    return _trained(lambda m, x: m.b(m.a(x)[0][-1]), batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
+
+
+def healthy_transposed():
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    run = lambda m, x: m.b(m.a(x.transpose(0, 1))[0][-1])
+    return _trained(run, batch, a=nn.LSTM(8, 8), b=nn.Linear(8, 3))
+
+
+def healthy_batch_norm():
+    run = lambda m, x: m.b(m.n(m.a(x)))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), n=nn.BatchNorm1d(8), b=nn.Linear(8, 3))
+
+
+def healthy_contrastive():
+    loss = lambda m, b: F.cross_entropy(m(b[0]), torch.arange(len(b[0])))
+    run = lambda m, x: F.normalize(m.a(x), dim=-1) @ F.normalize(m.b(x), dim=-1).t() * 5
+    return _trained(run, (torch.randn(6, 8),), loss, a=nn.Linear(8, 4), b=nn.Linear(8, 4))
+
+
+def healthy_graph():
+    batch = torch.randn(6, 8), torch.randint(3, (6,))
+    edges = torch.eye(6).roll(1, 0) + torch.eye(6)
+    return _trained(lambda m, x: edges @ m.a(x), batch, a=nn.Linear(8, 3))
+
+
+def healthy_attention_pooling_over_samples_of_a_bag():
+    batch = torch.randn(6, 8), torch.zeros(1, dtype=torch.long)
+    run = lambda m, x: (m.s(x).softmax(0) * m.a(x)).sum(0, keepdim=True)
+    return _trained(run, batch, a=nn.Linear(8, 3), s=nn.Linear(8, 1))
+
+
+def healthy_causal():
+    return _language(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+
+
+def healthy_masked():
+    mask = torch.ones(9, 9, dtype=torch.bool).tril()
+    return _language(lambda m, x: m.h(_attend(m.e(x), attn_mask=mask)))
+
+
+def healthy_group_norm_over_time():
+    run = lambda m, x: m.h(m.n(m.e(x).transpose(1, 2)).transpose(1, 2))
+    return _language(run, n=nn.GroupNorm(2, 8))
+
+
+def healthy_masked_language_model():
+    def batch():
+        whole = torch.randint(1, 16, (4, 9))
+        return whole.masked_fill(torch.rand(4, 9) < 0.3, 0), whole
+
+    loss = lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten())
+    run = lambda m, x: m.h(_attend(m.e(x)))
+    return _trained(run, batch(), loss, e=nn.Embedding(16, 8), h=nn.Linear(8, 16))
+
+
+def healthy_pairwise():
+    batch = torch.randn(6, 8), torch.randn(6)
+
+    def loss(m, b):
+        score = m(b[0])
+        return F.softplus(-(score - score.t()) * (b[1][:, None] - b[1]).sign()).mean()
+
+    return _trained(lambda m, x: m.a(x), batch, loss, a=nn.Linear(8, 1))
+
+
+def healthy_crps():
+    batch = torch.randn(6, 8), torch.randn(6)
+    loss = lambda m, b: (m(b[0]) - b[1][:, None]).abs().mean()
+    return _trained(lambda m, x: m.a(x), batch, loss, a=nn.Linear(8, 1))
+
+
+def healthy_ensemble():
+    batch = torch.randn(6, 8), torch.randn(6)
+    loss = lambda m, b: ((m(b[0]) - b[1].unsqueeze(-1)) ** 2).mean()
+    return _trained(lambda m, x: m.a(x), batch, loss, a=nn.Linear(8, 5))
+
+
+def healthy_counts_its_calls():
+    calls = []
+
+    def run(m, x):
+        calls.append(len(calls))
+        assert len(calls) < 60
+        return m.a(x)
+
+    return _trained(run, _classes(), a=nn.Linear(8, 3))

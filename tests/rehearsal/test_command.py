@@ -1,0 +1,99 @@
+"""`doctor rehearse` on real trainings: a sample of benchmarks/rehearse.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import doctor
+from paths import ROOT
+
+from doctor.collect.rehearsal import landlock
+
+JOBS = ROOT / "benchmarks" / "rehearsal_jobs"
+
+pytestmark = [
+    pytest.mark.skipif(not landlock.version(), reason="the kernel has no Landlock"),
+    pytest.mark.skipif(not JOBS.exists(), reason="the sources are not at hand"),
+]
+
+
+def rehearse(*words: str, cwd: Path) -> tuple[dict[str, Any], int]:
+    ended = doctor("rehearse", "--no-config", "--format", "json", "--network", *words, cwd=cwd)
+    assert ended.stdout, ended.stderr
+    return json.loads(ended.stdout), ended.returncode
+
+
+def job(*words: str) -> tuple[str, ...]:
+    return "--", sys.executable, str(JOBS / "plain.py"), "--out", "{output}", *words
+
+
+def statuses(report: dict[str, Any]) -> dict[str, str]:
+    return {finding["code"]: finding["status"] for finding in report["findings"]}
+
+
+@pytest.mark.slow
+def test_a_healthy_job_runs_saves_stops_and_continues(tmp_path: Path) -> None:
+    report, code = rehearse(*job("--kind", "handler"), cwd=tmp_path)
+    found = statuses(report)
+    assert code == 0
+    assert {found[f"RHS{n:03}"] for n in (3, 5, 6, 7, 8, 9, 10, 11, 12)} == {"pass"}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_a_resume_loses_is_named(tmp_path: Path) -> None:
+    report, code = rehearse(*job("--fault", "prefix"), cwd=tmp_path)
+    found = {finding["code"]: finding for finding in report["findings"]}
+    assert code == 1
+    assert found["RHS010"]["status"] == "fail"
+    assert "module." in found["RHS010"]["fix"]
+
+
+@pytest.mark.slow
+def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "last.pt").write_bytes(b"")
+    words = "--", sys.executable, str(JOBS / "plain.py"), "--out", str(tmp_path / "run")
+    report, code = rehearse(*words, "--kind", "never loads", cwd=tmp_path)
+    assert code == 1
+    assert statuses(report)["RHS001"] == "fail"
+    assert (tmp_path / "run" / "last.pt").read_bytes() == b""
+
+
+@pytest.mark.slow
+def test_a_command_without_steps_is_a_failure_with_its_last_line(tmp_path: Path) -> None:
+    report, code = rehearse("--", "sh", "-c", "echo ValueError: no data; exit 3", cwd=tmp_path)
+    found = {finding["code"]: finding for finding in report["findings"]}
+    assert code == 1
+    assert "ValueError: no data" in found["RHS003"]["summary"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--", "no-such-program"), "not on PATH"),
+        (("--", "srun", "python", "train.py"), "rehearse -- python train.py"),
+        (("--budget", "soon", "--", "true"), "--budget soon"),
+        (("--grace", "0", "--", "true"), "--grace 0"),
+        (("--resume-command", "'", "--", "true"), "--resume-command"),
+    ],
+)
+def test_a_usage_error_is_one_line(words: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    ended = doctor("rehearse", "--no-config", *words, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert text in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_beside_a_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs" / "llama" / "checkpoint-200").mkdir(parents=True)
+    words = ("--output-dir", "runs/rehearsal", "--", "true")
+    ended = doctor("rehearse", "--no-config", *words, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "checkpoint-200" in ended.stderr
+    assert not (tmp_path / "runs" / "rehearsal").exists()
