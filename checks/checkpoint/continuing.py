@@ -125,7 +125,7 @@ def same_run(checkpoint: Checkpoint) -> Verdict:
     ]
     text = listed(list(filter(None, compared)), 3)
     if not text:
-        return unknown("the files and the plan have nothing in common that could be compared")
+        return skip("the files record nothing that the plan could be compared with")
     return ok(f"{text} of the resumed run are those of the checkpoint")
 
 

@@ -10,7 +10,7 @@ from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unkn
 BUFFERS = ("inv_freq", "position_ids", "rope_freqs.weight", "cos_cached", "sin_cached")
 """Ends of names that a program computes and another does not keep."""
 
-ROUGH = 1.0
+ROUGH = 0.9
 """Relative difference from which values have nothing in common. Our own number."""
 
 
@@ -55,7 +55,8 @@ def _reason(equality: Equality) -> str:
     if len(reasons) == 1 and (only := reasons.pop()):
         return only
     known = [each for each in equality.differing if each.relative is not None]
-    if known and all((each.relative or 0.0) >= ROUGH for each in known):
+    rough = [each for each in known if (each.relative or 0.0) >= ROUGH]
+    if len(known) > 1 and 2 * len(rough) > len(known):
         return "they have nothing in common: other rows, other tensors or another model"
     if equality.differing_count == 1:
         return "one tensor alone: changed, damaged or tied in one of the two"

@@ -49,20 +49,18 @@ def outcome(weight: MergedWeight) -> Outcome:
     if weight.nonfinite:
         return "nonfinite"
     if weight.expected < FEWEST:
-        return "undecided" if weight.changed < FEWEST else _moved_otherwise(weight)
+        return "undecided" if weight.changed < FEWEST else "other"
     if weight.changed <= weight.expected * 0.02:
         return "absent"
     scale = 1.0 if weight.scale is None else weight.scale
     if weight.residual <= ROUNDINGS * weight.bound and abs(scale - 1) <= 3 * NEAR:
         return "merged"
+    if weight.quantized:
+        return "quantized"
     if weight.scale is not None and weight.explained >= EXPLAINED:
         near = abs(scale - 1) <= NEAR and weight.explained >= 0.98
         return "merged" if near else "scaled"
-    return _moved_otherwise(weight)
-
-
-def _moved_otherwise(weight: MergedWeight) -> Outcome:
-    return "quantized" if weight.quantized else "other"
+    return "other"
 
 
 def _nothing_compared(merge: Merge) -> Verdict:

@@ -29,7 +29,7 @@ from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
 from doctor.fleet.compare import compare
 from doctor.fleet.expected import Expected
-from doctor.fleet.meeting import GRACE_SECONDS, Duty, Gathered, Other, RankZero
+from doctor.fleet.meeting import GRACE_SECONDS, Contact, Duty, Gathered, Other, RankZero
 from doctor.fleet.member import Member, member_of
 from doctor.fleet.messages import Reply, Result, read_key
 from doctor.fleet.orders import Orders
@@ -115,7 +115,7 @@ def _age() -> float:
         return 0.0
 
 
-def _gathered_by(node: Node) -> float:
+def result_deadline(node: Node) -> float:
     """When rank 0 waits for no result any more."""
     return node.deadline - min(RESERVED * (node.deadline - node.started), MOST_RESERVED)
 
@@ -148,7 +148,7 @@ def _as_other(node: Node, examination: Future[Report]) -> int:
     duties = _duties(node, examination)
     other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
     talking = background(other.talk)
-    own = _outcome(examination, _gathered_by(node) - DELIVERY_SECONDS)
+    own = _outcome(examination, result_deadline(node) - DELIVERY_SECONDS)
     other.deliver(_result(_summary(node, own)))
     try:
         contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
@@ -158,13 +158,8 @@ def _as_other(node: Node, examination: Future[Report]) -> int:
         other.stop()
     verdict = f"not examined: {own}" if isinstance(own, str) else own.verdict_line
     terminal.write(visible(f"{node.name}: {verdict}"), sys.stdout)
-    first = node.member.label(0)
     if not contact.verdict:
-        how = "has its facts, and has not printed" if contact.delivered else "was not reached"
-        why = f": {contact.problem}" if contact.problem else ""
-        where = f"{first} ({node.member.address} port {node.member.port})"
-        line = f"{node.name}: {where} {how} within {_seconds(node)} s{why}"
-        terminal.write(visible(line), sys.stderr)
+        terminal.write(visible(first_unheard(node, contact)), sys.stderr)
     if isinstance(own, str):
         return UNKNOWN
     return own.exit_code or (0 if contact.verdict else UNKNOWN)
@@ -184,8 +179,12 @@ def _duties(node: Node, examination: Future[Report]) -> dict[str, Duty]:
     return {"token": token, "pair": pair}
 
 
-def _seconds(node: Node) -> str:
-    return f"{node.deadline - node.started:g}"
+def first_unheard(node: Node, contact: Contact) -> str:
+    """How far this node came with node 0, which has not printed."""
+    how = "has its facts, and has not printed" if contact.delivered else "was not reached"
+    why = f": {contact.problem}" if contact.problem else ""
+    where = f"{node.member.label(0)} ({node.member.address} port {node.member.port})"
+    return f"{node.name}: {where} {how} within {node.deadline - node.started:g} s{why}"
 
 
 def _outcome(examination: Future[Report], deadline: float) -> Report | str:
@@ -222,7 +221,7 @@ def _as_rank_zero(
     """Gather the others' results, print the report on all, and let them go."""
     from doctor.report import delivery
 
-    gathered_by = _gathered_by(node)
+    gathered_by = result_deadline(node)
     rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
     gathering = background(rank_zero.gather)
     delivery.prepare(output)
@@ -261,7 +260,7 @@ def _together(node: Node, own: Report | str, gathered: Gathered, orders: Orders)
     """The clocks, the directories and the pairs, as far as the time suffices."""
     member = node.member
     clocks = orders.clocks()
-    labels = {rank: _label(node, gathered, rank) for rank in (0, *orders.ranks)}
+    labels = {rank: label_of(node, gathered, rank) for rank in (0, *orders.ranks)}
     job = None if isinstance(own, str) else own.facts.job
     directory = job.output_dir if job else None
     shared = None if directory is None else (share(orders, labels, directory),)
@@ -294,7 +293,9 @@ def _fleet_report(
         if isinstance(each, NodeSummary)
     ]
     failed = {rank: each for rank, each in results.items() if isinstance(each, str)}
-    unread = [Unread(file=_label(node, gathered, rank), reason=why) for rank, why in failed.items()]
+    unread = [
+        Unread(file=label_of(node, gathered, rank), reason=why) for rank, why in failed.items()
+    ]
     expected = Expected(count=member.nodes, names=member.expected)
     fleet = compare(nodes, expected, unread=unread)
     fleet = msgspec.structs.replace(
@@ -311,13 +312,13 @@ def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
         launcher=member.launcher,
         address=member.address,
         port=member.port,
-        deadline=round(_gathered_by(node) - node.started, 1),
+        deadline=round(result_deadline(node) - node.started, 1),
         authenticated=bool(node.key),
         failed=shown(gathered.failed, 500),
         open_files=gathered.files,
         arrivals=tuple(
             Arrival(
-                node=_label(node, gathered, rank),
+                node=label_of(node, gathered, rank),
                 rank=rank,
                 source=shown(hello.source, 80),
                 interface=shown(hello.interface, 80),
@@ -328,7 +329,7 @@ def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
         ),
         absences=tuple(
             Absence(
-                node=_label(node, gathered, rank),
+                node=label_of(node, gathered, rank),
                 rank=rank,
                 joined=rank in gathered.hellos,
                 reason=shown(gathered.refused.get(rank, ""), 500),
@@ -341,7 +342,7 @@ def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
     )
 
 
-def _label(node: Node, gathered: Gathered, rank: int) -> str:
+def label_of(node: Node, gathered: Gathered, rank: int) -> str:
     """How a report calls a node: the launcher's name, else its own, else its number."""
     if rank == 0:
         return node.name

@@ -80,10 +80,12 @@ class FleetFlags:
             "Key of this fleet, which nobody else can read (default: $DOCTOR_FLEET_SECRET).", **FILE
         ),
     ] = None
-    collectives: Annotated[
-        bool | None,
-        panels.fleet(
-            "All-reduces of pairs of nodes (default: where there are GPUs).",
-            "--collectives/--no-collectives",
-        ),
-    ] = None
+
+
+Collectives = Annotated[
+    bool | None,
+    panels.fleet(
+        "All-reduces of pairs of nodes (default: where there are GPUs).",
+        "--collectives/--no-collectives",
+    ),
+]

@@ -58,11 +58,11 @@ def triage(
         if STDIN in paths:
             raise UserError("--follow is for files; a pipe is read until the job ends without it")
         log = follow(paths, line_patterns(), Announcer(saved).announce)
-        facts = _facts(saved, log, time.monotonic() - began)
+        facts = facts_of(saved, log, time.monotonic() - began)
     else:
         dumps, files = split_dumps(file for path in paths for file in files_of(path))
         log = read_logs(files, line_patterns())
-        facts = _facts(saved or facts_in_logs(files), log, time.monotonic() - began)
+        facts = facts_of(saved or facts_in_logs(files), log, time.monotonic() - began)
         facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)
 
@@ -104,7 +104,7 @@ class Announcer:
         self._announced: set[tuple[str, Status]] = set()
 
     def announce(self, log: Log) -> None:
-        findings = ordered(examine(LOG_CHECKS, _facts(self._saved, log, 0.0)), log)
+        findings = ordered(examine(LOG_CHECKS, facts_of(self._saved, log, 0.0)), log)
         for finding in findings:
             key = (finding.check.code, finding.status)
             if finding.is_problem and key not in self._announced:
@@ -140,7 +140,7 @@ def _machine_problems(facts: Facts) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings_of(facts) if finding.is_problem)
 
 
-def _facts(saved: Facts | None, log: Log, seconds: float) -> Facts:
+def facts_of(saved: Facts | None, log: Log, seconds: float) -> Facts:
     """The facts of the machine where they are given, with the log."""
     if saved is not None:
         return saved.with_(log=log, seconds=seconds)

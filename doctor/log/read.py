@@ -60,21 +60,32 @@ def read_logs(
 
     Large files are read by at most so many processes; None: by as many as there are processors.
     """
+    paths = tuple(dict.fromkeys(paths))
+    return join(read_files(paths, patterns, paths, report_progress, processes))
+
+
+def read_files(
+    paths: Sequence[str],
+    patterns: Sequence[LinePattern],
+    among: Sequence[str],
+    report_progress: Progress = lambda activity: None,
+    processes: int | None = None,
+) -> list[FileResult]:
+    """What each file contributes to the log of all files `among` which it is."""
     from doctor.log.ahead import scanned_ahead  # not needed to explain one line
 
-    paths = tuple(dict.fromkeys(paths))
     kinds = Kinds(Gate(patterns))
     scanner = Scanner(kinds.gate)
-    ranks = ranks_of(paths)
+    ranks = ranks_of(among)
     results = []
     with scanned_ahead(paths, scanner, processes) as (ahead, parts):
         parts_of = {path: list(own) for path, own in groupby(parts, lambda part: part.path)}
         for path in paths:
             report_progress(f"reading {path}")
-            reader = FileReader(path, kinds, scanner, ranks.get(path), most_values(len(paths)))
+            reader = FileReader(path, kinds, scanner, ranks.get(path), most_values(len(among)))
             own = parts_of.get(path)
             results.append(_read_parts(own, ahead, reader) if own else read_file(reader))
-    return join(results)
+    return results
 
 
 def join(results: Sequence[FileResult]) -> Log:

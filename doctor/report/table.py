@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     right: tuple[int, ...] = ()
     """Columns of numbers, which are aligned to the right."""
+    bars: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    """Column -> for each row the share of the widest bar, which HTML draws."""
 
     def lines(self) -> Iterator[str]:
         """The heads, where there are any, and the rows in columns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from doctor._util.units import count, gb, shown
 from doctor.checkpoint.records import (
@@ -98,6 +98,13 @@ def _changes(movement: Movement) -> Table:
     return Table("Parameters changed since the baseline", ("", ""), rows)
 
 
+def _bars(values: Iterable[float | None]) -> tuple[float, ...]:
+    """Shares of the largest; 0 for what is not known."""
+    known = [max(value or 0.0, 0.0) for value in values]
+    largest = max(known, default=0.0)
+    return tuple(value / largest if largest else 0.0 for value in known)
+
+
 def _layer_changes(layers: tuple[LayerChange, ...]) -> Table:
     rows = tuple(
         (
@@ -109,7 +116,8 @@ def _layer_changes(layers: tuple[LayerChange, ...]) -> Table:
         for each in layers
     )
     heads = ("layer", "part", "tensors", "relative change")
-    return Table("Change since the baseline, by samples", heads, rows, right=(0, 2, 3))
+    bars = {3: _bars(each.relative for each in layers)}
+    return Table("Change since the baseline, by samples", heads, rows, right=(0, 2, 3), bars=bars)
 
 
 def _layer_updates(layers: tuple[LayerUpdate, ...]) -> Table:
@@ -126,7 +134,8 @@ def _layer_updates(layers: tuple[LayerUpdate, ...]) -> Table:
     )
     heads = ("layer", "part", "weights", "update", "merged", "lost to rounding")
     title = "Updates by layer: size relative to the base, how many times merged, share lost"
-    return Table(title, heads, rows, right=(0, 2, 3, 4, 5))
+    bars = {3: _bars(each.relative for each in layers), 5: tuple(each.lost for each in layers)}
+    return Table(title, heads, rows, right=(0, 2, 3, 4, 5), bars=bars)
 
 
 def _layer_values(layers: tuple[LayerValues, ...]) -> Table:
@@ -142,7 +151,9 @@ def _layer_values(layers: tuple[LayerValues, ...]) -> Table:
     )
     heads = ("layer", "part", "tensors", "min", "max", "rms", "norm", "zeros")
     right = (0, 2, 3, 4, 5, 6, 7)
-    return Table("Values by layer, by samples of 8 KiB of each tensor", heads, rows, right=right)
+    bars = {5: _bars(each.rms for each in layers)}
+    title = "Values by layer, by samples of 8 KiB of each tensor"
+    return Table(title, heads, rows, right=right, bars=bars)
 
 
 def _tensors(tensors: tuple[Tensor, ...]) -> Table:

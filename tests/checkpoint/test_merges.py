@@ -94,6 +94,7 @@ def test_plain_merges_pass(tmp_path: Path, dtype: torch.dtype, size: float) -> N
     "settings",
     [
         {"use_dora": True},
+        {"use_dora": True, "target_modules": ["embed_tokens"]},
         {"use_rslora": True},
         {"rank_pattern": {"layers.0.*q_proj": 4}, "alpha_pattern": {"q_proj": 3}},
         {"modules_to_save": ["lm_head"]},

@@ -19,6 +19,7 @@ EXAMINE = ("--device", "cpu", "--quick", "--no-smoke", "--no-config", "--format"
 ONE_MACHINE = ("--skip", "FLT002")
 """All nodes of a test have the network addresses of this machine."""
 OUT_OF_REACH = 400
+DOCTOR = (sys.executable, "-P", "-m", "doctor")
 
 
 def free_port() -> int:
@@ -60,7 +61,7 @@ class Nodes:
     deadline: float = OUT_OF_REACH
     port: int = field(default_factory=free_port)
     secret: str = ""
-    command: Sequence[str] = (sys.executable, "-P", "-m", "doctor", "fleet", "run")
+    command: Sequence[str] = (*DOCTOR, "fleet", "run")
     address: Sequence[str] = ("--address", "127.0.0.1")
     wrapper: Sequence[str] = ()
     """Words before the command of the nodes that are started next."""
@@ -84,9 +85,9 @@ class Nodes:
             *self.command,
             *("--nodes-from", f"n[0-{self.count - 1}]", *self.address),
             *(("--port", str(self.port)) if self.address else ()),
-            *("--deadline", str(self.deadline), "--python", self.python),
+            *("--deadline", str(self.deadline)),
+            *(("--python", self.python, *ONE_MACHINE) if "run" in self.command else ()),
             *self.flags,
-            *ONE_MACHINE,
             *more,
         ]
         out, err = (self.directory / f"{rank}.{name}" for name in ("out", "err"))

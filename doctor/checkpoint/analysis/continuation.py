@@ -21,6 +21,9 @@ CONFIG_LIMIT = 2 << 20
 
 MOST_ITEMS = 100
 
+ACCELERATE = {"optimizer.bin", "scheduler.bin"}
+"""Files of accelerate, where its random states are missing."""
+
 _RANK_FILES = re.compile(r"rng_state_(\d+)\.pth|random_states_(\d+)\.pkl")
 _ZERO_RANK = re.compile(r"(?:bf16_)?zero_pp_rank_(\d+)_mp_rank_(\d+)_optim_states\.pt")
 _DCP_FILE = re.compile(r"__(\d+)_\d+\.distcp")
@@ -61,7 +64,8 @@ def read_continuation(
             found.counts["optimizer"] = int(optimizer.step_max)
     if match := _STEP_NAME.fullmatch(directory.address.rstrip("/").rpartition("/")[2]):
         found.counts["directory"] = int(match[1])
-    imports = found.imports | set(checkpoint.loading.imports)
+    beside = (name for names in checkpoint.loading.beside.values() for name in names)
+    imports = {*found.imports, *checkpoint.loading.imports, *beside}
     return Continuation(
         framework=framework,
         pieces=found.pieces,
@@ -94,7 +98,7 @@ def _recognized(
         if engine:
             _zero(directory, engine, found)
         return "transformers Trainer" + " with DeepSpeed" * bool(engine)
-    if any(name.startswith("random_states_") for name in names):
+    if any(name.startswith("random_states_") for name in names) or ACCELERATE.issubset(names):
         _accelerate(directory, names, found)
         return "accelerate"
     if "latest" in names or any(_ZERO_RANK.fullmatch(name) for name in names):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from doctor.cli import job_options, options
 from doctor.cli.flag_groups import set_flags
-from doctor.cli.fleet_options import FleetFlags
+from doctor.cli.fleet_options import Collectives, FleetFlags
 from doctor.cli.requested_output import requested_output
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def run(
     run_flags: job_options.RunFlags,
     config: options.ConfigFlags,
     output: options.OutputFlags,
+    collectives: Collectives = None,
     save_facts: options.SaveFacts = None,
     shared: options.Shared = False,
 ) -> int:
@@ -41,11 +44,41 @@ def run(
     selected, of_fleet = _divided(set_flags(selection))
     # Mistakes that every node would make end the command here, before the others are met.
     inputs = resolve({**flags, **selected}, config, None, catalog.MACHINE_CHECKS)
-    node = this_node(_options(fleet), inputs.request.job.python)
+    node = this_node(_options(fleet, collectives), inputs.request.job.python)
     examine = partial(run, {**flags, **selected}, config, fail_on=output.fail_on)
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
     return meet(node, examine, output_options, of_fleet, config, output.fail_on)
+
+
+def triage(
+    logs: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG...", help="Files or directories with a log per rank."),
+    ],
+    fleet: FleetFlags,
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
+) -> int:
+    """Name the first cause in the logs of all nodes, each read once.
+
+    Node 0 prints the report. Exit codes as for run.
+    """
+    from doctor.cli import fleet_triage
+    from doctor.cli import triage as alone
+    from doctor.cli.fleet import this_node
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts, shared=shared)
+    selected = set_flags(selection)
+    node = this_node(_options(fleet), None)
+    if node.member.nodes == 1:
+        report = alone.triage(logs, selected, config, fail_on=output.fail_on)
+        return delivery.deliver(report, output_options)
+    return fleet_triage.meet(node, logs, output_options, selected, config, output.fail_on)
 
 
 def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -68,13 +101,14 @@ def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return node, fleet
 
 
-def _options(flags: FleetFlags) -> FleetOptions:
+def _options(flags: FleetFlags, collectives: bool | None = None) -> FleetOptions:
     from doctor.cli.fleet import FleetOptions
 
-    return FleetOptions(**set_flags(flags))
+    return FleetOptions(**set_flags(flags), collectives=collectives)
 
 
 FLEET: dict[str, tuple[Callable[..., int], str]] = {
     "run": (run, "srun --ntasks-per-node=1 doctor fleet run --checkpoint /data/llama"),
+    "triage": (triage, "srun --ntasks-per-node=1 doctor fleet triage /shared/logs"),
 }
 """Function and example of each command below `doctor fleet`."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from doctor.checkpoint.analysis.arithmetic import rounded, spacing
 from doctor.checkpoint.analysis.merging.products import Update
+from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
 
 KEPT = 20_000
 """Elements of a weight that are kept to estimate the scale from updates near a rounding."""
@@ -51,6 +52,8 @@ class Sums:
     """The dtype that the merged values were rounded to."""
     wide: bool = False
     """The sum was made from the base as it is stored, and rounded once."""
+    quantized: str = ""
+    """The kind of quantization of the base that explains the rest of the first block."""
     near: list[tuple[Any, Any, Any]] = field(default_factory=list)
     """(base, update, merged) of elements whose update is near the rounding."""
     near_count: int = 0
@@ -86,6 +89,8 @@ def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: An
         deltas = [numpy.where(finite, each, numpy.float32(0)) for each in deltas]
     result, moved = rounded(grid, expected), merged - origin
     bound = _bound(grid, expected, merged, deltas, updates)
+    if not sums.elements and _squares(merged - expected) > 9 * _squares(bound):
+        sums.quantized = kind_of_quantization(base, whole, merged)
     sums.elements += merged.size
     sums.base += _squares(start)
     sums.update += _squares(whole)

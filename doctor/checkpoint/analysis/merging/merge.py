@@ -222,7 +222,7 @@ def _compare(
     if before.columns != after.columns or (before.rows != after.rows and not _grows(target)):
         text = f"its shape is {list(target.merged.shape)}, the base's {list(target.base.shape)}"
         raise CheckpointError("note", text)
-    sums, read = deviation.Sums(), 0
+    sums, read = deviation.Sums(), _column_norms(updates, base_files, before)
     for ranges in blocks(rows, before.columns, None if every else SAMPLE):
         one = read_rows(base_files, before, ranges)
         other = read_rows(files, after, ranges)
@@ -231,6 +231,19 @@ def _compare(
             sums.grid = narrower(after.dtype, other)
         deviation.add(sums, one, other, updates, numbers(ranges))
     return _record(target, updates, sums), read * 2
+
+
+def _column_norms(updates: Sequence[Update], files: OpenFiles, base: Matrix) -> int:
+    """Measure them where DoRA needs them: from all rows. Elements that were read."""
+    products = [product for update in updates for product in update.column_norms]
+    if not products:
+        return 0
+    for ranges in blocks(base.rows, base.columns, None):
+        values, rows = read_rows(files, base, ranges), numbers(ranges)
+        for product in products:
+            assert product.norms is not None
+            product.norms.add(values + product.delta(rows))
+    return base.rows * base.columns // 2
 
 
 def _matrix(tensor: Tensor, experts: bool) -> Matrix:
@@ -267,6 +280,7 @@ def _record(target: Target, updates: Sequence[Update], sums: deviation.Sums) -> 
         factors=tuple(_finite(each) or 0.0 for each in deviation.factors(sums)),
         adapters=tuple(update.adapter for update in updates),
         grid=sums.grid,
+        quantized=sums.quantized,
         nonfinite=sums.nonfinite,
     )
 

@@ -17,13 +17,29 @@ LARGEST = 1 << 28
 """Elements of an adapter's factor that are read: a GiB as float32."""
 
 
+@dataclass(slots=True)
+class ColumnNorms:
+    """Of base + product: DoRA divides by them where the weight is stored transposed."""
+
+    squares: Any = None
+
+    def add(self, turned: Any) -> None:
+        """Rows that were not added before."""
+        import numpy
+
+        squares = numpy.square(turned, dtype="f8").sum(axis=0)
+        self.squares = squares if self.squares is None else self.squares + squares
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
-    """left[rows] @ right, scaled; and the magnitudes of DoRA, one for each row."""
+    """left[rows] @ right, scaled; and the magnitudes of DoRA, one for each row or column."""
 
     left: Any
     right: Any
     magnitude: Any | None = None
+    norms: ColumnNorms | None = None
+    """Where the magnitudes are of columns."""
     half: str = ""
     """BF16 or F16 where the factors are stored so; the library rounds the product to it."""
 
@@ -83,9 +99,18 @@ class Update:
         if magnitude is None:
             return delta
         turned = base + delta
+        if piece.product.norms is not None:
+            norms = numpy.sqrt(piece.product.norms.squares).astype("f4")
+            return turned * (magnitude / numpy.where(norms == 0, 1, norms)) - base
         norms = numpy.linalg.norm(turned, axis=1)
         norms[norms == 0] = 1
         return turned * (magnitude[rows] / norms)[:, None] - base
+
+    @property
+    def column_norms(self) -> list[Product]:
+        """Products that need the norms of all columns first."""
+        products = (piece.product for piece in self.pieces)
+        return [product for product in products if product.norms is not None]
 
 
 def is_of_experts(factors: Factors, weight: Tensor) -> bool:
@@ -104,15 +129,15 @@ def weight_update(
     if is_of_experts(factors, weight):
         return Update(number, _experts(down, up, scale, weight, half))
     left, right, turned = _oriented(adapter, factors, down, up, weight)
-    magnitude = None
+    magnitude, norms = None, None
     if factors.magnitude is not None:
-        if turned:
-            raise CheckpointError("note", "DoRA over transposed weights is not computed")
         matrix = matrix_of(factors.magnitude)
         magnitude = read_rows(files, matrix, [(0, matrix.rows)]).reshape(-1)
-        if len(magnitude) != len(left):
-            raise CheckpointError("damaged", f"{len(magnitude)} magnitudes for {len(left)} rows")
-    product = Product(left * left.dtype.type(scale), right, magnitude, half)
+        norms = ColumnNorms() if turned else None
+        outputs = right.shape[1] if turned else len(left)
+        if len(magnitude) != outputs:
+            raise CheckpointError("damaged", f"{len(magnitude)} magnitudes for {outputs} outputs")
+    product = Product(left * left.dtype.type(scale), right, magnitude, norms, half)
     return Update(number, (Piece(0, len(left), product),))
 
 
@@ -171,7 +196,7 @@ def _experts(down: Any, up: Any, scale: float, weight: Tensor, half: str) -> tup
     else:
         raise _misfit(up, down, weight)
     return tuple(
-        Piece(each * rows, (each + 1) * rows, Product(left, right, None, half))
+        Piece(each * rows, (each + 1) * rows, Product(left, right, half=half))
         for each, (left, right) in enumerate(pairs)
     )
 

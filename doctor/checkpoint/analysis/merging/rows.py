@@ -13,8 +13,8 @@ from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.tensors import Tensor
 
-BLOCK = 1 << 18
-"""Elements that are compared at a time."""
+BLOCK = 1 << 15
+"""Elements that are compared at a time: few enough for a dozen arrays of them in a core's cache."""
 
 Range = tuple[int, int]
 """Rows from the first to before the second."""

@@ -113,6 +113,11 @@ def _stacked(
     )
 
 
+def bar(share: float) -> Markup:
+    """A bar below a number of a table; `share` of the widest, 0 to 1."""
+    return el("svg", _rect("s0", 0, min(share, 1)), class_="line", aria_hidden="true")
+
+
 def _rect(css: str, start: float, width: float, height: str = "100%") -> Markup:
     return el("rect", class_=css, x=f"{start:.2%}", width=f"{width:.2%}", height=height)
 

@@ -161,14 +161,16 @@ def _tables(report: Report) -> Iterator[Markup]:
 def _table(table: Table) -> Markup:
     heads = [_cell("th", name, number, table) for number, name in enumerate(table.heads) if name]
     rows = [
-        el("tr", [_cell("td", cell, number, table) for number, cell in enumerate(row)])
-        for row in table.rows
+        el("tr", [_cell("td", cell, column, table, row) for column, cell in enumerate(cells)])
+        for row, cells in enumerate(table.rows)
     ]
     return charts.table(table.title, heads, rows, hidden=True)
 
 
-def _cell(name: str, text: str, column: int, table: Table) -> Markup:
+def _cell(name: str, text: str, column: int, table: Table, row: int | None = None) -> Markup:
     scope = {"scope": "col"} if name == "th" else {}
+    if row is not None and column in table.bars:
+        return el(name, [text, charts.bar(table.bars[column][row])], class_="number")
     if column in table.right:
         return el(name, text, class_="number", **scope)
     return el(name, text, **scope)

@@ -1,0 +1,145 @@
+"""Time and memory of comparing a merge with its base, and of two equal checkpoints.
+
+python benchmarks/merge_speed.py [--gigabytes 0.8] [--rank 16] [--directory DIRECTORY]
+
+Each measurement is a process of its own; processor seconds are printed beside the wall clock, since
+a busy machine stretches only the second. `cat` reads the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy  # noqa: TID253
+from safetensors.numpy import save_file  # noqa: TID253
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 4096
+
+CHILD = """
+import json, sys, time
+sys.path.insert(0, {root!r})
+import os
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+from doctor.checkpoint import merges
+from doctor.checkpoint.analysis import equivalence
+from doctor.checkpoint.analysis.merging import merge
+from doctor.checkpoint.contents import ScanRequest, read
+from doctor.checkpoint.io.stages import no_stage
+for module in (merge, equivalence):
+    module.usable_processors = lambda: {threads}
+began, used = time.perf_counter(), time.process_time()
+result = read(ScanRequest(**json.loads({request!r})), no_stage, lambda note: None)
+found = result.merge or result.equality
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+memory = int(status["VmHWM"].split()[0]) / 1024
+print(json.dumps([time.perf_counter() - began, time.process_time() - used, memory, found.bytes]))
+"""
+
+
+def write(root: Path, gigabytes: float, rank: int) -> None:
+    generator = numpy.random.default_rng(0)
+    count = max(1, round(gigabytes * 1e9 / (2 * WIDTH * WIDTH)))
+    base, merged, adapter = {}, {}, {}
+    for number in range(count):
+        module = f"model.layers.{number}.self_attn.q_proj"
+        weight = generator.standard_normal((WIDTH, WIDTH), "f4") * numpy.float32(0.02)
+        down = generator.standard_normal((rank, WIDTH), "f4") * numpy.float32(0.01)
+        up = generator.standard_normal((WIDTH, rank), "f4") * numpy.float32(0.01)
+        halves = _bf16(weight)
+        base[f"{module}.weight"] = halves
+        merged[f"{module}.weight"] = _bf16(_wide(halves) + 2 * (up @ down))
+        adapter[f"base_model.model.{module}.lora_A.weight"] = down
+        adapter[f"base_model.model.{module}.lora_B.weight"] = up
+    _save(root / "base", base)
+    _save(root / "merged", merged)
+    shutil.copytree(root / "merged", root / "copy")
+    (root / "adapter").mkdir()
+    save_file(adapter, root / "adapter" / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank}
+    (root / "adapter" / "adapter_config.json").write_text(json.dumps(config))
+
+
+def _bf16(values: numpy.ndarray) -> numpy.ndarray:
+    bits = values.view("<u4")
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
+
+
+def _wide(values: numpy.ndarray) -> numpy.ndarray:
+    return (values.astype("<u4") << 16).view("<f4")
+
+
+def _save(path: Path, state: dict[str, numpy.ndarray]) -> None:
+    """A safetensors file by hand: that of numpy has no bf16."""
+    path.mkdir()
+    header, at = {}, 0
+    for name, values in state.items():
+        offsets = [at, at + values.nbytes]
+        header[name] = {"dtype": "BF16", "shape": values.shape, "data_offsets": offsets}
+        at = offsets[1]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with (path / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for values in state.values():
+            file.write(values.tobytes())
+
+
+def measure(name: str, request: dict[str, object], threads: int) -> None:
+    code = CHILD.format(root=str(ROOT), request=json.dumps(request), threads=threads)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    wall, used, memory, read = json.loads(done.stdout)
+    rate = read / used / 1e9 if used else 0
+    print(
+        f"{name:<32} {threads} thread{'s' * (threads > 1):1}  {wall:6.2f} s  {used:6.2f} s of "
+        f"processor  {read / 1e9:6.2f} GB read  {rate:5.1f} GB/s  {memory:5.0f} MB",
+        flush=True,
+    )
+
+
+def cat(*files: Path) -> None:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(["cat", *map(str, files)], stdout=subprocess.DEVNULL, check=True)
+    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    size = sum(file.stat().st_size for file in files)
+    print(f"{'cat':<43} {wall:6.2f} s  {used:6.2f} s of processor  {size / 1e9:6.2f} GB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gigabytes", type=float, default=0.8)
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--directory", type=Path)
+    options = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="merge-speed-", dir=options.directory))
+    try:
+        write(root, options.gigabytes, options.rank)
+        merge = {
+            "path": str(root / "merged"),
+            "merged_from": str(root / "base"),
+            "adapters": [[str(root / "adapter"), 1.0]],
+        }
+        equal = {"path": str(root / "merged"), "equals": str(root / "copy")}
+        files = [root / name / "model.safetensors" for name in ("base", "merged")]
+        cat(*files)
+        for threads in range(1, min(2, os.cpu_count() or 1) + 1):
+            measure("merge, samples", merge, threads)
+            measure("merge, every row (--deep)", merge | {"deep": True}, threads)
+            measure("equal", equal, threads)
+        cat(*files)
+    finally:
+        shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()

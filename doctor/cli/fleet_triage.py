@@ -1,0 +1,134 @@
+"""The logs of several nodes as one: each file is read once, by a node that sees it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from doctor._util.errors import UserError
+from doctor._util.units import shown, visible
+from doctor.checks.log.patterns import line_patterns
+from doctor.cli import triage
+from doctor.cli.examination import Record
+from doctor.cli.fleet import UNKNOWN, Node, first_unheard, label_of, result_deadline
+from doctor.cli.options import ConfigFlags
+from doctor.collect.children import background
+from doctor.fleet.logs import Listed, listed, read_all, read_part
+from doctor.fleet.meeting import GRACE_SECONDS, Gathered, Other, RankZero
+from doctor.fleet.messages import Result
+from doctor.fleet.orders import Orders
+from doctor.log.flight_recorder import split_dumps
+from doctor.log.opening import files_of
+from doctor.report import terminal
+from doctor.report.delivery import OutputOptions, deliver
+from doctor.report.report import FailOn, Report
+
+REPORT_SECONDS = 3.0
+MOST_LISTED = 20_000
+
+
+def meet(
+    node: Node,
+    paths: Sequence[str],
+    output: OutputOptions,
+    flags: Mapping[str, object],
+    config: ConfigFlags,
+    fail_on: FailOn,
+) -> int:
+    """List this node's logs, read a share of all, and print the report on node 0."""
+    try:
+        own = _listing(paths)
+    except UserError as error:
+        own = str(error)
+    if node.member.rank:
+        return _as_other(node, own)
+    return _as_rank_zero(node, own, output, flags, config, fail_on)
+
+
+def _listing(paths: Sequence[str]) -> list[Listed] | str:
+    """The log files of these paths. Raises UserError."""
+    _, files = split_dumps(file for path in paths for file in files_of(path))
+    return [listed(path) for path in dict.fromkeys(files)][:MOST_LISTED]
+
+
+def _as_other(node: Node, own: list[Listed] | str) -> int:
+    files = [] if isinstance(own, str) else own
+    duties = {"share": lambda content: read_part(content, files, line_patterns())}
+    other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
+    other.deliver(
+        Result(failed=own)
+        if isinstance(own, str)
+        else Result(content=msgspec.Raw(msgspec.json.encode(own)))
+    )
+    talking = background(other.talk)
+    try:
+        contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
+    except TimeoutError:
+        contact = other.contact
+    finally:
+        other.stop()
+    what = own if isinstance(own, str) else f"{len(files)} log file{'s' * (len(files) != 1)}"
+    terminal.write(visible(f"{node.name}: {what}"), sys.stdout)
+    if not contact.verdict:
+        terminal.write(visible(first_unheard(node, contact)), sys.stderr)
+    return 0 if contact.verdict else UNKNOWN
+
+
+def _as_rank_zero(
+    node: Node,
+    own: list[Listed] | str,
+    output: OutputOptions,
+    flags: Mapping[str, object],
+    config: ConfigFlags,
+    fail_on: FailOn,
+) -> int:
+    record = Record()
+    gathered_by = result_deadline(node)
+    rank_zero = RankZero(node.member, node.key, node.python, gathered_by)
+    try:
+        gathered = rank_zero.gather()
+        orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
+        report = _report(node, own, gathered, orders, record, (flags, config, fail_on))
+        code = deliver(report, output)
+        rank_zero.finish(report.headline)
+        return code
+    finally:
+        rank_zero.stop()
+        rank_zero.end()
+
+
+def _report(
+    node: Node,
+    own: list[Listed] | str,
+    gathered: Gathered,
+    orders: Orders,
+    record: Record,
+    how: tuple[Mapping[str, object], ConfigFlags, FailOn],
+) -> Report:
+    flags, config, fail_on = how
+    labels = {rank: label_of(node, gathered, rank) for rank in range(node.member.nodes)}
+    lists = {0: own, **{rank: _opened(each) for rank, each in gathered.results.items()}}
+    listings = {rank: each for rank, each in lists.items() if not isinstance(each, str)}
+    reasons = {rank: each for rank, each in lists.items() if isinstance(each, str)}
+    absent = {
+        labels[rank]: reasons.get(rank) or gathered.refused.get(rank) or "the node did not report"
+        for rank in range(node.member.nodes)
+        if rank not in listings
+    }
+    log = read_all(orders, labels, listings, line_patterns(), absent)
+    facts = triage.facts_of(None, log, time.monotonic() - node.started)
+    facts = facts.with_(examination=record.close())
+    return triage.judge(facts, flags, config, fail_on)
+
+
+def _opened(result: Result) -> list[Listed] | str:
+    """A node's listing, or why there is none."""
+    if result.failed:
+        return shown(result.failed, 500)
+    try:
+        return msgspec.json.decode(result.content, type=list[Listed])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "its listing is malformed"

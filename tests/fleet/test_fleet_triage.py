@@ -1,0 +1,90 @@
+"""Logs of several nodes: one report, the same as that of one machine on the same files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import command
+import nodes
+import pytest
+
+from doctor.fleet.logs import Listed, deal
+
+ERROR = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total"
+
+
+def file(path: str, size: int, inode: int = 1) -> Listed:
+    return Listed(path=path, inode=inode, size=size, head="h")
+
+
+def test_each_shared_file_is_read_once_and_local_ones_where_they_are() -> None:
+    shared = [file(f"/shared/{number}", 100 - number) for number in range(6)]
+    dealt = deal({0: shared, 1: [*shared, file("/local", 1000)], 2: shared})
+    paths = [each.path for files in dealt.values() for each in files]
+    assert sorted(paths) == sorted({*paths})
+    assert len(paths) == 7
+    assert [each.path for each in dealt[1]] == ["/local"]
+    assert len(dealt[0]) == len(dealt[2]) == 3
+
+
+def test_files_of_one_name_on_two_nodes_are_two_files() -> None:
+    dealt = deal({0: [file("/tmp/log", 5, inode=1)], 1: [file("/tmp/log", 5, inode=2)]})
+    assert [len(files) for files in dealt.values()] == [1, 1]
+
+
+def logs(directory: Path) -> Path:
+    directory.mkdir()
+    for rank in range(4):
+        steps = [f"step {step} loss {2.0 / step:.4f}\n" for step in range(1, 200)]
+        lines = [*steps, "Traceback (most recent call last):\n", f"{ERROR}\n"] * (
+            rank == 2
+        ) or steps
+        (directory / f"rank{rank}.log").write_text("".join(lines))
+    return directory
+
+
+def without_times(text: str) -> list[str]:
+    """The report without the lines that say when and by which command."""
+    lines = re.sub(r"\d+\.\d+ s\b", "", text).splitlines()
+    return [line for line in lines if " UTC" not in line and "  command " not in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_report_is_that_of_one_machine(count: int, tmp_path: Path) -> None:
+    directory = logs(tmp_path / "logs")
+    flags = ("--format", "plain", "--no-config")
+    alone = command.doctor("triage", directory, *flags)
+    assert alone.returncode == 1
+    assert "rank2.log" in alone.stdout
+    fleet = nodes.Nodes(
+        count,
+        flags=(str(directory), *flags),
+        command=(*nodes.DOCTOR, "fleet", "triage"),
+        secret="0123456789abcdef",
+    )
+    try:
+        codes = fleet.run()
+        assert codes == {0: 1, **dict.fromkeys(range(1, count), 0)}, fleet.nodes[0].stderr
+        assert without_times(fleet.nodes[0].stdout) == without_times(alone.stdout)
+    finally:
+        fleet.end()
+
+
+@pytest.mark.slow
+def test_a_local_log_is_read_on_its_node_and_one_without_is_named(tmp_path: Path) -> None:
+    directory, local = logs(tmp_path / "logs"), tmp_path / "local.log"
+    local.write_text("NCCL WARN Cuda failure 'invalid device ordinal'\n" + ERROR + "\n")
+    fleet = nodes.Nodes(3, flags=("--format", "plain"), command=(*nodes.DOCTOR, "fleet", "triage"))
+    try:
+        fleet.start(0, str(directory))
+        fleet.start(1, str(directory), str(local))
+        fleet.start(2, str(tmp_path / "absent"))
+        fleet.codes()
+        report = fleet.nodes[0].stdout
+        assert f"n1:{local}" in report
+        assert "n2:" in report
+        assert "No such file" in report
+    finally:
+        fleet.end()
