@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from command import doctor as run_doctor
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from paths import ROOT
@@ -26,7 +27,15 @@ from doctor.judge.engine import examine
 
 DOCS = ROOT / "docs"
 RECIPES = sorted(DOCS.glob("recipes/*"))
-TEXTS = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *RECIPES]
+USERS = [*sorted(DOCS.glob("users/*.md")), DOCS / "assistants.md"]
+NEEDS = {
+    "--model train.py:make": "a factory of the reader",
+    "--gpus": "a GPU",
+    "node-017.json": "a file of the reader",
+    "doctor init": "an empty directory",
+}
+"""What a command of those pages needs that a test has not."""
+TEXTS = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *USERS[:-1], *RECIPES]
 
 pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="the documents are not at hand")
 
@@ -245,3 +254,24 @@ def test_a_workflow_is_pinned_and_has_few_rights(path: Path) -> None:
         assert name == "./" or re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
     if path.parent.name == "workflows":
         assert read["permissions"] == {}
+
+
+def command_lines(path: Path) -> list[str]:
+    """The lines of a page's shell blocks that start the doctor."""
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", path.read_text("utf-8"))
+    return [line for block in blocks for line in block.splitlines() if line.startswith("doctor ")]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_pages_for_users_run(tmp_path: Path) -> None:
+    ran = []
+    for line in (line for page in USERS for line in command_lines(page)):
+        if any(need in line for need in NEEDS):
+            continue
+        words = shlex.split(line.replace("/data/runs", str(tmp_path)))[1:]
+        quick = ["--no-smoke"] if words[0] == "run" and "--no-smoke" not in words else []
+        done = run_doctor(*words, *quick, cwd=tmp_path)
+        assert done.returncode in (0, 1, 3), (line, done.stderr)
+        assert "Traceback" not in done.stderr, line
+        ran.append(words[0])
+    assert sorted(set(ran)) == ["report", "run"]

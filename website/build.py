@@ -24,6 +24,12 @@ PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md
 """Pages of the repository's root."""
 LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?(?P<after>\))")
 CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+NAMED = {
+    'role="heading">': 'role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+}
+"""What the theme leaves without a level or a name, for readers who hear a page."""
 ORPHAN = "---\norphan: true\n---\n"
 HIDDEN = "\n```{{toctree}}\n:hidden:\n:glob:\n{caption}\n{names}\n```\n"
 
@@ -98,6 +104,8 @@ def stage() -> None:
             target.write_text(text_of(path), "utf-8")
         else:
             shutil.copy(path, target)
+    text = (STAGE / "llms.txt").read_text("utf-8").replace("/README.md)", "/index.html)")
+    (STAGE / "llms.txt").write_text(text.replace(".md)", ".html)"), "utf-8")
 
 
 def main() -> int:
@@ -106,9 +114,11 @@ def main() -> int:
     options = ["-q", "-W", "--keep-going", "-j", "auto", "-c", str(ROOT / "website")]
     command = [sys.executable, "-m", "sphinx", *options, str(STAGE), str(SITE)]
     code = subprocess.run(command, check=False).returncode
-    for path in SITE.rglob("*.html"):  # Sphinx gives the captions of its navigation no level
+    for path in SITE.rglob("*.html"):
         text = path.read_text("utf-8")
-        path.write_text(text.replace('role="heading">', 'role="heading" aria-level="2">'), "utf-8")
+        for tag, named in NAMED.items():
+            text = text.replace(tag, named)
+        path.write_text(text, "utf-8")
     return code
 
 

@@ -22,3 +22,4 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {"top_of_page_buttons": []}
 nitpicky = True
+html_extra_path = ["../build/pages/llms.txt"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_every_code_and_every_section_has_its_page(pages: dict[Path, Page]) -> N
         assert SITE / f"checks/{check.code}.html" in pages
     documents = pages[SITE / "documents.html"]
     assert {addresses.anchor(source.id) for source in DOCUMENTS} <= documents.anchors
+
+
+def test_what_programs_read_leads_to_pages() -> None:
+    text = (SITE / "llms.txt").read_text("utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 5
+    assert [link for link in links if not (SITE / link).exists()] == []
 
 
 def test_every_document_is_in_the_navigation(pages: dict[Path, Page]) -> None:

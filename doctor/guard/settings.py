@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 VARIABLE = "DOCTOR_GUARD"
 """Holds the settings as JSON in every process that `doctor guard` started."""
@@ -29,10 +29,6 @@ class Settings:
     protect: bool = False
     parent: bool = False
     shared: bool = False
-
-    def to_variable(self) -> str:
-        """The value of the variable."""
-        return json.dumps(asdict(self))
 
 
 def from_environment() -> Settings:

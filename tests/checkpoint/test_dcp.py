@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +26,7 @@ from doctor.checkpoint.records import Checkpoint, Optimizer
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 def test_a_distributed_checkpoint(tmp_path: Path) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +27,7 @@ from doctor.checkpoint.tensors import Tensor
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

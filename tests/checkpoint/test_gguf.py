@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import struct
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,11 +20,7 @@ from doctor.checkpoint.io.files import LocalDirectory
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 def test_a_gguf_file(tmp_path: Path) -> None:

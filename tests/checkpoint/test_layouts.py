@@ -8,8 +8,6 @@ itself writes is in test_lightning.py.
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,11 +26,7 @@ from doctor.checkpoint.scan import scan
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,10 @@ from pathlib import Path
 
 import pytest
 from command import doctor
+from hostile_inputs import COLLECT_ENV, SCRIPT
 from hostile_repositories import REPOSITORIES
 from paths import MACHINES
 
-SCRIPT = """import torch
-for x in loader:
-    scaler.scale(model(x)).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    scaler.step(optimizer)
-    scaler.update()
-"""
-COLLECT_ENV = """PyTorch version: 2.6.0+cu124
-CUDA used to build PyTorch: 12.4
-Is CUDA available: True
-GPU models and configuration: GPU 0: NVIDIA H100 80GB HBM3
-Nvidia driver version: 550.54.15
-"""
 FACTS = MACHINES / "h200_torch2.11.json"
 COMMANDS = {
     "lint": ("lint",),

@@ -95,5 +95,6 @@ def completion(
     """Print a completion script for your shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    print(get_completion_script(prog_name="doctor", complete_var="_DOCTOR_COMPLETE", shell=shell))
+    for name in ("doctor", "preflight-doctor"):
+        print(get_completion_script(prog_name=name, complete_var="_DOCTOR_COMPLETE", shell=shell))
     return 0
