@@ -70,7 +70,7 @@ trainer = Own(
     model=model, args=training, train_dataset=rows, eval_dataset=rows[:8], compute_metrics=metrics,
     callbacks=[Raises()] if fault == "disk" else [],
 )  # fmt: skip
-looks = os.path.isdir(args.out) and kind != "no resume"
+looks = os.path.isdir(args.out) and kind != "begins anew"
 last = get_last_checkpoint(args.out) if looks else None
 if fault == "path" and last:
     last = last + "-best"
