@@ -9,6 +9,7 @@ from doctor.facts.fleet import Fleet, Topic
 from doctor.fleet.differences import is_serious
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
+MEANT = "Decide whether the change is meant; if it is not, undo it."
 TOLD = 6
 """Differences that a summary has; the table of the report has all."""
 
@@ -25,9 +26,12 @@ def _judge(topic: Topic) -> Callable[..., Verdict]:
             return ok(f"{counted(things, 'value')} equal on {counted(len(fleet.nodes))}")
         serious = [each for each in found if is_serious(each)]
         ordered = serious + [each for each in found if each not in serious]
-        texts = [difference(each) for each in ordered[:TOLD]]
+        texts = [difference(each, fleet.since) for each in ordered[:TOLD]]
         more = f"; {len(ordered) - TOLD} more" if len(ordered) > TOLD else ""
-        return (fail if serious else warn)("; ".join(texts) + more)
+        summary = "; ".join(texts) + more
+        if fleet.since:
+            return warn(summary, fix=MEANT)
+        return (fail if serious else warn)(summary)
 
     return judge
 

@@ -23,9 +23,16 @@ def counted(count: int, word: str = "node") -> str:
     return f"{count:,} {word}{'s' * (count != 1)}"
 
 
-def difference(each: Difference) -> str:
-    """ "driver: 61 nodes have 580.95.05, gpu-17 has 570.86.10"."""
+def difference(each: Difference, since: str = "") -> str:
+    """ "driver: 61 nodes have 580.95.05, gpu-17 has 570.86.10".
+
+    `since`: of two times of one machine the first, "driver: 580.95.05 before, 570.86.10 now".
+    """
     first, *others = each.groups
+    if since and len(others) == 1:
+        old, new = (others[0], first) if since in others[0].nodes else (first, others[0])
+        detail = f" ({shown(each.detail, 300)})" if each.detail else ""
+        return f"{shown(each.name)}: {value(old)} before, {value(new)} now{detail}"
     parts = [f"{counted(first.count)} {_have(first.count)} {value(first)}"]
     parts += [f"{nodes(group.nodes)} {_have(group.count)} {value(group)}" for group in others[:3]]
     if len(others) > 3:

@@ -6,14 +6,18 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
+from doctor.checks.script.loop import zeroes
 from doctor.checks.script.reading import flatten, within
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.steps import steps_in_loops, zeroes
+from doctor.checks.script.steps import steps_in_loops
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
+
+SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))?")
+"""The whole test of what only turns clipping on."""
 
 
 def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -155,6 +159,48 @@ def _accumulation_steps(reading: Training) -> set[object]:
     return found
 
 
+def clipped_between(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A clip after every backward() of an optimizer that steps more seldom."""
+    clips = reading.methods(*amp.CLIPS)
+    for number, _, before in _seldom_steps(reading) if clips else ():
+        backward = reading.calls[before[-1]]
+        for n in clips:
+            clip = reading.calls[n]
+            same = (clip.scope, clip.loops) == (backward.scope, backward.loops)
+            if not amp.is_clip(clip) or not before[-1] < n < number:
+                continue
+            if same and _as_often(reading, clip, backward):
+                yield Match(clip.span, f"{clip.method}() in every batch, and step() in some")
+                break
+    yield from _clipped_in_accumulate(reading, clips)
+
+
+def _as_often(reading: Training, clip: Call, backward: Call) -> bool:
+    """At most a switch for clipping is between them: if args.clip > 0."""
+    tests = [reading.script.branches[b].test for b, _ in set(clip.arms) - set(backward.arms)]
+    return all(test is not None and SWITCH.fullmatch(test.text) is not None for test in tests)
+
+
+def _clipped_in_accumulate(reading: Training, clips: list[int]) -> Iterator[Match]:
+    """A clip after backward() under accelerator.accumulate(model), whether it syncs or not."""
+    counts = _accumulation_steps(reading) if clips else set()
+    if not counts - {1} or reading.mentions("sync_gradients"):
+        return
+    for number in clips:
+        clip = reading.calls[number]
+        if not any(_is_accumulate(reading, value) for value in reading.contexts(clip)):
+            continue
+        before = [reading.calls[n] for n in reading.backwards if n < number]
+        if any(
+            set(each.contexts) & set(clip.contexts) and within(each.arms, clip.arms)
+            for each in before
+        ):
+            known = all(isinstance(count, int) for count in counts)
+            undecided = "" if known else "the number of batches is decided elsewhere"
+            message = f"{clip.method}() in every batch that accumulate() gathers"
+            yield Match(clip.span, message, undecided=undecided)
+
+
 RULES = (
     Rule(
         code="SCR209",
@@ -183,5 +229,21 @@ RULES = (
         ),
         fix="Call zero_grad() directly after step().",
         sources=("torch-amp-examples", "accelerate-1299"),
+    ),
+    Rule(
+        code="SCR226",
+        slug="clipped-while-accumulating",
+        title="Accumulated gradients are clipped once per step",
+        severity="warn",
+        find=clipped_between,
+        why="A clip in every batch also shrinks what the batches before it left in the gradients: "
+        "early batches count less than late ones, and the step's gradient has another direction.",
+        fires=(
+            "a clip in every batch, and step() in every Nth, or after an inner loop",
+            "a clip under accelerator.accumulate() without a test of sync_gradients",
+        ),
+        fix="Clip directly before step(): under the same condition, with accelerate under "
+        "`if accelerator.sync_gradients`.",
+        sources=("transformers-1563", "transformers-986", "accelerate-641"),
     ),
 )

@@ -33,6 +33,17 @@ def ddp_calls(reading: Training) -> list[int]:
 
 
 def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    calls = [reading.calls[n] for n in reading.methods("set_epoch")]
+    fixed = [
+        each
+        for each in calls
+        if each.loops and each.receiver and [value.kind for value in each.args] == ["literal"]
+    ]
+    if fixed and len(fixed) == len(calls):
+        message = (
+            f"the sampler shuffles alike in every epoch: set_epoch({fixed[0].args[0].literal})"
+        )
+        yield Match(fixed[0].span, message)
     if reading.mentions("set_epoch") or reading.imports_from(*OTHERS):
         return
     for number in reading.methods("DistributedSampler"):
@@ -169,12 +180,23 @@ def ddp_bypassed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             key = reading.key(call.name, call.scope)
             through = through or key == wrapped
             past = call.method == "module" and reading.key(call.receiver, call.scope) == wrapped
+            past = past or _is_loss_of_module(reading, call, wrapped)
             inside = original not in (None, wrapped) and key == original and n > number
             if past or inside:
                 uses.append(call)
         if uses and not through and not wrap.arms:
             message = f"{uses[0].name}(...) goes past DDP: gradients are not averaged over the GPUs"
             yield Match(uses[0].span, message)
+
+
+def _is_loss_of_module(reading: Training, call: Call, wrapped: tuple[object, str]) -> bool:
+    """loss = model.module.calc_loss(x), on which backward() is called."""
+    owner, name = reading.key(call.receiver, call.scope)
+    return (owner, name.removesuffix(".module")) == wrapped != (owner, name) and any(
+        reading.calls[n].receiver in call.targets
+        for n in reading.backwards
+        if reading.calls[n].scope == call.scope and reading.calls[n].receiver
+    )
 
 
 def _in_step(reading: Training, call: Call) -> bool:
@@ -405,7 +427,10 @@ RULES = (
         find=set_epoch_missing,
         why="The order of a DistributedSampler depends on seed + epoch. Without set_epoch() every "
         "epoch has the same order, and every process the same part of the data.",
-        fires=("a shuffling DistributedSampler, a loop over epochs, and no set_epoch in the file",),
+        fires=(
+            "a shuffling DistributedSampler, a loop over epochs, and no set_epoch in the file",
+            "set_epoch() in a loop, always with the same number",
+        ),
         fix="Call sampler.set_epoch(epoch) at the start of every epoch.",
         sources=("torch-distributed-sampler",),
     ),
@@ -430,7 +455,10 @@ RULES = (
         find=ddp_bypassed,
         why="DDP prepares its gradient hooks in forward(). model.module(x), or the model that was "
         "wrapped, leaves them unprepared: each GPU trains a model of its own.",
-        fires=("the loss of a training loop is computed by ddp.module(x), or by the inner model",),
+        fires=(
+            "the loss of a training loop is computed by ddp.module(x), by a method of ddp.module, "
+            "or by the inner model",
+        ),
         fix="Call the wrapped model itself.",
         sources=("torch-ddp-notes",),
     ),

@@ -10,7 +10,7 @@ from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.scaling import is_optimizer
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 MOST_FUNCTIONS = 20
@@ -61,6 +61,7 @@ def _applies(reading: Training, call: Call) -> bool:
 
 def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _zeroed_outside(reading)
+    yield from _one_of_several(reading)
     if reading.mentions("zero_grad", "zerograd", "deepspeed", "zero_gradients"):
         return
     if any(a.target.endswith(".grad") for a in reading.script.assignments):
@@ -70,7 +71,9 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     for step in reading.methods("step"):
         call = reading.calls[step]
         name = stepped(reading, call)
-        if not name or not call.loops or not _makes_optimizer(reading, name, call):
+        if not name or not call.loops:
+            continue
+        if not _makes_optimizer(reading, name, call) and not _is_passed(reading, name, call):
             continue
         backward = [
             n
@@ -113,6 +116,62 @@ def _zeroed_outside(reading: Training) -> Iterator[Match]:
                 call.span, f"{call.receiver} steps in a loop, and zero_grad() is outside of it"
             )
             return
+
+
+def _one_of_several(reading: Training) -> Iterator[Match]:
+    """Of the optimizers of one loop, each held by a name, one is never zeroed."""
+    zeros = [reading.calls[n] for n in reading.methods("zero_grad")]
+    made = {
+        reading.key(name, reading.calls[n].scope): n
+        for n in reading.optimizers
+        for name in reading.calls[n].targets
+    }
+    if len(made) < 2 or not zeros or any("grad" in a.target for a in reading.script.assignments):
+        return
+    trained = {key: each.sink for each in reading.trained for key in each.lineage.names}
+    if any(reading.key(z.receiver, z.scope) not in made.keys() | trained.keys() for z in zeros):
+        return
+    owners = {
+        n: {each.name.partition(".")[0] for each in reading.trained if each.sink == n}
+        for n in made.values()
+    }
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        name = stepped(reading, call)
+        sink = made.get(reading.key(name, call.scope)) if name and call.loops else None
+        if sink is None or any(zeroes(reading, zero, name, call) for zero in zeros):
+            continue
+        shared = any(owners[sink] & owners[n] for n in owners if n != sink)
+        backward = any(
+            n < number and reading.calls[n].loops == call.loops for n in reading.backwards
+        )
+        if owners[sink] and not shared and backward:
+            yield Match(call.span, f"{name} steps without zero_grad(), and others have one")
+
+
+def _is_passed(reading: Training, name: str, call: Call) -> bool:
+    """A parameter that a call in the file gives an optimizer which the file makes."""
+    function = reading.function(call.scope)
+    if not call.scope or not evaluate.is_parameter(reading, call.scope, name):
+        return False
+    inside = [n for n in reading.by_loop[call.loops[-1]] if reading.calls[n].scope == call.scope]
+    if any(name in (v.name, *v.names) for n in inside for v in reading.calls[n].args):
+        return False
+    for number in reading.methods(function.name):
+        site = reading.calls[number]
+        value = evaluate.argument_of(reading, site, call.scope, name)
+        if value is not None and value.kind == "name" and _is_made(reading, value.name, site):
+            return True
+    return False
+
+
+def zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
+    """The gradients are those that the optimizer applies."""
+    key = reading.key(zero.receiver, zero.scope)
+    if key == reading.key(name, step.scope):
+        return True
+    made = {n for n in reading.optimizers if name in reading.calls[n].targets}
+    return any(each.sink in made and key in each.lineage.names for each in reading.trained)
 
 
 def stepped(reading: Training, call: Call) -> str:
@@ -158,6 +217,7 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not call.receiver or _regains(reading, call, number):
             continue
         results = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
+        yield from _numbers_in_sum(reading, call, results[:1])
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
             message = f"{call.receiver} comes from .{method}(): no gradient is left"
@@ -172,6 +232,46 @@ def _detaches(reading: Training, value: Value) -> bool:
         call.method in DETACHES
         and not call.args
         and (call.receiver_call >= 0 or bool(call.receiver))
+    )
+
+
+def _numbers_in_sum(reading: Training, call: Call, results: list[Assignment]) -> Iterator[Match]:
+    """Parts of the loss of a loop that are plain numbers."""
+    for each in results if call.loops else ():
+        for term in _terms(each.value):
+            if _is_number(reading, term, call, each.position):
+                message = f"{term.name} comes from .item(): it gives {call.receiver} no gradient"
+                yield Match(each.span, message, "warn")
+
+
+def _terms(value: Value) -> Iterator[Value]:
+    """What is added up, without a number in front."""
+    if value.kind == "other" and value.name in ("Add", "Sub"):
+        for item in value.items:
+            yield from _summand(item)
+
+
+def _summand(value: Value) -> Iterator[Value]:
+    if value.kind == "other" and value.name in ("Add", "Sub"):
+        yield from _terms(value)
+    elif value.kind == "other" and value.name == "Mult" and len(value.items) == 2:
+        first, second = value.items
+        yield from (second,) if first.kind == "literal" else ()
+        yield from (first,) if second.kind == "literal" else ()
+    else:
+        yield value
+
+
+def _is_number(reading: Training, value: Value, call: Call, position: int) -> bool:
+    """A name that only holds the result of .item() of this iteration."""
+    if value.kind != "name":
+        return False
+    found = evaluate.definitions(reading, value.name, call.scope, position, call.arms)
+    return bool(found) and all(
+        each.value.kind == "call"
+        and reading.calls[each.value.call].method == "item"
+        and each.loops == call.loops
+        for each in found
     )
 
 
@@ -287,6 +387,7 @@ RULES = (
         fires=(
             "backward() and optimizer.step() in a loop, and no zero_grad in the file",
             "the same, and every zero_grad() is outside of that loop",
+            "one of several optimizers has none, and the others do",
         ),
         fix="Call optimizer.zero_grad(set_to_none=True) once per step.",
         sources=("ps-P4",),
@@ -299,7 +400,10 @@ RULES = (
         find=loss_detached,
         why="item(), detach() and numpy() leave no graph: backward() raises 'element 0 of tensors "
         "does not require grad', or is called on a plain number.",
-        fires=("backward() on the result of item(), detach(), tolist() or numpy()",),
+        fires=(
+            "backward() on the result of item(), detach(), tolist() or numpy()",
+            "a part of the sum that backward() is called on comes from item() (a warning)",
+        ),
         fix="Keep the tensor for backward(); detach a copy for the log.",
         sources=("cbl-root",),
     ),

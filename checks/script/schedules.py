@@ -15,7 +15,7 @@ from doctor.facts.script import Call, Loop, Value
 from doctor.facts.script_machine import ScriptMachine
 
 LENGTHS = {
-    "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3),
+    "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3), "StepLR": ("step_size", 1),
     "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2),
     "get_linear_schedule_with_warmup": ("num_training_steps", 2),
     "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
@@ -184,15 +184,28 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
         if len(made.loops) < len(applied.loops) - 1 or not made.loops:
             source = _source(loops[-1])
             whole = source and any(_is_len(reading, each, source) for each in length)
-            ends = made.method not in GO_ON
+            ends = made.method not in GO_ON and made.method != "StepLR"
             if ends and epochs and whole and not any(_count_is_one(count) for count in counts):
                 return "is as long as one epoch, and steps through several"
-    if per_step and _ends_early(reading, step, applied, length):
-        return "is made for the optimizer's steps, and steps in every batch"
+    if per_step:
+        return _too_early(reading, step, applied, length)
     if len(step.loops) < len(applied.loops) and product and not made.loops:
         source = _source(reading.script.loops[applied.loops[len(step.loops)]])
         if source and any(_holds_len(reading, each, source) for each in length):
             return "is made for every batch, and steps once per epoch"
+    return ""
+
+
+def _too_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> str:
+    """A schedule that is divided by something, and steps in every batch."""
+    loops = [reading.script.loops[n] for n in applied.loops]
+    counts = [count for loop in loops[:-1] if (count := _count(reading, loop)) is not None]
+    if not _is_written_out(loops[-1]) and any(
+        _is_part(count, each) for count in counts for each in length
+    ):
+        return "is a part of the epochs long, and steps in every batch"
+    if _ends_early(reading, step, applied, length):
+        return "is made for the optimizer's steps, and steps in every batch"
     return ""
 
 
@@ -202,11 +215,30 @@ def _count(reading: Training, loop: Loop) -> Value | None:
     while value is not None and value.kind == "call":
         call = reading.calls[value.call]
         if call.method == "range" and 1 <= len(call.args) <= 2:
-            return call.args[-1]
+            return _without_one(call.args[-1])
         value = call.args[0] if call.method in ("tqdm", "trange", "track") and call.args else None
         if call.method == "trange":
             return value
     return None
+
+
+def _without_one(value: Value) -> Value:
+    """N of range(1, N + 1)."""
+    if value.kind == "other" and value.name == "Add" and len(value.items) == 2:
+        first, second = value.items
+        return first if second.kind == "literal" and second.literal == 1 else value
+    return value
+
+
+def _is_part(count: Value, length: Value) -> bool:
+    """N // 2 of N epochs."""
+    return (
+        length.kind == "other"
+        and length.name in ("FloorDiv", "Div")
+        and len(length.items) == 2
+        and _same(count, length.items[0])
+        and length.items[1].kind == "literal"
+    )
 
 
 def _count_is_one(count: Value | None) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate, objects
 from doctor.checks.script.lineage import parameter_owners
-from doctor.checks.script.loop import stepped
+from doctor.checks.script.loop import stepped, zeroes
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -45,15 +45,6 @@ def zeroed_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Ma
                 continue
             if not _refilled(reading, zero, number):
                 yield Match(each.span, f"{each.receiver}.zero_grad() between backward() and step()")
-
-
-def zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
-    """The gradients are those that the optimizer applies."""
-    key = reading.key(zero.receiver, zero.scope)
-    if key == reading.key(name, step.scope):
-        return True
-    made = {n for n in reading.optimizers if name in reading.calls[n].targets}
-    return any(each.sink in made and key in each.lineage.names for each in reading.trained)
 
 
 def _refilled(reading: Training, zero: int, step: int) -> bool:

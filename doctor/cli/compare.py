@@ -16,7 +16,7 @@ from doctor.cli.judging import judged
 from doctor.cli.ledger import with_ledger
 from doctor.cli.node_files import NodeFile, read_bytes, read_nodes
 from doctor.cli.options import ConfigFlags
-from doctor.facts.facts import decode_unchecked
+from doctor.facts.facts import Facts, decode_unchecked
 from doctor.facts.fleet import Difference, Fleet, NodeSummary, Unread
 from doctor.fleet.attributes import HASHED, values
 from doctor.fleet.compare import compare, fleet_facts
@@ -155,9 +155,13 @@ def judge(
     seconds: float = 0.0,
     *,
     search: bool = True,
+    recorded: Facts | None = None,
 ) -> Report:
-    """The report on a comparison, the worst findings first. Raises UserError."""
-    facts = fleet_facts(fleet, seconds)
+    """The report on a comparison, the worst findings first. Raises UserError.
+
+    `recorded`: saved facts that hold the comparison.
+    """
+    facts = recorded or fleet_facts(fleet, seconds)
     report = judged(facts, examine(CHECKS, facts), CHECKS, flags, config, fail_on, search=search)
     ordered = sorted(report.findings, key=lambda each: WORST_FIRST.index(each.status))
     return replace(report, findings=tuple(ordered))

@@ -138,22 +138,25 @@ def sightings_of(node: NodeSummary, names: Pseudonyms) -> Iterator[Sighting]:
 def _known(node: NodeSummary, content: Content, names: Pseudonyms) -> Iterator[Known]:
     """Earlier failures of the node's GPUs and host, the latest of each."""
     own = {names.name(node.node), names.of("host", node.node), node.node}
+    told: set[tuple[str, tuple[str, ...]]] = set()
     for kind, name in _devices(node):
         earlier = [
             each
             for each in content.sightings.get(names.of(kind, name), ())
             if each.codes and each.time < (node.started or ledger.now())
         ]
-        if earlier:
-            last = earlier[-1]
-            yield Known(
-                node=node.node,
-                device=name if kind == "gpu" else "",
-                codes=last.codes,
-                day=last.time[:10],
-                earlier_node="" if last.node in own else last.node,
-                returned=last.outcome == "return",
-            )
+        if not earlier or (kind == "host" and (earlier[-1].time, earlier[-1].codes) in told):
+            continue  # the host of GPUs that are named already
+        last = earlier[-1]
+        told.add((last.time, last.codes))
+        yield Known(
+            node=node.node,
+            device=name if kind == "gpu" else "",
+            codes=last.codes,
+            day=last.time[:10],
+            earlier_node="" if last.node in own else last.node,
+            returned=last.outcome == "return",
+        )
 
 
 def _changed(node: NodeSummary, content: Content, names: Pseudonyms) -> Iterator[Changed]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from doctor.cli.facts_file import STDIN, read_facts
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
+from doctor.facts.fleet import Fleet
 from doctor.report.report import FailOn, Report
 
 
@@ -28,6 +29,12 @@ def judge_facts(
         from doctor.cli import scan
 
         return scan.judge(facts, flags, config, fail_on, search=False)
+    if isinstance(facts.fleet, Fleet):
+        from doctor.cli import compare
+
+        return compare.judge(
+            facts.fleet, flags, config, fail_on, facts.seconds, search=False, recorded=facts
+        )
     if facts.subject == "log":
         from doctor.cli import triage
 

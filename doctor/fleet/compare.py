@@ -65,7 +65,7 @@ def compare(
         missing_ranks=ranks,
         unexpected=others,
         unread=tuple(unread),
-        doubled=tuple(doubled(ordered)),
+        doubled=() if since else tuple(doubled(ordered)),
         problems=tuple(_problems(ordered)),
         differences=unlike,
         compared=compared(ordered),

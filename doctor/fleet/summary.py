@@ -35,6 +35,7 @@ def summarize(
     host = facts.host if isinstance(facts.host, Host) else Host(system="")
     launched = facts.launched
     gpus = [gpu for gpu in facts.gpus if gpu.uuid] if isinstance(facts.gpus, tuple) else []
+    measured = rates(facts)
     return NodeSummary(
         node=(launched.node if launched else "") or host.name or file or "(no name)",
         host=host.name,
@@ -50,8 +51,8 @@ def summarize(
         compared=compared(facts),
         uuids=tuple(map(_uuid, gpus)),
         addresses=tuple(host.mac_addresses or ()),
-        rates={metric: (rate,) for metric, (rate, _) in rates(facts).items()},
-        slowest={metric: part for metric, (_, part) in rates(facts).items() if part},
+        rates={metric: (rate,) for metric, (rate, _) in measured.items()},
+        slowest={metric: part for metric, (_, part) in measured.items() if part},
         shortened=len(problems) > MOST_PROBLEMS,
     )
 
@@ -74,14 +75,18 @@ def compared(facts: Facts) -> dict[Topic, dict[str, str]]:
         found["variables"] = {}
     for topic, name, value in values(facts):
         if value is not None:
-            found.setdefault(topic, {})[name] = _compact(value)
+            found.setdefault(topic, {})[name] = _compact(topic, value)
     return found
 
 
-def _compact(value: str) -> str:
-    if len(value) > LONG or not value.isprintable() or hide_secrets(value) != value:
+def _compact(topic: Topic, value: str) -> str:
+    if len(value) > LONG or not value.isprintable():
         return digest(value)
-    return value
+    return digest(value) if topic in OF_USERS and hide_secrets(value) != value else value
+
+
+OF_USERS: tuple[Topic, ...] = ("variables", "files")
+"""Topics whose values a user wrote."""
 
 
 def rates(facts: Facts) -> dict[str, tuple[float, str]]:
@@ -170,7 +175,9 @@ def decode(data: bytes) -> NodeSummary:
 
 def check(summary: NodeSummary) -> NodeSummary:
     """The same summary. Raises ValueError for rates and texts that no node of ours has."""
-    map_texts(summary, PRINTABLE)
+    text = msgspec.json.encode(summary).decode()
+    if "\\" in text or not text.isprintable():  # else no text in it has a control character
+        map_texts(summary, PRINTABLE)
     if not all(0 < rate < MOST_RATES for each in summary.rates.values() for rate in each):
         raise ValueError("not a summary of a node: a rate that is none")
     return summary

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -75,7 +75,7 @@ def redact(
         return _mapped(report, _change(hide_secrets))  # type: ignore[no-any-return]
     nodes = pseudonyms(_nodes(facts)) if hide_nodes else Names({})
     names = names_of((host, here) if here else (host,)).without(_compared_nodes(facts))
-    values = _value_cleaner(host)
+    values = _value_cleaner(host, _compared_values(facts))
 
     def name(text: str) -> str:
         return nodes.redact(names.redact(text))
@@ -143,8 +143,39 @@ def _change(text: Callable[[str], str], node: Callable[[str], str] = str) -> Cha
     }
 
 
+def _compared_values(facts: Facts) -> list[tuple[str, str]]:
+    """Variables of the nodes of a comparison, with each value that is a difference."""
+    differences = facts.fleet.differences if isinstance(facts.fleet, Fleet) else ()
+    return [
+        (each.name, group.value)
+        for each in differences
+        if each.topic == "variables"
+        for group in each.groups
+    ]
+
+
+def _without_values(facts: Facts) -> Facts:
+    """Facts of a comparison without the values of variables."""
+    if not isinstance(facts.fleet, Fleet):
+        return facts
+    differences = tuple(
+        msgspec.structs.replace(
+            each,
+            groups=tuple(
+                msgspec.structs.replace(group, value=_redacted_value(group.value))
+                for group in each.groups
+            ),
+        )
+        if each.topic == "variables"
+        else each
+        for each in facts.fleet.differences
+    )
+    return facts.with_(fleet=msgspec.structs.replace(facts.fleet, differences=differences))
+
+
 def _anonymous(facts: Facts) -> Facts:
     """Facts whose section on the host has neither names nor values of variables."""
+    facts = _without_values(facts)
     if not isinstance(facts.host, Host):
         return facts
     env = {name: _redacted_value(value) for name, value in facts.host.env.items()}
@@ -198,9 +229,9 @@ def _with_verdict(finding: Finding, verdict: Verdict) -> Finding:
     return dataclasses.replace(finding, verdict=verdict)
 
 
-def _value_cleaner(host: Host) -> Callable[[str], str]:
-    """Without secrets, values of variables and home directories."""
-    steps = list(_steps(host))
+def _value_cleaner(host: Host, compared: Iterable[tuple[str, str]] = ()) -> Callable[[str], str]:
+    """Without secrets, home directories and values of variables, also of `compared` ones."""
+    steps = [*_steps(host), *(step for name, value in compared for step in _value_of(name, value))]
 
     def clean(text: str) -> str:
         text = hide_secrets(text)
@@ -250,6 +281,12 @@ def _mapped(value: object, change: Change) -> Any:
     if isinstance(value, Place) and changed["edits"] != value.edits:
         changed["edits"] = ()  # an edit that hides something would write that into the script
     return dataclasses.replace(value, **changed)
+
+
+def _value_of(name: str, value: str) -> Iterator[Step]:
+    """Redact the value wherever a comparison quotes it: after "has", "have" or "NAME:"."""
+    if not SWITCH.fullmatch(value.strip()) and value != HIDDEN and len(value) > 1:
+        yield value[:6], re.compile(rf"(?<![\w.-]){re.escape(value[:LONGEST])}(?![\w-])"), HIDDEN
 
 
 def _redacted_value(value: str) -> str:

@@ -20,6 +20,9 @@ from doctor.judge.check import Status, Verdict
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
+GATE = ("gate", "up")
+
+
 @functools.cache
 def llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -153,3 +156,48 @@ def test_an_adapter_without_configuration_is_unknown(tmp_path: Path) -> None:
     result = read(request, no_stage, lambda note: None)
     assert isinstance(result, Checkpoint)
     assert isinstance(result.merge, Unknown)
+
+
+def test_projections_that_the_model_keeps_fused(tmp_path: Path) -> None:
+    root = make(tmp_path, torch.bfloat16, target_modules=["q_proj", "v_proj", "up_proj"])
+    for name in ("base", "merged"):
+        file = root / name / "model.safetensors"
+        state = load_file(file)
+        for layer in range(2):
+            under = f"model.layers.{layer}."
+            for owner, whole, parts in (("self_attn", "qkv", "qkv"), ("mlp", "gate_up", GATE)):
+                names = [f"{under}{owner}.{part}_proj.weight" for part in parts]
+                state[f"{under}{owner}.{whole}_proj.weight"] = torch.cat(
+                    [state.pop(each) for each in names]
+                )
+        save_file(state, file)
+    merge = scanned(root / "merged", root / "base", root / "adapter")
+    assert len(merge.weights) == 4
+    assert [verdict.status for verdict in judged(merge)] == [Status.PASS, Status.PASS]
+
+
+def test_experts_in_one_parameter(tmp_path: Path) -> None:
+    """Stacked as peft stacks the factors of target_parameters: experts after each other."""
+    import json
+
+    torch.manual_seed(0)
+    experts, rank, rows, columns = 3, 4, 16, 24
+    base = {"mlp.experts.down_proj": torch.randn(experts, rows, columns)}
+    down = torch.randn(experts * rank, columns) / 10
+    up = torch.randn(rows, rank * experts) / 10
+    product = torch.einsum(
+        "ore,eri->eoi", up.reshape(rows, rank, experts), down.reshape(experts, rank, columns)
+    )
+    merged = {name: tensor + 2 * product for name, tensor in base.items()}
+    under = "base_model.model.mlp.experts.down_proj.lora_"
+    for name, state in (
+        ("base/model", base),
+        ("merged/model", merged),
+        ("adapter/adapter_model", {f"{under}A.weight": down, f"{under}B.weight": up}),
+    ):
+        (tmp_path / name).parent.mkdir()
+        save_file(state, f"{tmp_path / name}.safetensors")
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_parameters": ["x"]}
+    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(config))
+    merge = scanned(tmp_path / "merged", tmp_path / "base", tmp_path / "adapter")
+    assert judged(merge)[0].status is Status.PASS

@@ -155,6 +155,88 @@ BEST = """if good:
 """
 USED = "model.load_state_dict(state)"
 
+TWO = """
+import torch
+g, d = Generator(), Discriminator()
+optimizer_g = torch.optim.Adam({})
+optimizer_d = torch.optim.Adam({})
+for x in loader:
+    optimizer_g.zero_grad()
+    d(g(x)).mean().backward()
+    optimizer_g.step()
+    {}.zero_grad()
+    d(x).mean().backward()
+    optimizer_d.step()
+"""
+OWN = ("g.parameters()", "d.parameters()")
+EPOCH = """
+import torch
+def train(model, opt):
+    for x in loader:
+        model(x).mean().backward()
+        opt.step()
+optimizer = {}
+for epoch in range(9):
+    {}
+"""
+ADAM = "torch.optim.Adam(model.parameters())"
+CLIP = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+MICRO = """
+import torch
+for i, x in enumerate(loader):
+    loss = model(x) / 4
+    loss.backward()
+    {}
+    if (i + 1) % 4 == 0:
+        {}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+GATHER = """
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps={})
+for x in loader:
+    with accelerator.accumulate(model):
+        accelerator.backward(model(x).mean())
+        {}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+OF_ACCELERATE = "accelerator.clip_grad_norm_(model.parameters(), 1.0)"
+SUM = """
+import torch
+for x in loader:
+    optimizer.zero_grad()
+    a, b = model(x)
+    part = {}
+    loss = a.mean() + {}
+    loss.backward()
+    optimizer.step()
+"""
+THROUGH = """
+import torch
+from torch.nn.parallel import DistributedDataParallel
+model = DistributedDataParallel(build())
+optimizer = torch.optim.Adam(model.parameters())
+for x in loader:
+    optimizer.zero_grad()
+    {}
+    loss.backward()
+    optimizer.step()
+"""
+SAMPLER = """
+import torch
+sampler = torch.utils.data.DistributedSampler(data)
+loader = torch.utils.data.DataLoader(data, sampler=sampler)
+for epoch in range(9):
+    sampler.set_epoch({})
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+PARTS = "lr_scheduler.StepLR(optimizer, step_size={})"
+
 SILENT = [
     ("zeroed-before-step", loop(f"{STEP}\noptimizer_d.zero_grad()")),
     ("zeroed-before-step", loop(f"{STEP}\noptimizer.zero_grad()\nmodel(y).sum().backward()")),
@@ -164,6 +246,32 @@ SILENT = [
         loop(f"{STEP}\nkept = model.weight.grad\noptimizer.zero_grad()\nmodel.weight.grad = kept"),
     ),
     ("zero-grad-missing", loop(STEP)),
+    ("zero-grad-missing", TWO.format(*OWN, "optimizer_d")),
+    ("zero-grad-missing", TWO.format(*OWN, "d")),
+    ("zero-grad-missing", TWO.format(*OWN, "both")),
+    ("zero-grad-missing", TWO.format("g.parameters()", "g.head.parameters()", "g")),
+    ("zero-grad-missing", EPOCH.format("make(model)", "train(model, optimizer)")),
+    ("zero-grad-missing", EPOCH.format(ADAM, "other.train(model)")),
+    (
+        "zero-grad-missing",
+        EPOCH.format(ADAM, "train(model, optimizer)").replace("model(x)", "run(x, opt)"),
+    ),
+    ("clipped-while-accumulating", MICRO.format("pass", CLIP)),
+    ("clipped-while-accumulating", MICRO.format(f"if i % 4 == 3: {CLIP}", "pass")),
+    ("clipped-while-accumulating", GATHER.format(1, OF_ACCELERATE)),
+    (
+        "clipped-while-accumulating",
+        GATHER.format(4, f"if accelerator.sync_gradients: {OF_ACCELERATE}"),
+    ),
+    ("loss-detached", SUM.format("b.mean()", "part")),
+    ("loss-detached", SUM.format("b.mean().item()", "part * b.mean()")),
+    ("ddp-bypassed", THROUGH.format("loss = model.module.loss(model(x))")),
+    ("ddp-bypassed", THROUGH.format("loss = model(x)\n    penalty = model.module.norm()")),
+    ("set-epoch-missing", SAMPLER.format("epoch")),
+    ("set-epoch-missing", SAMPLER.format("0") + "sampler.set_epoch(epoch)"),
+    ("schedule-in-wrong-unit", epochs(PARTS.format("epochs // 3"), "    scheduler.step()")),
+    ("schedule-in-wrong-unit", epochs(PARTS.format("total // 3"), "        scheduler.step()")),
+    ("schedule-in-wrong-unit", epochs(PARTS.format("len(loader)"), "        scheduler.step()")),
     ("zero-grad-missing", "import torch\nfor x in loader:\n    step(x)\n    optimizer.zero_grad()"),
     ("clip-before-backward", loop(f"{STEP}\nnn.utils.clip_grad_norm_(model.parameters(), 1.0)")),
     (
@@ -514,6 +622,17 @@ FIRES = [
             "lr_scheduler.StepLR(optimizer, 3)", SECOND_PHASE.replace("step(val_loss)", "step()")
         ),
     ),
+    ("zero-grad-missing", TWO.format(*OWN, "g")),
+    ("zero-grad-missing", EPOCH.format(ADAM, "train(model, optimizer)")),
+    ("zero-grad-missing", EPOCH.format(ADAM, "self.runner.train(model, opt=optimizer)")),
+    ("ddp-bypassed", THROUGH.format("loss = model.module.compute(x)")),
+    ("schedule-in-wrong-unit", epochs(PARTS.format("epochs // 3"), "        scheduler.step()")),
+    (
+        "schedule-in-wrong-unit",
+        epochs(
+            "lr_scheduler.CosineAnnealingLR(optimizer, epochs)", "        scheduler.step()"
+        ).replace("range(epochs)", "range(1, epochs + 1)"),
+    ),
     ("hidden-not-detached", CARRIED.format("h = h.float()", "Cell()")),
     ("optimizer-made-each-step", TASKS.format("model.train()")),
     (
@@ -522,7 +641,17 @@ FIRES = [
     ),
 ]
 
+WARNS = [
+    ("clipped-while-accumulating", MICRO.format(CLIP, "pass")),
+    ("clipped-while-accumulating", MICRO.format(f"if args.clip > 0: {CLIP}", "pass")),
+    ("clipped-while-accumulating", GATHER.format(4, OF_ACCELERATE)),
+    ("loss-detached", SUM.format("b.mean().item()", "part")),
+    ("loss-detached", SUM.format("b.mean().item()", "0.1 * part - b.var()")),
+    ("set-epoch-missing", SAMPLER.format("0")),
+]
+
 UNDECIDED = [
+    ("clipped-while-accumulating", GATHER.format("args.steps", OF_ACCELERATE)),
     ("hidden-not-detached", CARRIED.format("pass", "build(Cell)")),
     (
         "softmax-before-cross-entropy",
@@ -564,6 +693,11 @@ def test_a_trap_is_silent(slug: str, code: str) -> None:
 @pytest.mark.parametrize(("slug", "code"), FIRES)
 def test_beside_a_trap_the_mistake_is_reported(slug: str, code: str) -> None:
     assert codes(code).get(slug) == "fail"
+
+
+@pytest.mark.parametrize(("slug", "code"), WARNS)
+def test_beside_a_trap_there_is_a_warning(slug: str, code: str) -> None:
+    assert codes(code).get(slug) == "warn"
 
 
 @pytest.mark.parametrize(("slug", "code"), UNDECIDED)

@@ -72,3 +72,8 @@ def test_parts_are_cut_apart_and_the_deepest_is_reported() -> None:
     assert (result.layers, result.all_layers) == (2, 32)
     assert result.data["vision_config"] == {"num_hidden_layers": 2}
     assert cut({"hidden_size": 8}, 2, in_order=False)[1:] == (None, None)
+
+
+def test_stages_are_not_layers() -> None:
+    stages = {"num_layers": 4, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24]}
+    assert cut(stages, 2, in_order=False).data == stages

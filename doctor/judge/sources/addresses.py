@@ -515,6 +515,9 @@ ADDRESSES = (
     _thread(
         "huggingface/accelerate", 1299, "zero_grad() under gradient accumulation", "2026-11-23"
     ),
+    _thread("huggingface/accelerate", 641, "Clipping under gradient accumulation", "2026-11-23"),
+    _thread("huggingface/transformers", 1563, "A clip after every micro-batch", "2026-11-23"),
+    _thread("huggingface/transformers", 986, "Clip once per step of the optimizer", "2026-11-23"),
     _thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
     Source(
         "deepspeed-universal",

@@ -9,11 +9,14 @@ import model_folders as folders
 import pytest
 
 from doctor._util.errors import UserError
+from doctor._util.records import Ended
 from doctor.checks.training import own_gradients, own_model
+from doctor.collect.deeper import next_depth
 from doctor.collect.own_names import find_directory
 from doctor.collect.own_training import collect_in
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.own_model import OwnModel
+from doctor.facts.raised import Raised
 from doctor.job.job import Chosen, Job
 from doctor.judge.check import Status
 
@@ -150,3 +153,46 @@ def test_a_hybrid_model_is_cut_to_a_layer_of_each_kind(tmp_path: Path, warm: Tor
     assert (own.layers, own.all_layers, own.failed_depths) == (2, 8, ())
     assert own_model.completes(own, None).status is Status.PASS
     assert own_gradients.gradients_reach_all(own, None, Job()).status is not Status.FAIL
+
+
+@pytest.mark.slow
+def test_an_error_that_only_the_cut_makes_is_no_failure(tmp_path: Path, warm: TorchChild) -> None:
+    from transformers import RoCBertConfig
+
+    config = RoCBertConfig(
+        hidden_size=32, num_hidden_layers=4, num_attention_heads=2, intermediate_size=64,
+        vocab_size=64, max_position_embeddings=64, pronunciation_vocab_size=16, shape_vocab_size=16,
+        architectures=["RoCBertForMaskedLM"],
+    )  # fmt: skip
+    config.save_pretrained(tmp_path)
+    verdict = own_gradients.gradients_reach_all(
+        collect(warm, tmp_path), None, Job(hf=str(tmp_path))
+    )
+    assert verdict.status is not Status.FAIL
+
+
+def failed(layers: int, whole_error: str | None) -> OwnModel:
+    ended = Ended(how="error", detail="ValueError: no layer 2 of 3")
+    raised = Raised(errors=("ValueError",), message="no layer 2 of 3")
+    return OwnModel(
+        description="model", built=ended, raised=raised, layers=layers, all_layers=8,
+        whole=layers == 8, whole_error=whole_error,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layers", "whole_error", "status"),
+    [
+        (2, "", Status.UNKNOWN),
+        (2, None, Status.UNKNOWN),
+        (2, "TypeError: another one", Status.UNKNOWN),
+        (2, "ValueError: no layer 7 of 8", Status.FAIL),
+        (8, None, Status.FAIL),
+    ],
+)
+def test_a_failure_of_fewer_layers_is_judged_where_all_have_it(
+    layers: int, whole_error: str | None, status: Status
+) -> None:
+    own = failed(layers, whole_error)
+    assert own_model.completes(own, None).status is status
+    assert (next_depth(own) is None) == (status is Status.FAIL or not own.all_parameters)

@@ -80,6 +80,8 @@ class Adapter:
     tokens: dict[str, Tensor] = field(default_factory=dict)
     """Module -> rows that replace some of the base's."""
     token_indices: dict[str, list[int]] = field(default_factory=dict)
+    parameters: bool = False
+    """It has factors of parameters that are no modules, such as all experts of a layer."""
     base_name: str = ""
     rank: int | None = None
     alpha: float | None = None
@@ -117,6 +119,7 @@ def _describe(adapter: Adapter, config: Mapping[str, object]) -> None:
     if isinstance(start, str) and CONVERTED.match(start):
         adapter.converted = shown(start, 40)
     adapter.fan_in_fan_out = config.get("fan_in_fan_out") is True
+    adapter.parameters = bool(config.get("target_parameters"))
     name = config.get("base_model_name_or_path")
     adapter.base_name = shown(name, 200) if isinstance(name, str) else ""
     rank, alpha = config.get("r"), _number(config.get("lora_alpha"))
@@ -126,7 +129,6 @@ def _describe(adapter: Adapter, config: Mapping[str, object]) -> None:
 def _sort(adapter: Adapter, tensor: Tensor) -> None:
     name = _without_lead(tensor.name)
     if match := _FACTOR.fullmatch(name):
-        # two parameters of one module nest: the outer one has no base_layer in its name
         module = match["module"]
         factors = adapter.factors.setdefault(module, Factors(module))
         _place(factors, match["factor"].removeprefix("lora_"), match["leaf"], tensor)

@@ -13,11 +13,18 @@ from dataclasses import dataclass, field
 from doctor._util.processors import usable_processors
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import narrower
+from doctor.checkpoint.analysis.conversions import FUSED
 from doctor.checkpoint.analysis.merging import deviation
 from doctor.checkpoint.analysis.merging.adapter import Adapter, Factors
 from doctor.checkpoint.analysis.merging.layers import layers
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
-from doctor.checkpoint.analysis.merging.products import Update, is_of_experts, weight_update
+from doctor.checkpoint.analysis.merging.products import (
+    Part,
+    Update,
+    is_of_experts,
+    joined,
+    part_update,
+)
 from doctor.checkpoint.analysis.merging.rows import (
     Matrix,
     blocks,
@@ -48,7 +55,8 @@ class Target:
 
     base: Tensor
     merged: Tensor | None
-    factors: list[tuple[int, Factors]] = field(default_factory=list)
+    parts: list[tuple[int, Part]] = field(default_factory=list)
+    """Number of the adapter, and its factors."""
 
 
 @dataclass(slots=True)
@@ -76,8 +84,8 @@ def examine_merge(
 ) -> Merge:
     """`merged` None: only whether the adapters fit the base. `every`: all rows, not a sample."""
     began = time.perf_counter()
-    targets, unmatched = _targets(merged, base, adapters)
     found = _Found()
+    targets, unmatched = _targets(merged, base, adapters, found.unread)
     total = len(targets)
     count = min(threads or usable_processors(), max(total, 1))
     shared = iter(targets)
@@ -112,16 +120,22 @@ def examine_merge(
 
 
 def _targets(
-    merged: Model | None, base: Model, adapters: Sequence[Adapter]
+    merged: Model | None, base: Model, adapters: Sequence[Adapter], unread: list[str]
 ) -> tuple[list[Target], dict[int, list[str]]]:
-    """The weights that adapters change; and for each adapter the modules that have none."""
+    """The weights that adapters change; and for each adapter the modules that have none.
+
+    `unread` gets those whose weight peft names by its own module.
+    """
     targets: dict[str, Target] = {}
     unmatched: dict[int, list[str]] = {}
     for number, adapter in enumerate(adapters):
         for module, factors in adapter.factors.items():
             if not factors.whole or adapter.unsupported:
                 continue
-            weight = _weight(base.index, module)
+            weight, part = _weight(base.index, module, factors)
+            if weight is None and adapter.parameters:
+                unread.append(f"{shown(module, 200)}: its parameter has another name")
+                continue
             if weight is None:
                 unmatched.setdefault(number, []).append(module)
                 continue
@@ -129,12 +143,19 @@ def _targets(
             if target is None:
                 other = merged.index.find(weight.name) if merged else None
                 target = targets[weight.name] = Target(weight, other)
-            target.factors.append((number, factors))
+            target.parts.append((number, part))
     return list(targets.values()), unmatched
 
 
-def _weight(index: NameIndex, module: str) -> Tensor | None:
-    return index.find(f"{module}.weight") or index.find(module)
+def _weight(index: NameIndex, module: str, factors: Factors) -> tuple[Tensor | None, Part]:
+    """The module's weight, or the one that it is fused into."""
+    if found := index.find(f"{module}.weight") or index.find(module):
+        return found, Part(factors)
+    owner, _, last = module.rpartition(".")
+    for fused, parts in FUSED:
+        if last in parts and (found := index.find(f"{owner}.{fused}.weight")):
+            return found, Part(factors, parts.index(last), len(parts))
+    return None, Part(factors)
 
 
 def _work(
@@ -173,16 +194,14 @@ def _examine(
     found: _Found,
 ) -> None:
     updates = []
-    for number, factors in target.factors:
+    for number, part in target.parts:
         try:
-            update = weight_update(
-                adapters[number], number, factors, target.base, factor_files[number]
-            )
+            update = part_update(adapters[number], number, part, target.base, factor_files[number])
         except (CheckpointError, MemoryError) as error:
             text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
             with found.lock:
                 if isinstance(error, CheckpointError) and error.kind == "damaged":
-                    found.misfits.setdefault(number, []).append(f"{factors.module}: {text}")
+                    found.misfits.setdefault(number, []).append(f"{part.factors.module}: {text}")
                 else:
                     found.unread.append(f"{target.base.name[:300]}: {text}")
             return
@@ -193,7 +212,7 @@ def _examine(
     if files is None:
         return
     try:
-        weight, read = _compare(target, updates, base_files, files, every)
+        weight, read = _compare(target, joined(updates), base_files, files, every)
     except (CheckpointError, MemoryError) as error:
         text = error.text if isinstance(error, CheckpointError) else "too large for the memory"
         with found.lock:
@@ -214,7 +233,7 @@ def _compare(
     """The record, and the bytes that were read. Raises CheckpointError."""
     if target.merged is None:
         raise CheckpointError("missing", "the merged model has no tensor of that name")
-    experts = is_of_experts(target.factors[0][1], target.base)
+    experts = is_of_experts(target.parts[0][1].factors, target.base)
     before, after = _matrix(target.base, experts), _matrix(target.merged, experts)
     if not (before.readable and after.readable):
         raise CheckpointError("note", f"stored as {target.base.dtype} and {target.merged.dtype}")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from doctor.checkpoint.analysis.merging.adapter import Adapter, Factors
 from doctor.checkpoint.analysis.merging.rows import matrix_of, read_rows
 from doctor.checkpoint.errors import CheckpointError
@@ -48,6 +50,16 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The factors of a module, and which part of the weight is the module's."""
+
+    factors: Factors
+    number: int = 0
+    count: int = 1
+    """Parts of the weight: 3 of one that fuses queries, keys and values."""
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Rows of a weight that one product belongs to."""
 
@@ -81,7 +93,7 @@ class Update:
         """The change of the rows; `base` holds them. Rows of no piece do not change."""
         import numpy
 
-        if len(self.pieces) == 1 and self.pieces[0].begin == 0:
+        if len(self.pieces) == 1 and self.pieces[0].begin == 0 and rows.max() < self.pieces[0].end:
             return self._of(self.pieces[0], base, rows)
         change = numpy.zeros_like(base)
         for piece in self.pieces:
@@ -201,11 +213,26 @@ def _experts(down: Any, up: Any, scale: float, weight: Tensor, half: str) -> tup
     )
 
 
-def stacked(updates: Sequence[tuple[int, int, Update]], number: int) -> Update:
-    """Updates of parts of a fused weight: (first row, rows, update) of each."""
-    pieces = [
-        Piece(begin + piece.begin, begin + piece.end, piece.product)
-        for begin, _, update in updates
-        for piece in update.pieces
-    ]
+def part_update(
+    adapter: Adapter, number: int, part: Part, weight: Tensor, files: OpenFiles
+) -> Update:
+    """The update of some rows of a fused weight, or of all. Raises CheckpointError."""
+    if part.count < 2:
+        return weight_update(adapter, number, part.factors, weight, files)
+    rows = part.factors.up.shape[0] if part.factors.up is not None else 0
+    # the parts behind the first have one size: keys and values, or gate and up
+    begin = weight.shape[0] - (part.count - part.number) * rows if part.number else 0
+    if begin < 0:
+        raise CheckpointError("damaged", f"the part has {rows} rows of {weight.shape[0]}")
+    whole = msgspec.structs.replace(weight, shape=(rows, *weight.shape[1:]))
+    inner = weight_update(adapter, number, part.factors, whole, files)
+    pieces = (Piece(begin + p.begin, begin + p.end, p.product) for p in inner.pieces)
     return Update(number, tuple(pieces))
+
+
+def joined(updates: Sequence[Update]) -> list[Update]:
+    """One for each adapter, of all the parts that it changes."""
+    pieces: dict[int, tuple[Piece, ...]] = {}
+    for update in updates:
+        pieces[update.adapter] = (*pieces.get(update.adapter, ()), *update.pieces)
+    return [Update(number, each) for number, each in pieces.items()]

@@ -50,6 +50,9 @@ def _part(
 ) -> Dict[str, Any]:
     """This part of a configuration and its nested parts; adds (after, before) to `sizes`."""
     counts = {name: data[name] for name in COUNTS if _is_count(data.get(name))}
+    stages = data.get("depths")  # of a hierarchical model, each with its own number of layers
+    if isinstance(stages, (list, tuple)):
+        counts = {name: value for name, value in counts.items() if value != len(stages)}
     kept = {count: keep(data, count, layers, in_order) for count in set(counts.values())}
     sizes.extend((len(kept[count]), count) for count in counts.values())
     only = next(iter(kept)) if len(kept) == 1 else None

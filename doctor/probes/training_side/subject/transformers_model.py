@@ -150,9 +150,12 @@ def base(spec: Dict[str, Any], recipe: str) -> Built:
     with wire.stage("read config.json"):
         written = model_files.require_config(spec["directory"], transformers)
         whole = configuration(transformers, spec["directory"])
-        config, layers, count = cut(whole, spec["layers"] or LAYERS, spec["weights"])
+        less = reduced(whole, spec["layers"] or LAYERS, spec["weights"])
+    layers, count = less.layers, less.all_layers
     everything = count_all(transformers, whole) if layers != count else None
     note_depth(layers, count, everything)
+    with wire.stage("cut the configuration"):
+        config = type(whole).from_dict(less.data)
     if spec["weights"]:
         model_files.require_whole(spec["directory"])
     with wire.stage("load the weights" if spec["weights"] else "draw random weights"):
@@ -246,17 +249,13 @@ def configuration(transformers: Foreign, directory: str) -> Foreign:
         ) from error
 
 
-def cut(
-    config: Foreign, layers: int, weights: bool
-) -> Tuple[Foreign, Optional[int], Optional[int]]:
-    """The configuration with fewer layers; the number of layers after and before."""
+def reduced(config: Foreign, layers: int, weights: bool) -> layer_cut.Cut:
+    """The fields of the configuration with fewer layers."""
     data = config.to_dict()
     if not weights:
         data.pop("quantization_config", None)
     less = layer_cut.cut(data, layers, in_order=weights)
-    if less.layers == less.all_layers:
-        return type(config).from_dict(data), less.layers, less.all_layers
-    return type(config).from_dict(less.data), less.layers, less.all_layers
+    return less._replace(data=data) if less.layers == less.all_layers else less
 
 
 def dtype_keyword(transformers: Foreign) -> str:

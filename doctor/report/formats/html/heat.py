@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from doctor.facts.fleet import Fleet, NodeLine
 from doctor.report.fleet import bad_nodes
-from doctor.report.formats.html.markup import Markup, el
+from doctor.report.formats.html.markup import Markup, el, lines
 
 STEPS = (0.8, 0.9, 0.95, 0.98, 1.02)
 """Rates by the median of the class at which the colour changes."""
@@ -25,6 +25,7 @@ MEANINGS = (
 )
 PLAIN = MEANINGS.index("like the class (± 2 %)")
 VERDICTS = {"return": 0, "fix": 1, "unknown": 3, "ready": PLAIN}
+VERDICT = "Verdict: RETURN, FIX, slow or unlike the others, UNKNOWN (the first four colours)"
 MANY = 2048
 """Nodes from which the squares are smaller."""
 TITLED = 300
@@ -45,7 +46,7 @@ def heat_maps(fleet: object) -> Iterator[Markup]:
     yield el("p", hint, class_="quiet")
     yield _legend()
     verdicts = [_verdict(line, bad) for line in fleet.nodes]
-    yield grid.map("Verdict", verdicts, [line.outcome for line in fleet.nodes])
+    yield grid.map(VERDICT, verdicts, [line.outcome for line in fleet.nodes])
     for metric in fleet.metrics:
         texts = ["" if value is None else f"{value:.2f}" for value in metric.relative]
         yield grid.map(metric.name, list(map(_step, metric.relative)), texts)
@@ -127,8 +128,8 @@ class _Grid:
         at = f'x="{x}" y="{y}" width=".9" height=".9" class="h{colour}"'
         return Markup(f"<rect {at}>{el('title', text)}</rect>")
 
-    def _names(self, rows: int) -> str:
+    def _names(self, rows: int) -> Markup:
         """The first node of each row; of each second one where rows are narrow."""
         step = 1 if self.size > 10 else 2
-        names = [self.fleet.nodes[self.order[row * self.columns]].node[:18] for row in range(rows)]
-        return "\n".join(name if number % step == 0 else "" for number, name in enumerate(names))
+        first = [self.fleet.nodes[self.order[row * self.columns]].node for row in range(rows)]
+        return lines(name[-18:] if row % step == 0 else "" for row, name in enumerate(first))

@@ -91,6 +91,7 @@ def _body(report: Report, script: Markup) -> Markup:
 def _verdict(report: Report) -> Markup:
     warned = report.outcome is Outcome.READY and report.with_status(Status.WARN)
     mark, css, meaning = WARNED if warned else MEANINGS[report.outcome]
+    meaning = "" if report.facts.subject == "fleet" else meaning
     rows = [[el("dt", name), el("dd", text)] for name, text in header_parts(report) if text]
     counts = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
     rows.append([el("dt", "checks"), el("dd", f"{counts}; {report.facts.seconds:.1f} s")])
