@@ -17,6 +17,8 @@ def delivered(data: Data) -> Verdict:
         died = f": the process ended ({shown(data.died)})" if data.died else ""
         return unknown(f"no split was read{died}")
     verdicts = [_split(split) for split in data.splits]
+    if data.broken is not None and all(split.problem is None for split in data.splits):
+        verdicts.append(fail(f"{shown(data.splits[0].name)}: {_problem(data.broken)}"))
     if data.died:
         last = data.splits[-1].name
         verdicts.append(unknown(f"after {last} the process ended: {shown(data.died)}"))

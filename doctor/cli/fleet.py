@@ -19,11 +19,11 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown, visible
 from doctor.cli.compare import CompareOptions, expected_nodes, judge
-from doctor.cli.node_files import node_of
+from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
 from doctor.collect.interpreter import choose
-from doctor.facts.fleet import Clock, NodeSummary, Unread
+from doctor.facts.fleet import Clock, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
@@ -34,6 +34,7 @@ from doctor.fleet.member import Member, member_of
 from doctor.fleet.messages import Reply, Result, read_key
 from doctor.fleet.orders import Orders
 from doctor.fleet.shared import look_for, share
+from doctor.fleet.summary import summarize
 from doctor.report import terminal
 from doctor.report.report import FailOn, Report
 
@@ -201,7 +202,9 @@ def _summary(node: Node, own: Report | str) -> NodeSummary | str:
     """What this node sends of its own report, under its launcher's name."""
     if isinstance(own, str):
         return own
-    return msgspec.structs.replace(node_of(own.facts), node=node.name, job=node.member.job)
+    outcome: Outcome = str(own.outcome)  # type: ignore[assignment]
+    summary = summaries.check(summarize(own.facts, outcome, tuple(problems_of(own))))
+    return msgspec.structs.replace(summary, node=node.name, job=node.member.job)
 
 
 def _result(outcome: NodeSummary | str) -> Result:

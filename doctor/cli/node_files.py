@@ -136,10 +136,10 @@ def without_names(facts: Facts) -> Facts:
 def _judge_once(key: bytes, box: Box) -> Judged:
     report = Report(box.facts, findings_of(box.facts))
     outcome: Outcome = str(report.outcome)  # type: ignore[assignment]
-    return Judged(outcome, tuple(_problems(report)))
+    return Judged(outcome, tuple(problems_of(report)))
 
 
-def _problems(report: Report) -> Iterator[NodeProblem]:
+def problems_of(report: Report) -> Iterator[NodeProblem]:
     """Failures, then what leaves no verdict, then warnings."""
     job, options = report.facts.job, report.facts.options
     for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):

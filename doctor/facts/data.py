@@ -196,6 +196,8 @@ class Data(Section, frozen=True, kw_only=True):
     repeats: Repeats | Unknown | None = None
     overlap: Overlap | Unknown | None = None
     shards: Shards | None = None
+    broken: Problem | None = None
+    """A row of the file further down that cannot be read."""
     shown: tuple[Shown, ...] = ()
     seconds: float = 0.0
 

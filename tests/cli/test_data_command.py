@@ -57,3 +57,35 @@ def test_a_target_that_does_not_exist_is_one_line(tmp_path: Path, target: str, w
     assert done.returncode == 2
     assert word in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_line_behind_the_samples_that_is_broken_is_named(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"a text about number {n}"}) for n in range(400)]
+    lines[349] = '{"text": "the secret of a row'
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    report = reported(tmp_path, "rows.jsonl", "--samples", "64", code=1)
+    (found,) = (f for f in report["findings"] if f["status"] == "fail")
+    assert found["code"] == "DAT018"
+    assert "in line 350" in found["summary"]
+    assert "secret" not in json.dumps(report)
+
+
+def test_content_is_shown_on_request_only_and_in_private_files(tmp_path: Path) -> None:
+    shutil.copy(CASES / "chats.py", tmp_path)
+    flags = ("--show", "2", "--output", "html=page.html")
+    done = doctor("data", "chats.py:healthy", *flags, cwd=tmp_path)
+    assert "[+" in done.stdout
+    assert "[_" in done.stdout
+    page = tmp_path / "page.html"
+    assert page.stat().st_mode & 0o077 == 0
+    assert "mark-trained" in page.read_text()
+    assert "[+" not in doctor("data", "chats.py:healthy", cwd=tmp_path).stdout
+
+
+def test_run_judges_the_batch_of_its_step(tmp_path: Path) -> None:
+    shutil.copy(CASES / "chats.py", tmp_path)
+    flags = ("--device", "cpu", "--quick", "--format", "json")
+    done = doctor("run", "--model", "chats.py:shifted", *flags, cwd=tmp_path)
+    found = {f["code"]: f["status"] for f in json.loads(done.stdout)["findings"]}
+    assert found["DAT006"] == "fail"
+    assert found["DAT015"] == "pass"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,12 +44,16 @@ def run(
     flags = set_flags(training, job, run_flags)
     selected, of_fleet = _divided(set_flags(selection))
     # Mistakes that every node would make end the command here, before the others are met.
-    inputs = resolve({**flags, **selected}, config, None, catalog.MACHINE_CHECKS)
+    of_node = replace(config, inject=[w for w in config.inject or () if not _is_fleets(w)])
+    inputs = resolve({**flags, **selected}, of_node, None, catalog.MACHINE_CHECKS)
     node = this_node(_options(fleet, collectives), inputs.request.job.python)
-    examine = partial(run, {**flags, **selected}, config, fail_on=output.fail_on)
+    examine = partial(run, {**flags, **selected}, of_node, fail_on=output.fail_on)
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
-    return meet(node, examine, output_options, of_fleet, config, output.fail_on)
+    injected = [word for word in config.inject or () if _is_fleets(word)]
+    return meet(
+        node, examine, output_options, of_fleet, replace(config, inject=injected), output.fail_on
+    )
 
 
 def triage(
@@ -81,20 +86,21 @@ def triage(
     return fleet_triage.meet(node, logs, output_options, selected, config, output.fail_on)
 
 
-def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """--only and --skip for the checks of a node, and for those of the fleet."""
+def _is_fleets(word: str) -> bool:
     from doctor import catalog
 
-    def is_fleets(word: str) -> bool:
-        return all(code.startswith("FLT") for code in catalog.codes(word))
+    return all(code.startswith("FLT") for code in catalog.codes(word))
 
+
+def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """--only and --skip for the checks of a node, and for those of the fleet."""
     node: dict[str, Any] = {}
     fleet: dict[str, Any] = {}
     for flag, values in selected.items():
         words = [word for value in values for word in value.split(",") if word.strip()]
         for group, chosen in (
-            (node, tuple(word for word in words if not is_fleets(word))),
-            (fleet, tuple(word for word in words if is_fleets(word))),
+            (node, tuple(word for word in words if not _is_fleets(word))),
+            (fleet, tuple(word for word in words if _is_fleets(word))),
         ):
             if chosen:
                 group[flag] = chosen

@@ -33,6 +33,8 @@ class Rows:
 
     def __init__(self, paths: List[str]) -> None:
         self.paths = paths
+        self.broken: Optional[BrokenRow] = None
+        """The row at which `again` ended."""
 
     def __iter__(self) -> Iterator[Foreign]:
         for path in self.paths:
@@ -42,8 +44,8 @@ class Rows:
         """The rows as far as they can be read."""
         try:
             yield from self
-        except BrokenRow:
-            return
+        except BrokenRow as error:
+            self.broken = error
 
 
 def open_path(path: str) -> List[Source]:

@@ -123,7 +123,8 @@ class Look:
         with wire.stage("compare rows"):
             try:
                 content = rows.read(train, seconds)
-                note(repeats=rows.repeats(content))
+                broken = observing.attribute(train.items, "broken")
+                note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
                 if other is not None:
                     note(overlap=rows.overlap(content, other, seconds))
             except Exception as error:
@@ -297,5 +298,5 @@ def named(error: Exception) -> Dict[str, Any]:
     if type(error).__name__ in ("NotData", "NotAFactory"):
         problem["error"] = str(error)
     elif isinstance(error, files.BrokenRow):
-        problem = {"type": "Problem", "error": error.error, "row": error.row}
+        problem = {"type": "Problem", "error": error.error, "row": error.row, "line": True}
     return problem

@@ -1,0 +1,86 @@
+"""Runs `doctor fleet run` under real launchers here: Slurm with four nodes, Open MPI inside it.
+
+python benchmarks/fleet_launchers.py. Where they are not installed the cases are skipped, which is
+counted and proves nothing. torchrun and starting by hand are in tests/fleet.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests/support")]
+
+import slurm_bed  # noqa: E402
+from nodes import EXAMINE, ONE_MACHINE  # noqa: E402
+
+DEADLINE = 100.0
+DOCTOR = [sys.executable, "-P", "-m", "doctor", "fleet", "run", "--address", "127.0.0.1"]
+FLAGS = ["--deadline", f"{DEADLINE:g}", *EXAMINE, *ONE_MACHINE]
+SRUN = ["srun", "-N4", "--ntasks-per-node=1", "--overlap", "--kill-on-bad-exit=0"]
+MPIRUN = ["salloc", "-Q", "-N2", "mpirun", "--allow-run-as-root", "--map-by", "ppr:1:node"]
+UNLESS_N4 = 'test "$SLURMD_NODENAME" = n4 && exec sleep 1; exec "$@"'
+CASES = {
+    "srun": ([*SRUN, *DOCTOR, *FLAGS], 0, ("4 nodes reported; 4 required", "n4: READY")),
+    "srun, n4 never joins": (
+        [*SRUN, "sh", "-c", UNLESS_N4, "sh", *DOCTOR, *FLAGS],
+        1,
+        ("missing: n4", "n3: READY"),
+    ),
+    "srun, a node fails and the first exit kills": (
+        [*SRUN[:-1], "--kill-on-bad-exit=1", *DOCTOR, *FLAGS, "--inject", "MEM003"],
+        None,  # of the task that ended first
+        ("4 nodes reported; 4 required", "FAIL FLT003"),
+    ),
+    "srun, two tasks on a node": (
+        ["srun", "-N2", "-n3", "--overlap", *DOCTOR, *FLAGS],
+        2,
+        ("srun --ntasks-per-node=1",),
+    ),
+    "mpirun in two nodes": (
+        [*MPIRUN, *DOCTOR, *FLAGS],
+        0,
+        ("2 nodes reported; 2 required", ": READY: all"),
+    ),
+    "mpirun, two tasks on a node": (
+        ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", *DOCTOR, *FLAGS],
+        2,
+        ("mpirun --map-by ppr:1:node",),
+    ),
+}
+
+
+def main() -> int:
+    counts = {"pass": 0, "FAIL": 0, "skip": 0}
+    if reason := slurm_bed.missing():
+        print(f"skip all {len(CASES)}: {reason}")
+        return 0
+    with slurm_bed.cluster() as environment:
+        for name, (command, code, words) in CASES.items():
+            if "mpirun" in command and not shutil.which("mpirun"):
+                counts["skip"] += 1
+                print(f"skip {name}: mpirun is not installed")
+                continue
+            started = time.monotonic()
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False, timeout=600
+            )
+            seconds = time.monotonic() - started
+            text = done.stdout + done.stderr
+            wrong = [f"does not say {word!r}:\n{text}" for word in words if word not in text]
+            wrong += [f"exit code {done.returncode}, not {code}:\n{text}"][
+                done.returncode == code :
+            ]
+            outcome = "FAIL" if wrong else "pass"
+            counts[outcome] += 1
+            print(f"{outcome} {name} ({seconds:.1f} s)", *wrong, sep="\n     ", flush=True)
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    return 1 if counts["FAIL"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
