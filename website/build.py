@@ -27,9 +27,10 @@ CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 NAMED = {
     'role="heading">': 'role="heading" aria-level="2">',
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
 }
-"""What the theme leaves without a level or a name, for readers who hear a page."""
+"""What the theme leaves without a level, a name or a key to reach it."""
 ORPHAN = "---\norphan: true\n---\n"
 HIDDEN = "\n```{{toctree}}\n:hidden:\n:glob:\n{caption}\n{names}\n```\n"
 

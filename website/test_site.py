@@ -126,6 +126,7 @@ def test_search_finds_a_code_without_a_server(window: Browser) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_axe_finds_no_violation(window: Browser, dark: bool) -> None:
     axe = Path(os.environ["AXE"]).read_text("utf-8")
+    window.driver.set_script_timeout(300)
     for name in SHOWN:
         window.open(SITE / f"{name}.html", dark=dark)
         window.run(axe)

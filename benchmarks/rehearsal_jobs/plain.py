@@ -70,7 +70,7 @@ plain = getattr(model, "_orig_mod", model)
 
 def groups() -> Any:
     trained = [p for p in model.parameters() if p.requires_grad]
-    if kind != "groups" and fault != "groups":
+    if kind != "two groups" and fault != "groups":
         return trained
     decayed = [p for p in trained if p.dim() > 1]
     others = [p for p in trained if p.dim() <= 1]

@@ -70,9 +70,8 @@ trainer = Own(
     model=model, args=training, train_dataset=rows, eval_dataset=rows[:8], compute_metrics=metrics,
     callbacks=[Raises()] if fault == "disk" else [],
 )  # fmt: skip
-last = get_last_checkpoint(args.out) if os.path.isdir(args.out) else None
+looks = os.path.isdir(args.out) and kind != "begins anew"
+last = get_last_checkpoint(args.out) if looks else None
 if fault == "path" and last:
     last = last + "-best"
-if kind == "no resume":
-    last = None
 trainer.train(resume_from_checkpoint=last)

@@ -20,6 +20,8 @@ MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
 MOST_ATTEMPTS, MOST_SAVED = 200, 200
 LONGEST = 1000
+SECONDS, HEAD = re.compile(rb'"seconds": ([0-9.]+)'), 300
+"""How long a snapshot took, in the first bytes of its line."""
 
 Tensor = list[Any]
 """dtype, shape, hash; of a buffer also whether it is saved."""
@@ -273,6 +275,8 @@ class Tail:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.paused = False
+        self.hashing = 0.0
+        """Seconds that rank 0, and others at the same time, spent in hashing since the pause."""
         self._step = 0
         self._offsets: dict[str, int] = {}
 
@@ -290,6 +294,9 @@ class Tail:
         whole = data[: data.rfind(b"\n") + 1]
         self._offsets[name] = self._offsets.get(name, 0) + len(whole)
         for line in whole.splitlines():
+            if self.paused and line.startswith(b'{"kind": "snapshot"'):
+                found = SECONDS.search(line, 0, HEAD)
+                self.hashing += float(found[1]) if found else 0.0
             if line.startswith((b'{"kind": "step"', b'{"kind": "paused"')):
                 record = json.loads(line)
                 self.paused = self.paused or record["kind"] == "paused"

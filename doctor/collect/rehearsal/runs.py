@@ -25,6 +25,8 @@ from doctor.facts.rehearsal import Protection, RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"
 POLL_SECONDS = 0.1
+HELD_SECONDS = 1.0
+"""How long rank 0 is held in its step after the signal, so that it can arrive."""
 FRAMES_SECONDS = 2.0
 """For the processes of a hanging command to write where they are."""
 LOG = "output.log"
@@ -214,7 +216,9 @@ class _Run:
             self.end.signalled = time.time() - self.end.began
             self.order(f"signal {number}")
             (self.records / GO).touch()
-        late = self.signalled_at and now > self.signalled_at + self.request.grace
+        # What the hooks do in the grace period is not the job's.
+        own = HELD_SECONDS + self.tail.hashing
+        late = self.signalled_at and now > self.signalled_at + self.request.grace + own
         if not self.end.cut and (now > self.deadline or late):
             self.end.cut = "grace" if late else "deadline"
             self.end.seconds = time.time() - self.end.began

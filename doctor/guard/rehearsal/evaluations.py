@@ -11,6 +11,8 @@ from typing import Callable, List, Optional
 from ..foreign import Foreign
 from ..patches import Patches
 
+EVALUATING = ("eval", "valid")
+"""In names of functions that evaluate."""
 MOST = 100
 """Evaluations that are recorded."""
 
@@ -98,6 +100,18 @@ class Evaluations:
                 return int(file.read().split()[1]) * resource.getpagesize()
         except (OSError, ValueError):
             return 0
+
+    def died(self, error: BaseException) -> None:
+        """An exception ends the process: in the evaluation, if that had begun to call the module
+        or a function of the traceback is one that evaluates."""
+        current, trace = self.current, error.__traceback__
+        if current is None or current.calls:
+            return  # what began is recorded
+        while trace is not None:
+            if any(word in trace.tb_frame.f_code.co_name for word in EVALUATING):
+                self.observer.records.write("evaluating", s=current.step)
+                return
+            trace = trace.tb_next
 
     def end(self, module: Foreign = None) -> None:
         """The next step begins, or the module trains again."""

@@ -87,8 +87,8 @@ class Observer:
     def close(self) -> None:
         """The last records, when the process ends."""
         if self.records.is_open:
-            if getattr(sys, "last_value", None) is None:  # else it died in the evaluation
-                self.safely(self.evaluations.end)
+            error = getattr(sys, "last_value", None)
+            self.safely(self.evaluations.end if error is None else self.evaluations.died, error)
             self.write_memory()
             self.records.write("end", s=self.step, **last_error())
             self.records.close()
