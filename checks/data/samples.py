@@ -105,7 +105,9 @@ def mixed(data: Data) -> Verdict:
         return skip("the batches of the training loader are neither tokens nor tensors")
     if split.labels is not None and split.labels.unlabelled == split.labels.documents:
         return skip("no row has a trained label, see DAT001")
-    return _impossible(mixing) or _shares(mixing, split) or _order(mixing, split)
+    return (
+        _impossible(mixing) or _shares(mixing, split) or _one_class(mixing) or _order(mixing, split)
+    )
 
 
 def _impossible(mixing: Mixing) -> Verdict | None:
@@ -127,6 +129,21 @@ def _shares(mixing: Mixing, split: Split) -> Verdict | None:
             return observed(f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}",
                             mixing.samples)  # fmt: skip
     return None
+
+
+def _one_class(mixing: Mixing) -> Verdict | None:
+    if mixing.classes != 1 or mixing.class_is_trained is False or mixing.samples < 2:
+        return None
+    text = f"all {mixing.samples:,} samples have the same class"
+    if mixing.class_is_trained is None and not mixing.named:
+        return note(f"{text}, if the last tensor of the batch is one", fix=ONE_CLASS)
+    return observed(text, mixing.samples, fix=ONE_CLASS)
+
+
+ONE_CLASS = (
+    "Shuffle before the data are cut to a part, and look at how the labels are read: a constant "
+    "class teaches nothing."
+)
 
 
 def _order(mixing: Mixing, split: Split) -> Verdict:
@@ -157,6 +174,7 @@ MIXED = Check(
     warns=(
         "three quarters of 8 or more batches have one class, and all together several",
         "at least 1 % of 32 or more samples are empty, or have one value everywhere",
+        "32 or more samples have one class",
     ),
     fails=("all samples are the same, empty, or have one value everywhere",),
     fix="Set shuffle=True in the training loader, and look at the rows that are named.",

@@ -242,7 +242,7 @@ def _as_rank_zero(
         report = _fleet_report(node, own, gathered, together, flags, config, fail_on)
         code = delivery.deliver(report, output)
         if gathering.done():
-            rank_zero.finish(report.headline)
+            rank_zero.finish(report.headline, node.deadline)
         return code
     finally:
         rank_zero.stop()

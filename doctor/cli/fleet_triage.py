@@ -93,7 +93,7 @@ def _as_rank_zero(
         orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)
         report = _report(node, own, gathered, orders, record, (flags, config, fail_on))
         code = deliver(report, output)
-        rank_zero.finish(report.headline)
+        rank_zero.finish(report.headline, node.deadline)
         return code
     finally:
         rank_zero.stop()

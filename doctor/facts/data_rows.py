@@ -44,6 +44,10 @@ class Mixing(Section, frozen=True, kw_only=True):
     batches: int = 0
     """Batches whose samples have a class each."""
     classes: int = 0
+    named: bool = False
+    """The classes have a name in the batch, such as "labels"; else they are its last tensor."""
+    class_is_trained: bool | None = None
+    """Where all samples have one class: whether the loss changes with it; None: not measured."""
     single: int = 0
     """Batches of one class."""
     drawn: float = 0.0

@@ -42,8 +42,8 @@ PAUSE_SECONDS, LONGEST_PAUSE = 0.5, 8.0
 """After an attempt that brought nothing, doubled each time."""
 GRACE_SECONDS = 0.6
 """How long the others stay beyond the deadline, to read that the report is printed."""
-LEAVE_SECONDS = 0.5
-"""For them to answer, before their store ends."""
+LEAVE_SECONDS, LONGEST_LEAVE = 0.5, 5.0
+"""For them to answer, before their store ends; the longer time if it is before the deadline."""
 PINGS = 5
 Duty = Callable[[msgspec.Raw], Reply]
 """Carries out the content of an order."""
@@ -211,9 +211,10 @@ class RankZero:
                 self.gathered.refused[rank] = str(error)
         return found
 
-    def finish(self, verdict: str) -> None:
+    def finish(self, verdict: str, fleet_deadline: float) -> None:
         """Say that the report is printed, give the others a moment to read it, end the store."""
-        deadline = time.monotonic() + LEAVE_SECONDS
+        now = time.monotonic()
+        deadline = now + max(LEAVE_SECONDS, min(LONGEST_LEAVE, fleet_deadline - now))
         try:
             if self._client and self.gathered.hellos and not self.gathered.failed:
                 data = self._seal.close("printed", 0, TO_ALL, Printed(verdict=verdict))

@@ -150,10 +150,12 @@ class Look:
                 self.alive = time.monotonic()
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
-        if measured and look.inputs.samples:
+        if measured and look.batches:
             assert self.opened.module is not None
             assert self.opened.loss is not None
-            look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
+            look.mixing.measure(self.opened.module, self.opened.loss, look.batches[0])
+            if look.inputs.samples:
+                look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
         with self.sending:
             wire.send(note={"split": look.record(), "shown": look.shown})
             self.split = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -23,6 +23,8 @@ class Mixing:
     def __init__(self) -> None:
         self.batches: List[List[int]] = []
         """The classes of each batch."""
+        self.named = False
+        self.class_is_trained: Optional[bool] = None
         self.samples = self.empty = self.constant = 0
         self.rows: List[int] = []
         self.seen: Dict[bytes, int] = {}
@@ -37,6 +39,7 @@ class Mixing:
         classes = classes_of(batch, len(inputs))
         if classes is not None:
             self.batches.append(classes)
+            self.named = containers.is_mapping(batch)
         for number, each in enumerate(host(inputs)):
             self._add_sample(each, tokens, number, first_row)
 
@@ -55,6 +58,15 @@ class Mixing:
         key = key_of(sample)
         self.seen[key] = self.seen.get(key, 0) + 1
 
+    def measure(
+        self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
+    ) -> None:
+        """Where all samples have one class: whether the loss changes with another one."""
+        if len({each for classes in self.batches for each in classes}) == 1:
+            self.class_is_trained = observing.attempt(
+                lambda: reads_class(module, loss, batch), None
+            )
+
     def record(self, own_order: bool) -> Dict[str, Any]:
         single, drawn = single_class(self.batches)
         classes = {each for batch in self.batches for each in batch}
@@ -67,6 +79,8 @@ class Mixing:
             "rows": self.rows,
             "batches": len(self.batches),
             "classes": len(classes),
+            "named": self.named,
+            "class_is_trained": self.class_is_trained,
             "single": single,
             "drawn": drawn,
             "own_order": own_order,
@@ -109,6 +123,30 @@ def classes_of(batch: Foreign, rows: int) -> Optional[List[int]]:
     if not isinstance(value, torch.Tensor) or value.is_floating_point():
         return None
     return [int(each) for each in host(value)] if tuple(value.shape) == (rows,) else None
+
+
+def reads_class(
+    module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
+) -> Optional[bool]:
+    """Whether the loss of a batch differs with another class, from the same random numbers."""
+    losses = []
+    for each in (batch, with_another_class(batch)):
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(0)
+            losses.append(loss(module, each))
+    return bool((losses[0] != losses[1]).any())
+
+
+def with_another_class(batch: Foreign) -> Foreign:
+    """The batch with class 0 in place of another one, or 1 in place of 0."""
+
+    def other(classes: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(classes, int(not classes.reshape(-1)[0]))
+
+    if containers.is_mapping(batch):
+        name = next(name for name in LABELS if name in batch)
+        return {**batch, name: other(batch[name])}
+    return type(batch)([*batch[:-1], other(batch[-1])])
 
 
 def input_of(batch: Foreign) -> Optional[torch.Tensor]:

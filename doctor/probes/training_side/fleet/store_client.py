@@ -103,12 +103,14 @@ class Client:
     def _first_present(self, keys: List[str], deadline: float) -> List[str]:
         """Those keys that have a value, as soon as one has, or none."""
         while True:
+            asked = time.monotonic()
             present = self._present(keys)
             remaining = deadline - time.monotonic()
             if present or remaining <= 0:
                 return present
             try:
-                seconds = max(0.01, min(POLL_SECONDS, remaining))
+                round_trip = (time.monotonic() - asked) / len(keys)
+                seconds = max(0.01, 4 * round_trip, min(POLL_SECONDS, remaining))
                 self._store.wait(keys[:1], datetime.timedelta(seconds=seconds))
             except Exception as error:
                 if "timeout" not in str(error).lower():
