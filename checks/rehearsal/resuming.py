@@ -70,15 +70,21 @@ def _broken(run: RehearsedRun) -> Verdict:
 
 def _from_start(found: Resumed) -> Verdict:
     where = f"a checkpoint of step {found.newest_step} lies in {{output}}"
-    begins = "the same command begins again with fresh weights at step 0, although"
-    if found.looked or found.names_resume:
-        looked = "it looked into {output}" if found.looked else "its arguments speak of resuming"
+    begins = f"began anew with fresh weights at step 0, although {where}"
+    if found.opened or found.request:
+        evidence = [f"it opened {shown(found.opened, 200)}"] * bool(found.opened)
+        evidence += [f"{shown(found.request, 200)} asks for a resume"] * bool(found.request)
         return fail(
-            f"{begins} {where} and {looked}",
+            f"{begins} and {' and '.join(evidence)}",
             fix="Print the path that the script looks for and what it finds there; a name or a "
             f"pattern that does not match is the usual cause. {NOT_RESUMED}",
         )
-    return note(f"{begins} {where}: it opened nothing there", fix=NOT_RESUMED)
+    looked = (
+        "it looked into {output} and opened no checkpoint"
+        if found.looked
+        else ("it opened nothing in {output}")
+    )
+    return note(f"{begins}; the command asks for no resume, and {looked}", fix=NOT_RESUMED)
 
 
 RESUMES = Check(
@@ -89,11 +95,12 @@ RESUMES = Check(
     "starts over loses everything, and often overwrites the checkpoint it should have read.",
     passes=("the weights of the last save are there at the first step",),
     notes=(
-        "it begins anew without having looked for a checkpoint",
+        "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
     ),
     fails=(
-        "it looked for a checkpoint, or was told to resume, and begins with fresh weights",
+        "it begins with fresh weights, although it opened a checkpoint in {output}, a flag asks "
+        "for a resume, or --resume-command was given",
         "the steps are counted from 0 again",
         "the continued run ends with an error",
     ),
@@ -101,7 +108,8 @@ RESUMES = Check(
     owner=Owner.JOB,
     judge=resumes,
     limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers and the "
-    "order of the data are not compared.",
+    "order of the data are not compared. A resume that a file of settings or a variable asks for "
+    "is not seen, nor a checkpoint that C++ or Rust opens (safetensors).",
 )
 
 Judge = Callable[[Resumed, Sequence[Lost]], Verdict]

@@ -177,8 +177,10 @@ class Resumed(Section, frozen=True, kw_only=True):
     """All weights are those of a training that begins, and nothing was restored."""
     looked: bool = False
     """The command opened or listed something in {output} before its first step."""
-    names_resume: bool = False
-    """Its command line speaks of resuming, or --resume-command was given."""
+    request: Text = ""
+    """The flag of its command line that asks for a resume, or --resume-command; "": none."""
+    opened: Text = ""
+    """A file of a checkpoint in {output} that it opened before its first step; "": none."""
     steps: int = 0
     """Steps of the continued run."""
     expected_steps: int | None = None

@@ -45,7 +45,10 @@ STOPPED = msgspec.structs.replace(
     RUN, name="stop", code=-15, signalled=9.0, signal="SIGTERM", saved_after_signal=True
 )
 CONTINUED = msgspec.structs.replace(RUN, name="resume")
-RESUMED = Resumed(saved_step=4, newest_step=4, looked=True, steps=8, expected_steps=8, compared=9)
+RESUMED = Resumed(
+    saved_step=4, newest_step=4, looked=True, opened="last.pt", steps=8, expected_steps=8,
+    compared=9,
+)  # fmt: skip
 HEALTHY = Rehearsal(
     protection=Protection(landlock=7, mounts=True, network="closed"),
     output="/o", takes_output=True, free=2**40, runs=(RUN, STOPPED, CONTINUED), resumed=RESUMED,
@@ -194,9 +197,16 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         Status.FAIL,
         "cut off",
     ),
-    ("RHS009", resumed(from_start=True), Status.FAIL, "step 0"),
-    ("RHS009", resumed(from_start=True, looked=False), Status.NOTE, "opened nothing"),
-    ("RHS009", resumed(from_start=True, looked=False, names_resume=True), Status.FAIL, "speak of"),
+    ("RHS009", resumed(from_start=True), Status.FAIL, "it opened last.pt"),
+    ("RHS009", resumed(from_start=True, opened=""), Status.NOTE, "asks for no resume"),
+    ("RHS009", resumed(from_start=True, opened="", looked=False), Status.NOTE, "opened nothing"),
+    (
+        "RHS009",
+        resumed(from_start=True, opened="", request="--resume"),
+        Status.FAIL,
+        "--resume asks for a resume",
+    ),
+    ("RHS009", resumed(opened="", looked=False), Status.PASS, "after step 4"),
     ("RHS009", resumed(steps=12), Status.FAIL, "counted from 0"),
     ("RHS009", resumed(newest_step=8), Status.NOTE, "step 8"),
     ("RHS009", with_continued(code=1, tail=("KeyError: 'modle'",)), Status.FAIL, "modle"),

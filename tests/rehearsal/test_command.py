@@ -53,6 +53,43 @@ def test_what_a_resume_loses_is_named(tmp_path: Path) -> None:
     assert "module." in found["RHS010"]["fix"]
 
 
+BEGINS_ANEW = """
+import os, sys, torch
+out, kind = sys.argv[1], sys.argv[3]
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(model.parameters())
+path = os.path.join(out, "last.pt")
+if kind == "opens" and os.path.exists(path):
+    torch.load(path)  # and then forgets to use it
+for step in range(6):
+    model(torch.ones(2, 4)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step % 2:
+        torch.save({"model": model.state_dict(), "step": step + 1}, path)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "status", "text"),
+    [("no resume", "note", "asks for no resume"), ("opens", "fail", "it opened last.pt")],
+)
+def test_beginning_anew_is_a_failure_only_with_evidence(
+    kind: str, status: str, text: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "resume" / "train.py"
+    script.parent.mkdir()
+    script.write_text(BEGINS_ANEW)
+    command = "--", sys.executable, str(script), "{output}", "--kind", kind
+    report, code = rehearse(*command, cwd=tmp_path)
+    found = {finding["code"]: finding for finding in report["findings"]}["RHS009"]
+    assert found["status"] == status
+    assert text in found["summary"]
+    assert code == (status == "fail")
+
+
 @pytest.mark.slow
 def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()

@@ -63,6 +63,11 @@ def _place(path: Path) -> str | None:
     return str(path) if path.suffix in ALONE else None
 
 
+def is_checkpoint_file(path: Path) -> bool:
+    """Whether a file of this name belongs to a checkpoint."""
+    return _place(path) is not None
+
+
 def _examine(children: Children, output: Path, place: str, size: int) -> OnDisk:
     name = os.path.relpath(place, output)
     options = '{"baseline": null, "deep": false, "tensors": false}'

@@ -261,12 +261,13 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
     return list(unique.values())[:MOST_ATTEMPTS]
 
 
-def looked_for(directory: Path, before: float) -> bool:
-    """Whether a process opened or listed something in {output} before this moment."""
-    return any(
-        event.kind == "read" and event.exists and event.moment < 1000 * before
+def read_in_output(directory: Path, before: float) -> list[tuple[str, str]]:
+    """Call and path of what was opened or listed in {output} before this moment, and existed."""
+    return [
+        (event.what, event.path)
         for event in _events(directory)
-    )
+        if event.kind == "read" and event.exists and event.moment < 1000 * before
+    ]
 
 
 class Tail:

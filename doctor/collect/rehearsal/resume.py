@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,8 +11,6 @@ from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
 from doctor.facts.rehearsal import Lost, RehearsedRank, Resumed
 
 NAMED = 5
-RESUMING = ("resume", "continue", "restart", "load_from", "from_checkpoint", "init_from")
-"""Words of a command line that speak of resuming."""
 PREFIXES = ("_orig_mod.", "module.", "model.", "_fsdp_wrapped_module.")
 VOLATILE = {"lr", "initial_lr"}
 """Settings of a group that have checks of their own."""
@@ -25,7 +23,8 @@ def compare(
     continued: Sequence[Observed],
     *,
     looked: bool,
-    names_resume: bool,
+    request: str,
+    opened: str,
 ) -> Resumed | None:
     """None where no rank has both states. `first` is the uninterrupted run."""
     starts = {each.process.rank: _start(each) for each in continued}
@@ -60,7 +59,8 @@ def compare(
         newest_step=newest.s,
         from_start=from_start,
         looked=looked,
-        names_resume=names_resume,
+        request=request,
+        opened=opened,
         steps=max((each.rank().steps for each in continued), default=0),
         expected_steps=total - saved.s if ends_well and total else None,
         compared=len(saved.weights) + len(saved.buffers),
@@ -69,11 +69,6 @@ def compare(
         extra_keys=tuple(worst.unexpected) if worst else (),
         prefix=_prefix(worst.missing, worst.unexpected) if worst else "",
     )
-
-
-def names_resume(command: Iterable[str]) -> bool:
-    """Whether a command line speaks of resuming."""
-    return any(word in part.lower() for part in command for word in RESUMING)
 
 
 def _saves(observed: Observed) -> list[Snapshot]:

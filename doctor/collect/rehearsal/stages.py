@@ -13,7 +13,15 @@ from pathlib import Path
 from doctor._util.records import Unknown
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.guard_records import RUN, read_records
-from doctor.collect.rehearsal import agreement, on_disk, places, records, resume, runs
+from doctor.collect.rehearsal import (
+    agreement,
+    on_disk,
+    places,
+    records,
+    resume,
+    resume_request,
+    runs,
+)
 from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
 from doctor.facts.guard import Guarded
@@ -145,9 +153,12 @@ class _Stages:
             self.skip(("continues",), f"--budget {self.options.budget:g} s is spent")
         else:
             command = list(self.options.resume_command) or self.command
+            request = "--resume-command" if self.options.resume_command else ""
+            output = self.workplace.output("stop")
+            request = request or resume_request.requesting_flag(command, output)
             continued = self.run("resume", command, "stop")
             self.tried("continues", continued.seconds)
-            self.resumed = self.compare(command)
+            self.resumed = self.compare(stopped, request)
 
     def no_second(self, first: RehearsedRun) -> str:
         """Why no further run is begun, "" if one is."""
@@ -264,18 +275,20 @@ class _Stages:
         (directory / RUN).write_text(json.dumps(record))
         return read_records(directory)
 
-    def compare(self, command: Sequence[str]) -> Resumed | None:
+    def compare(self, interrupted: RehearsedRun, request: str) -> Resumed | None:
         """The state before the stop with that after the resume."""
         directories = map(self.workplace.records, ("run", "stop", "resume"))
         first, stopped, continued = map(records.read_processes, directories)
         steps = [record.moment for each in continued for record in each.steps]
         began = min(steps, default=float("inf"))
+        read = records.read_in_output(self.workplace.records("resume"), began)
+        opened = resume_request.opened_checkpoint(
+            [path for call, path in read if call == "open"],
+            interrupted.checkpoints,
+            self.workplace.output("stop"),
+        )
         return resume.compare(
-            first,
-            stopped,
-            continued,
-            looked=records.looked_for(self.workplace.records("resume"), began),
-            names_resume=bool(self.options.resume_command) or resume.names_resume(command),
+            first, stopped, continued, looked=bool(read), request=request, opened=opened
         )
 
     def tail(self, directory: Path) -> tuple[str, ...]:
