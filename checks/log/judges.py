@@ -13,7 +13,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
-from doctor.checks.log.classes import CLASSES, REFINEMENTS
+from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES, REFINEMENTS
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
@@ -62,9 +62,24 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
             f"nothing was recognized in {read}; {len(problems)} not read to the end: "
             f"{problems[0].path}: {problems[0].problem}"
         )
+    if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
+        return _named_only(named, read)
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
     return unknown(f"no known failure{also} in {read}; that is no proof of a healthy training")
+
+
+def _named_only(event: LogEvent, read: str) -> Verdict:
+    """A line that is of no class: what it means is known, not that it ended the training."""
+    row = BY_ID_OF_NO_CLASS[event.name]
+    return replace(
+        unknown(
+            f"no line of a known class in {read}; {_where(event)} has the message of {row.id}: "
+            f"{row.why} {fitted(row, event.text).fix}",
+            places=(place_of(event),),
+        ),
+        causes=(row.id,),
+    )
 
 
 def _failing(log: Log, recorder: FlightRecorder | Unknown | None) -> Check | None:

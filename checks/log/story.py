@@ -8,11 +8,14 @@ from functools import lru_cache
 
 from doctor.checks.log.classes import BY_SLUG
 from doctor.errors.cause import Cause
+from doctor.errors.match import with_message
 from doctor.facts.log import Log, LogEvent, RootCause
 
 BEGINNINGS = {"cause": 0, "crash": 0, "exception": 1, "consequence": 1}
 """Roles of events that can begin a failure: a specific cause goes before what may follow from it,
 wherever it stands, since a watchdog or a kernel often reports it late."""
+BELOW = 2
+"""Lines below a wrapper's line in which the exception that it announces stands."""
 LOST = "peer-lost"
 """Ranks whose peer died say so before the launcher says which one."""
 CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
@@ -77,6 +80,7 @@ def _story_of(same: _Same) -> Story:
     first = min(candidates, key=order, default=None)
     if first is not None:
         preferred = [each for each in candidates if _says_more(each, first)]
+        preferred = preferred or [each for each in candidates if _is_passed_on(each, first)]
         first = min(preferred, key=order, default=first)
     return Story(
         first=first,
@@ -94,6 +98,13 @@ def _says_more(event: LogEvent, first: LogEvent) -> bool:
     if class_of(event).role == "consequence":
         return True
     return bool(CONFIRMED & event.groups.keys()) and "reason" not in first.groups
+
+
+def _is_passed_on(event: LogEvent, first: LogEvent) -> bool:
+    """Whether the first is a wrapper's line that announces this exception right below it."""
+    announces = first.text.rstrip().endswith("raised:")
+    below = event.path == first.path and 0 < event.line - first.line <= BELOW
+    return announces and below and bool(class_of(event).messages or with_message(event.text))
 
 
 def _lateness_of_crash(

@@ -26,6 +26,7 @@ from doctor.judge.engine import examine
 from doctor.log.collector import UNCAUGHT
 from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import read_stream
+from doctor.log.wrapped import GLUES, unwrapped
 from doctor.report.causes import proposed
 from doctor.report.explained import explained
 
@@ -70,7 +71,13 @@ class Explained:
 
 
 def explain_text(text: str) -> Explained | None:
-    """The causes of a text and what its metrics show; None where it has neither."""
+    """The causes of a text and what its metrics show; None where it has neither. A text that says
+    nothing is read again with the lines joined that look broken."""
+    forms = (text, *(unwrapped(text, glue) for glue in GLUES if "\n" in text.strip()))
+    return next(filter(None, map(_explain_as_it_is, forms)), None)
+
+
+def _explain_as_it_is(text: str) -> Explained | None:
     log = _read(text)
     findings = _findings(log)
     names = {event.name for event in log.harmless}

@@ -21,6 +21,7 @@ from doctor.cli.findings import findings_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
+from doctor.cli.second_look import look_again
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
@@ -61,7 +62,7 @@ def triage(
         facts = facts_of(saved, log, time.monotonic() - began)
     else:
         dumps, files = split_dumps(file for path in paths for file in files_of(path))
-        log = read_logs(files, line_patterns())
+        log = read_logs(files, line_patterns(), look_again=look_again)
         facts = facts_of(saved or facts_in_logs(files), log, time.monotonic() - began)
         facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)

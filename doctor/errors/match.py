@@ -60,7 +60,13 @@ def with_message(
     ]
     ids = {each.id for each in found}
     # A stable sort: rows of equal frequency keep the order of the table.
-    found.sort(key=lambda each: (ids.isdisjoint(each.refines), -_frequency(each)))
+    refined = {id for each in found for id in each.refines}
+
+    def order(each: Cause) -> tuple[bool, bool, int]:
+        refines = not ids.isdisjoint(each.refines)
+        return not refines, refines and each.id in refined, -_frequency(each)
+
+    found.sort(key=order)
     return tuple(found[:MOST])
 
 

@@ -31,6 +31,8 @@ MOST_BYTES = 1 << 40
 RATIO = 200
 """A compressed file is not read on beyond this ratio and 1 GiB; logs reach about 50."""
 FREE = 1 << 30
+SHORT = 1 << 15
+"""Bytes of a text that is kept: what people paste."""
 
 Progress = Callable[[str], None]
 
@@ -48,6 +50,8 @@ class FileResult:
     omitted: int = 0
     root_causes: tuple[RootCause, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
+    text: bytes = b""
+    """The whole of a short text, for a second look."""
 
 
 def read_logs(
@@ -55,13 +59,16 @@ def read_logs(
     patterns: Sequence[LinePattern],
     report_progress: Progress = lambda activity: None,
     processes: int | None = None,
+    look_again: Callable[[FileResult], FileResult] = lambda result: result,
 ) -> Log:
     """Read every file, once. A file that cannot be read is in the log with its problem.
 
     Large files are read by at most so many processes; None: by as many as there are processors.
+    What each file gave goes through `look_again`.
     """
     paths = tuple(dict.fromkeys(paths))
-    return join(read_files(paths, patterns, paths, report_progress, processes))
+    results = read_files(paths, patterns, paths, report_progress, processes)
+    return join([look_again(result) for result in results])
 
 
 def read_files(
@@ -159,6 +166,7 @@ class FileReader:
         self.path, self.rank = path, rank
         self.kind, self.problem, self.bytes = "text", "", 0
         self.curves = Curves(path, rank, values)
+        self.short = b""
         self.collector = Collector(path, kinds.gate, rank)
         self.text = TextReader(self.collector, self.curves, kinds, scanner)
 
@@ -184,6 +192,7 @@ class FileReader:
             omitted=self.collector.omitted,
             root_causes=tuple(self.collector.launcher.causes),
             ranks=tuple(self._ranks()),
+            text=self.short if self.bytes <= SHORT else b"",
         )
 
     def _ranks(self) -> Iterator[RankSeen]:
@@ -208,6 +217,7 @@ def _read(stream: _Counted, reader: FileReader) -> None:
         raise OSError("is not a text file")
     for block in blocks(stream):
         reader.text.read(block)
+        reader.short = reader.short + block if len(reader.short) <= SHORT else reader.short
     reader.text.end()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.units import shown
+from doctor.errors.causes import BY_ID
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
@@ -60,13 +61,19 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
         if place.text and (number == 0 or detail == "verbose"):
             yield Line(f"{DEEP}  | ", shown(place.text, 700), "dim")
     if finding.is_problem:
-        yield Line(f"{DEEP}why: ", check.why)
+        yield Line(f"{DEEP}why: ", _why(finding))
     if finding.fix:
         yield from fix_lines(finding, finding.fix.split("\n"))
         if outlook := OUTLOOK.get(finding.verdict.retry):
             yield Line(f"{DEEP}restart: ", outlook)
         for id in finding.sources:
             yield Line(f"{DEEP}see: ", cite(SOURCES[id]), "dim", "dim")
+
+
+def _why(finding: Finding) -> str:
+    """The reason of the row that the failure is named by, else of its class."""
+    named = BY_ID.get(next(iter(finding.verdict.causes), ""))
+    return named.why if named else finding.check.why
 
 
 def _harmless(log: Log) -> Iterator[Line]:

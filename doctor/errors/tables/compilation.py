@@ -70,6 +70,35 @@ ROWS = (
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
     ),
     Cause(
+        id="dynamo-refuses-code",
+        refines=("compile-failed",),
+        errors=("Unsupported", "UserError"),
+        messages=(r"torch\._dynamo\.exc\.(?:Unsupported|UserError)",),
+        examples=("torch._dynamo.exc.Unsupported: Unsupported method call",),
+        why="torch.compile met Python code that it cannot put into a graph, often of a wrapper or "
+        "library (DDP, a logger) around the model, where no break of the graph is allowed.",
+        fix="Compile the module before it is wrapped: DDP(torch.compile(model)), or a newer "
+        "accelerate, which does so. Code of your own: take it out of the compiled part "
+        "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may break "
+        "there. torch._dynamo.config.suppress_errors = True runs such parts uncompiled.",
+        commands=("TORCH_LOGS=graph_breaks python train.py",),
+    ),
+    Cause(
+        id="compile-backend-raised",
+        refines=("compile-failed",),
+        errors=("BackendCompilerFailed",),
+        messages=(
+            r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' raised:"
+            r"(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",
+        ),
+        examples=("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",),
+        why="The backend of torch.compile raised an exception; this line only passes it on, and "
+        "the exception below it is the cause.",
+        fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether the "
+        "model runs without torch.compile.",
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+    ),
+    Cause(
         id="compile-failed",
         code="LOG067",
         title="torch.compile and just-in-time builds succeed",

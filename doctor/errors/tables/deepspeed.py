@@ -7,6 +7,55 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
+        id="checkpoint-saved-ungathered",
+        refines=("shape-mismatch", "checkpoint-of-other-sizes"),
+        errors=("RuntimeError", "ValueError"),
+        messages=(r"with shape torch\.Size\(\[0\]\) from (?:the )?checkpoint",),
+        examples=(
+            "size mismatch for model.embed_tokens.weight: copying a param with shape "
+            "torch.Size([0]) from checkpoint, the shape in current model is "
+            "torch.Size([32002, 4096]).",
+        ),
+        why="The file holds empty tensors: it was saved under ZeRO-3 without gathering the "
+        "parameters, so each rank wrote the empty rest that it held.",
+        fix="Write the weights anew from the complete checkpoint: python zero_to_fp32.py "
+        "CHECKPOINT_DIRECTORY OUTPUT. For the next training set "
+        "stage3_gather_16bit_weights_on_model_save to true (zero3_save_16bit_model of "
+        "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers "
+        "from random numbers.",
+        commands=("doctor scan CHECKPOINT",),
+    ),
+    Cause(
+        id="recomputed-under-zero-3",
+        refines=("autograd-misuse", "checkpointed-function"),
+        errors=("CheckpointError",),
+        messages=(r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",),
+        examples=(
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values "
+            "for the following tensors have different metadata than during the forward pass.\n"
+            "saved metadata: {'shape': torch.Size([2048])}\n"
+            "recomputed metadata: {'shape': torch.Size([0])}",
+        ),
+        why="A parameter was whole in the forward pass and empty when non-reentrant checkpointing "
+        "ran it again: ZeRO-3 had partitioned it in between.",
+        fix='Use reentrant checkpointing: gradient_checkpointing_kwargs={"use_reentrant": True}; '
+        "or a newer DeepSpeed, or ZeRO-2.",
+        told_by="DeepSpeed ZeRO-3 is on",
+        commands=("python -m pip show deepspeed",),
+    ),
+    Cause(
+        id="zero-inference-without-stage-3",
+        errors=("ValueError",),
+        messages=(r"ZeRO inference only makes sense with ZeRO Stage 3",),
+        examples=(
+            "ValueError: ZeRO inference only makes sense with ZeRO Stage 3 - please adjust your "
+            "config",
+        ),
+        why="An evaluation or prediction without training was started with a DeepSpeed "
+        "configuration of stage 1 or 2, which partition nothing that it needs.",
+        fix="Leave DeepSpeed out of the evaluation, or give it a configuration of stage 3.",
+    ),
+    Cause(
         id="no-sync-under-zero",
         errors=("AssertionError",),
         messages=(r"no[_ ]sync context manager is incompatible with gradient ?partitioning",),

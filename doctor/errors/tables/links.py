@@ -7,6 +7,24 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
+        id="locked-memory-limit",
+        refines=("nccl-error", "link-memory-protection"),
+        messages=(r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",),
+        examples=(
+            "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
+            "allocate memory",
+            "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate "
+            "memory",
+        ),
+        why="InfiniBand locks the memory that it transfers, and this process may lock too little.",
+        fix="Lift the limit of locked memory: ulimit -l unlimited (memlock in limits.conf), in a "
+        "container --ulimit memlock=-1 or the capability IPC_LOCK, under Slurm LimitMEMLOCK of "
+        "slurmd.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ulimit -l",),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
         id="link-retry-exceeded",
         refines=("nccl-error",),
         messages=(

@@ -95,7 +95,7 @@ ROWS = (
     Cause(
         id="glibc-too-old",
         errors=("ImportError", "OSError"),
-        messages=(r"version [`']GLIBC_",),
+        messages=(r"version [`']?GLIBC_",),
         examples=(
             "ImportError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.28' not found "
             "(required by libtorch_cpu.so)",
@@ -113,8 +113,10 @@ ROWS = (
     Cause(
         id="libstdcxx-too-old",
         errors=("ImportError", "OSError"),
-        messages=(r"version [`'](?:GLIBCXX|CXXABI)_",),
+        messages=(r"version [`']?(?:GLIBCXX|CXXABI)_",),
         examples=(
+            "ImportError: libstdc++.so.6: version GLIBCXX_3.4.29' not found (required by "
+            "cpu_adam.so)",
             "ImportError: /usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required "
             "by torch)",
         ),

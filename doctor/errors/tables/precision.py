@@ -249,6 +249,7 @@ ROWS = (
         code="LOG049",
         title="The autograd graph is used once and unchanged",
         messages=(
+            r"recomputed metadata: \{.shape.: torch\.Size\(\[0\]\)",
             r"Trying to backward through the graph a second time",
             r"one of the variables needed for gradient computation has been modified by an inplace",
             r"a leaf Variable that requires grad is being used in an in-place operation",
@@ -257,6 +258,7 @@ ROWS = (
             r"unscale_\(\) has already been called on this optimizer",
         ),
         examples=(
+            "recomputed metadata: {'shape': torch.Size([0]), 'dtype': torch.bfloat16",
             "RuntimeError: Trying to backward through the graph a second time (or directly "
             "access saved tensors after they have already been freed).",
             "RuntimeError: one of the variables needed for gradient computation has been "

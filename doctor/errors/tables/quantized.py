@@ -7,6 +7,17 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
+        id="merge-into-8-bit-base",
+        errors=("ValueError",),
+        messages=(r"Cannot merge LORA layers when the model is loaded in 8-bit",),
+        examples=("ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",),
+        why="This version of PEFT cannot add an adapter to weights that are stored in 8 bits.",
+        fix="Load the base in 16 bits (dtype=torch.bfloat16, without load_in_8bit), attach the "
+        "adapter with PeftModel.from_pretrained, and merge there; newer PEFT merges into 8 bits, "
+        "with rounding.",
+        commands=("python -m pip show peft",),
+    ),
+    Cause(
         id="int8-matmul-failed",
         errors=(
             "Exception",

@@ -7,6 +7,37 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
+        id="miopen-database-not-writable",
+        errors=("RuntimeError",),
+        messages=(r"while accessing SQLite database",),
+        examples=(
+            "MIOpen Error: /src/miopen/src/sqlite_db.cpp:227: Internal error while accessing "
+            "SQLite database: disk I/O error",
+        ),
+        why="MIOpen keeps what it measured in a SQLite database below the home directory, and that "
+        "file system cannot lock or write it: a network file system, or one that is full.",
+        fix="Put it on a local disk: MIOPEN_USER_DB_PATH and MIOPEN_CUSTOM_CACHE_DIR, one "
+        "directory for each rank.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "df -hT ~",
+            'export MIOPEN_USER_DB_PATH="/tmp/miopen-$USER-${SLURM_PROCID:-0}"',
+            'export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"',
+        ),
+    ),
+    Cause(
+        id="hipblaslt-refuses-gpu",
+        errors=("RuntimeError",),
+        messages=(r"Attempting to use hipBLASLt on an? unsupported architecture",),
+        examples=("RuntimeError: Attempting to use hipBLASLt on a unsupported architecture!",),
+        why="This build of torch takes hipBLASLt for products of matrices, and hipBLASLt has no "
+        "kernels for this GPU.",
+        fix="Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a newer "
+        "torch for ROCm, which asks the GPU first.",
+        owner=Owner.ENVIRONMENT,
+        commands=("export TORCH_BLAS_PREFER_HIPBLASLT=0",),
+    ),
+    Cause(
         id="rocm-device-denied",
         errors=("RuntimeError",),
         messages=(r"Unable to open /dev/kfd", r"ROCk module is NOT loaded"),

@@ -1,0 +1,73 @@
+"""A second look at a short log in which no line of a class was found: messages that were broken
+over lines, and the rows of the table of errors that `doctor explain` asks as well."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+
+from msgspec import structs
+
+from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG
+from doctor.checks.log.patterns import line_patterns
+from doctor.errors.match import lines_of, with_message
+from doctor.facts.log import LogEvent
+from doctor.log.collector import UNCAUGHT
+from doctor.log.lines import excerpt
+from doctor.log.patterns import Gate, with_words_of
+from doctor.log.read import FileResult, read_stream
+from doctor.log.wrapped import GLUES, unwrapped
+
+
+def look_again(result: FileResult) -> FileResult:
+    """What the file gives with what a second look finds; the same where the first one sufficed, and
+    for a training's log: metrics show that a line did not end it."""
+    if not result.text or result.curves or result.last_step is not None or _is_told(result.events):
+        return result
+    text = result.text.decode("utf-8", "replace")
+    for glue in GLUES:
+        joined = unwrapped(text, glue)
+        if joined.splitlines() != text.splitlines() and _is_told(events := _read(joined, result)):
+            return replace(result, events=events)
+    for form in (text, *(unwrapped(text, glue) for glue in GLUES)):
+        if found := next(_named(form, result), None):
+            return replace(result, events=_with(result.events, found))
+    return result
+
+
+def _is_told(events: tuple[LogEvent, ...]) -> bool:
+    """Whether a line is of a class, or an exception of a row of the table."""
+    known = [each for each in events if each.name in BY_SLUG]
+    return any(each.name != UNCAUGHT or with_message(each.text) for each in known)
+
+
+def _read(text: str, result: FileResult) -> tuple[LogEvent, ...]:
+    gate = Gate(with_words_of(text, line_patterns()))
+    events = read_stream(result.file.path, io.BytesIO(text.encode()), gate).events
+    rank = result.file.rank
+    return tuple(
+        each if each.rank is not None else structs.replace(each, rank=rank) for each in events
+    )
+
+
+def _named(text: str, result: FileResult) -> Iterator[LogEvent]:
+    """The lines that have the message of a row that is no class."""
+    lines = text.splitlines()
+    for row, line in lines_of(lines, BY_ID_OF_NO_CLASS):
+        shown = excerpt(line)
+        number = lines.index(line) + 1
+        yield LogEvent(
+            row.id, result.file.path, number, rank=result.file.rank, text=shown, excerpt=(shown,)
+        )
+
+
+def _with(events: tuple[LogEvent, ...], found: LogEvent) -> tuple[LogEvent, ...]:
+    """An exception of no known cause is told by the line; without one the line stands alone."""
+    unknown = next((each for each in events if each.name == UNCAUGHT), None)
+    if unknown is None:
+        return (*events, found)
+    told = structs.replace(
+        unknown, line=found.line, text=found.text, excerpt=(*found.excerpt, *unknown.excerpt)
+    )
+    return tuple(told if each is unknown else each for each in events)

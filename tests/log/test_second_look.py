@@ -1,0 +1,139 @@
+"""Short logs in which no line of a class is found: the rows that `doctor explain` asks, and
+messages that were broken over lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from doctor.cli.explain import explain
+from doctor.cli.options import ConfigFlags
+from doctor.cli.triage import triage
+from doctor.judge.check import Finding, Status
+from doctor.log.wrapped import unwrapped
+from doctor.report.formats import plain
+
+IOMMU = 'init.cpp:122 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to hang!'
+BROKEN = (
+    "RuntimeError: one of the variables needed for gradient computation has been modified\n"
+    "by an inplace operation: [torch.cuda.FloatTensor [768]] is at version 3; expected version 2\n"
+    "instead."
+)
+SYMBOL = (
+    "`flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined\n"
+    " symbol: _ZN3c104impl3cow11cow_deleterEPv`"
+)
+COLUMNS = (
+    "ImportError: /usr/lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /opt/li"
+    "\nb/cpu_adam.so)"
+)
+
+
+def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
+    """The finding that leads, and the report."""
+    log = tmp_path / "train.log"
+    log.write_text(f"{text}\n", encoding="utf-8")
+    report = triage([str(log)], {}, ConfigFlags(no_config=True))
+    return report.findings[0], plain.render(report)
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (IOMMU, "iommu-not-passed-through"),
+        (
+            'File "deepspeed/runtime/zero/stage3.py", line 525, in defragment\n'
+            "    assert len(set(t.dtype for t in tensors)) == 1",
+            "shards-of-several-dtypes",
+        ),
+    ],
+)
+def test_a_line_of_no_class_is_named_as_explain_names_it(
+    text: str, row: str, tmp_path: Path
+) -> None:
+    finding, _ = judged(tmp_path, text)
+    assert finding.status is Status.UNKNOWN
+    assert finding.verdict.causes == (row,)
+    assert f"message of {row}: " in finding.verdict.summary
+    assert row in explain(text)
+
+
+def test_in_the_log_of_a_training_a_line_of_no_class_says_nothing(tmp_path: Path) -> None:
+    steps = "\n".join(f"step {n} loss {3 - n / 9:.3f}" for n in range(12))
+    finding, _ = judged(tmp_path, f"{IOMMU}\n{steps}")
+    assert finding.verdict.causes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [(BROKEN, "autograd-misuse"), (SYMBOL, "extension-abi-mismatch")],
+)
+def test_a_message_that_is_broken_over_lines_is_found(text: str, slug: str, tmp_path: Path) -> None:
+    finding, _ = judged(tmp_path, text)
+    assert (finding.status, finding.check.slug) == (Status.FAIL, slug)
+    assert slug in explain(text)
+
+
+def test_lines_are_joined_only_where_they_look_broken_and_keep_their_numbers() -> None:
+    assert unwrapped(COLUMNS, "").startswith(COLUMNS.replace("\n", ""))
+    assert unwrapped(BROKEN + "\nlast", " ").splitlines()[1:] == ["", "", "last"]
+    wide = "x" * 90
+    for apart in ("short\nnext", f"{wide}\n    code", f"{wide}\n[rank1]: next", f"{wide}\n\nnext"):
+        assert unwrapped(apart, " ") == apart + "\n"
+
+
+def test_an_exception_of_no_known_cause_is_told_by_another_line(tmp_path: Path) -> None:
+    told = "MIOpen Error: sqlite_db.cpp:227: Internal error while accessing SQLite database: disk"
+    finding, _ = judged(tmp_path, f"{told}\n\nRuntimeError: miopenStatusInternalError")
+    assert finding.status is Status.FAIL
+    assert finding.verdict.causes == ("miopen-database-not-writable",)
+    assert finding.places[0].line == 1
+
+
+def test_an_exception_below_a_wrapper_leads_and_gives_its_reason(tmp_path: Path) -> None:
+    wrapper = "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:"
+    below = "ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (c.py)"
+    finding, text = judged(tmp_path, f"{wrapper}\n{below}")
+    assert finding.verdict.causes[0] == "triton-of-other-torch"
+    assert "why: triton is of another version" in text
+    alone, text = judged(tmp_path, wrapper)
+    assert alone.verdict.causes[0] == "compile-backend-raised"
+    assert "no compiler" not in text
+
+
+def test_dynamo_that_refuses_code_asks_for_no_compiler(tmp_path: Path) -> None:
+    finding, text = judged(tmp_path, "torch._dynamo.exc.Unsupported: Unsupported method call")
+    assert finding.verdict.causes[0] == "dynamo-refuses-code"
+    assert "gcc" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (
+            "size mismatch for embed.weight: copying a param with shape torch.Size([0]) from "
+            "checkpoint, the shape in current model is torch.Size([32002, 4096]).",
+            "checkpoint-saved-ungathered",
+        ),
+        (
+            "CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors "
+            "have different metadata than during the forward pass.\n"
+            "saved metadata: {'shape': torch.Size([2048])}\n"
+            "recomputed metadata: {'shape': torch.Size([0])}",
+            "recomputed-under-zero-3",
+        ),
+        (
+            "ibvwrap.cc:278 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate "
+            "memory",
+            "locked-memory-limit",
+        ),
+    ],
+)
+def test_the_special_cause_leads_before_the_general_one(
+    text: str, row: str, tmp_path: Path
+) -> None:
+    finding, _ = judged(tmp_path, text)
+    assert finding.verdict.causes[0] == row
+    heads = [word for word in explain(text).split() if "-" in word and word.islower()]
+    assert row in heads
