@@ -58,6 +58,7 @@ class Settings(TypedDict, total=False):
     cache_dir: str
     keep: int
     smoke: bool
+    probes: bool
     quick: bool
     budget: float
 

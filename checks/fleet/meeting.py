@@ -135,6 +135,7 @@ AUTHENTICATED = Check(
     why="Neither torch's store nor its process groups know who speaks. With a key, a stranger on "
     "the network can make a node appear missing, but cannot speak for it.",
     passes=("every message carries a code that only holders of the key can make",),
+    notes=("no key was given: whoever reaches the port can forge messages",),
     fix="Set DOCTOR_FLEET_SECRET to a random value where the launcher starts the tasks, or name "
     "a file with --secret-file.",
     commands=("export DOCTOR_FLEET_SECRET=$(openssl rand -hex 32)",),

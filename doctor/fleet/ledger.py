@@ -22,7 +22,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from doctor._util.records import Section
 from doctor._util.text_fields import Identifier, Product
 
 Kind = Literal["gpu", "host", "node"]
@@ -41,7 +40,7 @@ LOCK = ".compacting"
 SUFFIX = ".doctor.json"
 
 
-class Sighting(Section, frozen=True, kw_only=True, omit_defaults=True):
+class Sighting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A device, as one run saw it."""
 
     kind: Kind
@@ -56,7 +55,7 @@ class Sighting(Section, frozen=True, kw_only=True, omit_defaults=True):
     rates: dict[str, float] = {}
 
 
-class Record(Section, frozen=True, kw_only=True, omit_defaults=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file of the ledger."""
 
     version: Literal[1] = 1
@@ -67,7 +66,7 @@ class Record(Section, frozen=True, kw_only=True, omit_defaults=True):
     """Pseudonym -> when it was forgotten: older sightings of it do not count."""
 
 
-class Content(Section, frozen=True, kw_only=True):
+class Content(msgspec.Struct, frozen=True, kw_only=True):
     """What all files say."""
 
     sightings: dict[str, tuple[Sighting, ...]] = {}

@@ -67,6 +67,8 @@ ROWS = (
         "never",
     ),
     Row(r"(sudo dmesg(?: -T)?) \| grep -iE '[a-z |]{1,80}'", "look", "root"),
+    Row(r"doctor triage train\.log", "look"),
+    Row(r"findmnt --target \.", "look"),
     Row(r"(ldconfig -p) \| grep (?:-E '[A-Za-z|-]{1,80}'|libcuda\.so\.1)", "look"),
     Row(r"(python -m pip list) \| grep -i nccl", "look"),
     Row(r"df -(?:h|i|hi)(?: (?:\.|/tmp|/dev/shm)){0,3}", "look"),

@@ -163,17 +163,16 @@ def init(
     ] = False,
     factory_for: Annotated[
         Path | None,
-        typer.Option(
+        panels.model(
+            "Write FILE_preflight.py, a factory for --model; nothing of FILE.py is run.",
             "--factory-for",
             metavar="FILE.py",
-            help="Write FILE_preflight.py instead, with a factory for --model; nothing of FILE.py "
-            "is run.",
         ),
     ] = None,
 ) -> int:
-    """Write a commented doctor.toml for this machine, or a factory for a training script.
+    """Write a commented doctor.toml for this machine.
 
-    A file that exists is never overwritten.
+    With --factory-for: a factory for a training script. A file that exists is never overwritten.
     """
     if factory_for is not None:
         return _write_factory(factory_for, to_stdout=stdout)
