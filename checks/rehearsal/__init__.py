@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from doctor.checks.rehearsal import agreeing, confinement, resuming, running, saving, stopping
+from doctor.checks.rehearsal import (
+    agreeing,
+    confinement,
+    pace,
+    resuming,
+    running,
+    saving,
+    stopping,
+)
 
 CHECKS = (
     *confinement.CHECKS,
@@ -11,4 +19,5 @@ CHECKS = (
     *saving.CHECKS,
     *stopping.CHECKS,
     *resuming.CHECKS,
+    *pace.CHECKS,
 )

@@ -225,6 +225,14 @@ class RehearsalFlags:
         int | None,
         panels.job("Checkpoints that the real job keeps, for the free space.", metavar="NUMBER"),
     ] = None
+    total_steps: Annotated[
+        int | None,
+        panels.job("Steps of the real job: estimates its hours.", min=1, metavar="NUMBER"),
+    ] = None
+    price: Annotated[
+        float | None,
+        panels.job("Price of the whole machine per hour, with --total-steps.", metavar="NUMBER"),
+    ] = None
     writable: Annotated[
         list[Path] | None,
         panels.paths("Also let the command write here (repeatable).", metavar="DIRECTORY"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import shlex
 import shutil
@@ -131,6 +132,8 @@ def _options(
         resume_command=tuple(_words(flags.get("resume_command", ""))),
         keep=flags.get("keep", False),
         checkpoints_kept=flags.get("keep_checkpoints"),
+        total_steps=flags.get("total_steps"),
+        price=_price(flags.get("price"), flags.get("total_steps")),
         progress=progress,
     )
 
@@ -148,6 +151,15 @@ def _seconds(flag: str, text: str) -> float:
     if match is None or float(match[1]) == 0:
         raise UserError(f"{flag} {printable(text)}: a time such as 90s or 15m is required")
     return float(match[1]) * UNITS[match[2]]
+
+
+def _price(price: float | None, total_steps: int | None) -> float | None:
+    """Raises UserError for a price that is not above 0, or is given alone."""
+    if price is not None and not (math.isfinite(price) and price > 0):
+        raise UserError(f"--price {price:g}: a price per hour above 0 is required")
+    if price is not None and total_steps is None:
+        raise UserError("--price requires --total-steps, the number of steps of the real job")
+    return price
 
 
 def _progress(*, quiet: bool) -> Callable[[str], None]:

@@ -236,6 +236,10 @@ class Rehearsal(Section, frozen=True, kw_only=True):
     """Bytes free where {output} is, before the first run."""
     keep: int | None = None
     """Checkpoints that the real job will keep, if stated."""
+    total_steps: int | None = None
+    """Steps of the real job, if stated."""
+    price: float | None = None
+    """Of the whole machine per hour, in any currency, if stated."""
     runs: tuple[RehearsedRun, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     agreement: Agreement | None = None

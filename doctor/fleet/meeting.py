@@ -86,6 +86,7 @@ class RankZero:
         self._python = python
         self._server: StoreProcess | None = None
         self._client: Client | None = None
+        self._too_large: set[str] = set()
         self._stop = threading.Event()
 
     def gather(self) -> Gathered:
@@ -144,9 +145,13 @@ class RankZero:
             self._key("result", rank): rank for rank in got.hellos if rank not in got.results
         }
         wait = min(WAIT_SECONDS, self._deadline - time.monotonic())
-        values, refused = self._client.read([*results, *hellos], wait, deadline)
+        keys = [key for key in (*results, *hellos) if key not in self._too_large]
+        if not keys:
+            return False
+        values, refused = self._client.read(keys, wait, deadline)
         for key, reason in refused.items():
             got.refused[{**hellos, **results}.get(key, 0)] = reason
+            self._too_large.add(key)  # reading it again would keep the others from being read
         answers: dict[str, bytes] = {}
         for key, data in values.items():
             if key in hellos:

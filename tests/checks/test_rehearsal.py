@@ -9,6 +9,7 @@ import pytest
 
 from doctor import catalog
 from doctor._util.records import Unknown
+from doctor.checks.rehearsal.pace import Pace, measured
 from doctor.facts.facts import Facts, decode, encode, without_machine
 from doctor.facts.guard import Guarded, GuardedProcess, GuardError
 from doctor.facts.rehearsal import (
@@ -92,6 +93,7 @@ def resumed(*lost: Lost, **fields: Any) -> Rehearsal:
 def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
     statuses = {code: each.status for code, each in findings(HEALTHY).items()}
     assert statuses.pop("RHS004") is Status.SKIP  # no GPU
+    assert statuses.pop("RHS015") is Status.SKIP  # no number of steps
     assert set(statuses.values()) == {Status.PASS}
 
 
@@ -284,6 +286,85 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
 @pytest.mark.parametrize(("code", "rehearsal", "status", "word"), CASES)
 def test_a_check_says(code: str, rehearsal: Rehearsal, status: Status, word: str) -> None:
     finding = findings(rehearsal)[code]
+    assert finding.status is status
+    assert word in finding.verdict.summary
+
+
+def paced(seconds: tuple[float, ...], **fields: Any) -> Rehearsal:
+    """Steps of these seconds from the second on, with what follows steps 4 and 8."""
+    evaluation = Evaluated(step=8, seconds=1, calls=1, samples=1)
+    rank = msgspec.structs.replace(
+        RANK, steps=len(seconds) + 1, seconds=seconds, evaluations=(evaluation,)
+    )
+    run = msgspec.structs.replace(RUN, ranks=(rank,))
+    return changed(runs=(run, STOPPED, CONTINUED), **fields)
+
+
+STEPS = (9.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+"""Of steps 2 to 14; 5 and 9 are longer by 2 s, by a save and an evaluation."""
+
+
+def test_the_pace_leaves_out_the_first_steps_and_those_with_a_save_or_evaluation() -> None:
+    finding = findings(paced(STEPS, total_steps=36_000, price=2.5))["RHS015"]
+    assert finding.status is Status.NOTE
+    summary = finding.verdict.summary
+    assert "36,000 steps take 10 (10 to 10) h, cost 25 (25 to 25) at 2.5 per hour" in summary
+    assert "(1 s per step, of 10 steps)" in summary
+    assert "adds 3.33 h, 25.0% of the whole" in summary
+
+
+def test_the_interval_of_the_pace_is_as_wide_as_the_steps_spread() -> None:
+    steps = tuple(0.8 if number % 2 else 1.2 for number in range(21))
+    finding = findings(paced((9.0, *steps), total_steps=3600))["RHS015"]
+    pace = measured(msgspec.structs.replace(RUN, ranks=(rank_of(steps),), saved=()))
+    low, high = pace.interval(10**9)
+    assert 0.9 < low < pace.mean < high < 1.12
+    wide_low, wide_high = pace.interval(1)
+    assert wide_low == 0.8
+    assert wide_high > 1.4
+    assert "per hour" not in finding.verdict.summary
+
+
+def test_steps_that_drift_give_a_wider_interval_than_the_same_steps_in_turn() -> None:
+    drifting = tuple(1 + number / 20 for number in range(20))
+    in_turn = tuple(1 + (number * 11 % 20) / 20 for number in range(20))
+    assert sorted(in_turn) == sorted(drifting)
+    low, high = Pace(drifting, 0.0, 0).interval(1000)
+    narrow_low, narrow_high = Pace(in_turn, 0.0, 0).interval(1000)
+    assert high - low > 1.5 * (narrow_high - narrow_low)
+
+
+def rank_of(seconds: tuple[float, ...]) -> RehearsedRank:
+    return RehearsedRank(rank=0, world=1, steps=22, seconds=(9.0, *seconds), ended=True)
+
+
+def test_the_slowest_rank_sets_the_pace() -> None:
+    ranks = (rank_of((1.0,) * 12), rank_of((2.0,) * 12), rank_of((1.5,) * 12))
+    assert measured(msgspec.structs.replace(RUN, ranks=ranks, saved=())).mean == 2.0
+
+
+@pytest.mark.parametrize(
+    ("rehearsal", "status", "word"),
+    [
+        (paced(STEPS), Status.SKIP, "--total-steps"),
+        (paced(STEPS[:-1], total_steps=100), Status.UNKNOWN, "9 steps were timed"),
+        (paced((), total_steps=100), Status.UNKNOWN, "0 steps were timed"),
+        (with_run(code=1), Status.SKIP, "--total-steps"),
+        (
+            msgspec.structs.replace(with_run(code=1), total_steps=100),
+            Status.UNKNOWN,
+            "the run failed",
+        ),
+        (
+            msgspec.structs.replace(with_run(ranks=()), total_steps=100),
+            Status.UNKNOWN,
+            "no process",
+        ),
+        (changed(runs=(), total_steps=100), Status.UNKNOWN, "no record"),
+    ],
+)
+def test_no_pace_is_made_up(rehearsal: Rehearsal, status: Status, word: str) -> None:
+    finding = findings(rehearsal)["RHS015"]
     assert finding.status is status
     assert word in finding.verdict.summary
 

@@ -37,9 +37,11 @@ def statuses(report: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_healthy_job_runs_saves_stops_and_continues(tmp_path: Path) -> None:
-    report, code = rehearse(*job("--kind", "handler"), cwd=tmp_path)
+    words = "--total-steps", "1000", "--price", "2", *job("--kind", "handler", "--steps", "20")
+    report, code = rehearse(*words, cwd=tmp_path)
     found = statuses(report)
     assert code == 0
+    assert found["RHS015"] == "note"
     assert {found[f"RHS{n:03}"] for n in (3, 5, 6, 7, 8, 9, 10, 11, 12)} == {"pass"}
     assert list(tmp_path.iterdir()) == []
 
@@ -116,6 +118,8 @@ def test_a_command_without_steps_is_a_failure_with_its_last_line(tmp_path: Path)
         (("--", "srun", "python", "train.py"), "rehearse -- python train.py"),
         (("--budget", "soon", "--", "true"), "--budget soon"),
         (("--grace", "0", "--", "true"), "--grace 0"),
+        (("--price", "2", "--", "true"), "--total-steps"),
+        (("--price", "nan", "--total-steps", "9", "--", "true"), "--price nan"),
         (("--resume-command", "'", "--", "true"), "--resume-command"),
     ],
 )

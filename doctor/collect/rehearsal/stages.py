@@ -64,6 +64,8 @@ class Options:
     resume_command: tuple[str, ...] = ()
     keep: bool = False
     checkpoints_kept: int | None = None
+    total_steps: int | None = None
+    price: float | None = None
     progress: Callable[[str], None] = lambda text: None
 
 
@@ -239,6 +241,8 @@ class _Stages:
         """Which stages the first run tried."""
         several = any(rank.world > 1 for rank in first.ranks)
         self.tried("runs", first.seconds)
+        if self.options.total_steps is not None:
+            self.tried("pace", 0.0)
         if several:
             self.agreement = agreement.compare(
                 records.read_processes(self.workplace.records("run"))
@@ -326,6 +330,8 @@ class _Stages:
             grace=self.options.grace,
             free=self.free,
             keep=self.options.checkpoints_kept,
+            total_steps=self.options.total_steps,
+            price=self.options.price,
             runs=tuple(self.runs),
             attempts=tuple(self.attempts),
             agreement=self.agreement,

@@ -1,0 +1,143 @@
+"""Stage 7: how long the whole run takes, and what it costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doctor.checks.rehearsal.parts import unobserved
+from doctor.facts.rehearsal import Rehearsal, RehearsedRank, RehearsedRun
+from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
+
+FIRST = 2
+"""Steps that are left out: they build caches, buckets and the optimizer's state. Our own number."""
+LEAST = 10
+"""Steps without which the spread says little. Our own number."""
+MOST = 2000
+"""Steps up to which the time of each is recorded."""
+STUDENT = 2.262
+"""Factor of a 95 % interval from 10 independent values; with more of them a little too large."""
+
+MOST_ALIKE = 0.9
+"""Largest correlation of a step with the one before it that is reckoned with. Our own number."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of one rank: seconds of the steps without a save or evaluation, and what these add."""
+
+    steps: Sequence[float]
+    added: float
+    """Seconds by which the steps with a save or evaluation are longer, per step of all."""
+    occasions: int
+    """Steps with a save or evaluation."""
+
+    @property
+    def mean(self) -> float:
+        """Seconds per step; nan without steps."""
+        return sum(self.steps) / len(self.steps) if self.steps else math.nan
+
+    def interval(self, total: int) -> tuple[float, float]:
+        """Seconds per step between which the mean of `total` further steps lies in about 95 of 100
+        cases, if they vary as these do. Steps that resemble those before them count for fewer."""
+        count = len(self.steps)
+        apart = [each - self.mean for each in self.steps]
+        squares = sum(each * each for each in apart)
+        products = sum(a * b for a, b in itertools.pairwise(apart))
+        alike = products / squares + 1 / count if squares else 0.0
+        alike = min(max(alike, 0.0), MOST_ALIKE)
+        variance = squares / (count - 1) * (1 + alike) / (1 - alike)
+        half = STUDENT * math.sqrt(variance * (1 / count + 1 / total))
+        return max(min(self.steps), self.mean - half), self.mean + half
+
+
+def measured(run: RehearsedRun) -> Pace:
+    """The pace of the slowest rank, on which the others wait."""
+    occasions = {each.step for each in run.saved}
+    occasions |= {each.step for rank in run.ranks for each in rank.evaluations}
+    paces = [_of_rank(rank, occasions) for rank in run.ranks]
+    return max(paces, key=lambda pace: (len(pace.steps) >= LEAST, pace.mean))
+
+
+def _of_rank(rank: RehearsedRank, occasions: set[int]) -> Pace:
+    """What is saved after step n lengthens step n + 1; the first time recorded is of step 2."""
+    timed = list(enumerate(rank.seconds[: MOST - 1], 2))[FIRST - 1 :]
+    steps = [seconds for step, seconds in timed if step - 1 not in occasions]
+    longer = [seconds for step, seconds in timed if step - 1 in occasions]
+    pace = Pace(steps, 0.0, len(longer))
+    if not steps or not longer:
+        return pace
+    added = max(0.0, sum(longer) - len(longer) * pace.mean) / len(timed)
+    return Pace(steps, added, len(longer))
+
+
+def estimates(rehearsal: Rehearsal) -> Verdict:
+    total = rehearsal.total_steps
+    if total is None:
+        return skip("--total-steps was not given")
+    run = rehearsal.run("run")
+    if reason := unobserved(run):
+        return reason
+    assert run is not None
+    if run.code:
+        return unknown("the run failed: see RHS003")
+    pace = measured(run)
+    count = len(pace.steps)
+    if count < LEAST:
+        return unknown(
+            f"{count} steps were timed, without the first {FIRST} and those with a save or "
+            f"evaluation; at least {LEAST} required: give the command more steps"
+        )
+    low, high = pace.interval(total)
+    hours = [total * seconds / 3600 for seconds in (pace.mean, low, high)]
+    parts = [f"{total:,} steps take {_between(hours)} h"]
+    if rehearsal.price is not None:
+        cost = _between([each * rehearsal.price for each in hours])
+        parts.append(f"cost {cost} at {rehearsal.price:g} per hour")
+    timed = f"{pace.mean:.3g} s per step, of {count} steps"
+    return note(f"{', '.join(parts)} ({timed}); {_occasions(pace, hours[0], total)}")
+
+
+def _occasions(pace: Pace, hours: float, total: int) -> str:
+    """What saving and evaluating add."""
+    if not pace.occasions:
+        return "no save or evaluation lay between these steps"
+    added = total * pace.added / 3600
+    return (
+        f"saving and evaluating as often as in the rehearsal adds {_number(added)} h, "
+        f"{added / (hours + added):.1%} of the whole"
+    )
+
+
+def _between(values: Sequence[float]) -> str:
+    middle, low, high = map(_number, values)
+    return f"{middle} ({low} to {high})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+ESTIMATES = Check(
+    code="RHS015",
+    slug="run-pace",
+    title="The time and cost of the whole run are estimated",
+    why="A run that takes three weeks instead of one, or whose evaluations take a third of the "
+    "time, is better known before it is paid for.",
+    passes=(),
+    notes=(
+        "--total-steps was given: hours, and money with --price, with an interval from the spread "
+        "of the steps",
+    ),
+    fix="Nothing, if that is acceptable. Else save and evaluate less often, or speed up the step.",
+    owner=Owner.JOB,
+    judge=estimates,
+    limits="that later steps take as long as these: start-up, other lengths of samples, a slower "
+    "disk or network and interruptions are not in it. The interval knows the spread "
+    "of these steps alone: a stall that is rare, or a slow drift, makes it too narrow. The "
+    "hooks that observe are in the time.",
+)
+
+CHECKS = (ESTIMATES,)
