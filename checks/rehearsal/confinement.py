@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
-from doctor.checks.rehearsal.parts import some
+from doctor.checks.rehearsal.parts import some, unobserved
 from doctor.facts.rehearsal import Attempt, Rehearsal
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
@@ -38,10 +38,18 @@ def _printed(rehearsal: Rehearsal) -> Verdict:
     """The verdict where Python saw no write: programs print what was refused."""
     failed = [run for run in rehearsal.runs if run.refusals and run.code and run.signalled is None]
     lines = [line for run in failed or rehearsal.runs for line in run.refusals]
+    if not lines and (reason := _unobserved(rehearsal)):
+        return reason
     if not lines:
         return ok("nothing outside {output} was opened for writing, as far as Python shows")
     summary = f"a write outside {{output}} was refused: {shown(lines[0], 300)}"
     return fail(summary) if failed else note(f"{summary}; the command went on")
+
+
+def _unobserved(rehearsal: Rehearsal) -> Verdict | None:
+    """Unknown where one of the runs was not observed to the end."""
+    runs = rehearsal.runs or (None,)
+    return next((reason for run in runs if (reason := unobserved(run))), None)
 
 
 def _written(attempt: Attempt) -> str:
@@ -81,6 +89,8 @@ def uploads(rehearsal: Rehearsal) -> Verdict:
     found = [each for each in rehearsal.attempts if each.kind in kinds]
     closed = rehearsal.protection.network == "closed"
     route = "the network was closed" if closed else "the network was open"
+    if not found and (reason := _unobserved(rehearsal)):
+        return reason
     if not found:
         return ok(f"no upload, tracker or call of the cluster was observed; {route}")
     words = [f"{each.what} {shown(each.path, 120)}".strip() for each in found]

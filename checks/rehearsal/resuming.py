@@ -139,6 +139,12 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
     if not lost:
         return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
     parts = [_tensors(each) for each in lost]
+    if not any(each.persistent for each in lost):
+        return note(
+            f"after step {found.saved_step}: {'; '.join(parts)}",
+            fix="Nothing, if the module computes them anew; else register them with "
+            "persistent=True, so that they are saved.",
+        )
     keys = ""
     fix = None
     if found.prefix:
@@ -154,10 +160,12 @@ def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
 
 def _tensors(lost: Lost) -> str:
     names = some(lost.names, lost.count, 1)
-    what = f"{lost.count} of {lost.of} {WORDS[lost.kind]}"
+    kept = "" if lost.persistent else " with persistent=False"
+    what = f"{lost.count} of {lost.of} {'buffers' if kept else WORDS[lost.kind]}{kept}"
     if lost.kind in ("dtype", "shape"):
         return f"{what} are {lost.after} and were {lost.before} ({names})"
-    state = "are those of a fresh start" if lost.fresh else "differ from what was saved"
+    differ = "differ from what was saved" if lost.persistent else "differ from those at the save"
+    state = "are those of a fresh start" if lost.fresh else differ
     return f"{what} {state} ({names})"
 
 
@@ -168,7 +176,8 @@ WEIGHTS = Check(
     why="strict=False hides keys that do not match, wrappers put prefixes before names, a round "
     "trip through another dtype rounds, and buffers that are not persistent are never saved.",
     passes=("every weight and buffer has the bits that it had at the save",),
-    fails=("a weight or buffer differs, or has another dtype or shape",),
+    notes=("only buffers with persistent=False differ: no checkpoint holds them",),
+    fails=("a weight or a persistent buffer differs, or has another dtype or shape",),
     fix="Save model.state_dict() of the module that is trained, and every further module with a "
     "state (averages, discriminators); register buffers with persistent=True.",
     owner=Owner.JOB,

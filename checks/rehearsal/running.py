@@ -9,7 +9,7 @@ from doctor._util.median import median
 from doctor._util.records import Unknown
 from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
-from doctor.checks.rehearsal.parts import not_tried, unobserved
+from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
@@ -56,6 +56,8 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{_cut(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames else ""
+    if run.stuck:
+        where += f"; SIGKILL did not end {some(run.stuck, len(run.stuck))}"
     if not run.steps:
         return fail(f"no training step, {how}{where}")
     world = max(rank.world for rank in run.ranks)

@@ -143,7 +143,7 @@ def _last_step(path: Path) -> int:
 
 def where_is(pid: int, file: Path) -> str:
     """The innermost line of the program in a process that answers; "" for no answer."""
-    if not _answers(pid):
+    if not catches(pid, SIGNAL):
         return ""
     with contextlib.suppress(OSError):
         before = file.stat().st_size
@@ -157,12 +157,12 @@ def where_is(pid: int, file: Path) -> str:
     return ""
 
 
-def _answers(pid: int) -> bool:
-    """Whether it has a handler: without one the signal would end it."""
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler of the signal: without one the signal would end it."""
     with contextlib.suppress(OSError, ValueError, StopIteration):
         status = Path(f"/proc/{pid}/status").read_text()
         line = next(each for each in status.splitlines() if each.startswith("SigCgt:"))
-        return bool(int(line.split()[1], 16) >> (SIGNAL - 1) & 1)
+        return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     return False
 
 

@@ -125,6 +125,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     signal: Text = ""
     left: tuple[Text, ...] = ()
     """Names of processes that were still there 5 s after the command had ended."""
+    stuck: tuple[Text, ...] = ()
+    """Names of processes that SIGKILL did not end."""
     ranks: tuple[RehearsedRank, ...] = ()
     saved: tuple[SavedFile, ...] = ()
     written: int = 0
@@ -157,6 +159,8 @@ class Lost(Section, frozen=True, kw_only=True):
     count: int = 1
     of: int = 0
     """How many there are."""
+    persistent: bool = True
+    """Of buffers: they are in state_dict()."""
     fresh: bool = False
     """They are as at the start of a training, and not as they were saved."""
     rank: int = 0

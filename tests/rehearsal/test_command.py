@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,32 @@ def test_a_command_without_steps_is_a_failure_with_its_last_line(tmp_path: Path)
     found = {finding["code"]: finding for finding in report["findings"]}
     assert code == 1
     assert "ValueError: no data" in found["RHS003"]["summary"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["failure", "SIGTERM"])
+def test_no_secret_of_the_environment_is_left_in_a_file(ending: str, tmp_path: Path) -> None:
+    secret = "hf_" + "Zq7" * 11
+    (tmp_path / "out").mkdir()
+    line = "exit 3" if ending == "failure" else "echo begun; exec sleep 600"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "doctor", "rehearse", "--no-config", "--network", "--output-dir",
+         "out", "--", "sh", "-c", line],
+        cwd=tmp_path, env={**os.environ, "HF_TOKEN": secret}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    logs = tmp_path.glob("out/*/records/run/output.log")
+    deadline = time.monotonic() + 60
+    while ending == "SIGTERM" and not any(log.stat().st_size for log in logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        logs = tmp_path.glob("out/*/records/run/output.log")
+    if ending == "SIGTERM":
+        process.terminate()
+    assert process.wait(60)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,22 @@ def tree(directory: Path) -> dict[str, tuple[int, int, str]]:
     }
 
 
+SUPERVISOR = ("-m", "doctor.collect.rehearsal.supervisor")
+UNABLE_TO_KILL = """
+import os
+from doctor.collect.rehearsal import supervisor
+supervisor.KILL_SECONDS = 0.2
+os.kill = lambda pid, number: None  # as for a process that waits in a driver
+supervisor.main()
+"""
+
+
 class Confined:
     """A command under the supervisor."""
 
-    def __init__(self, directory: Path, line: str) -> None:
+    def __init__(
+        self, directory: Path, line: str, supervisor: tuple[str, ...] = SUPERVISOR
+    ) -> None:
         self.real, self.output = directory / "real", directory / "output"
         self.real.mkdir()
         self.output.mkdir()
@@ -66,12 +78,14 @@ class Confined:
             "writable": [str(self.output)], "devices": ["/dev/null"], "files": True,
             "network": False,
         }  # fmt: skip
-        (directory / "spec.json").write_text(json.dumps(spec))
-        module = "doctor.collect.rehearsal.supervisor"
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(directory / "spec.json")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+        path = directory / "spec.json"
+        path.write_text(json.dumps(spec))
+        with path.open() as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", *supervisor, str(file.fileno())],
+                pass_fds=(file.fileno(),), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                text=True, start_new_session=True,
+            )  # fmt: skip
 
     def finish(self) -> list[dict[str, Any]]:
         """Its events, once everything has ended."""
@@ -163,6 +177,17 @@ def test_no_process_is_left_when_the_command_is_killed(tmp_path: Path) -> None:
     assert marked(confined.output) == []
 
 
+@pytest.mark.slow
+def test_a_command_that_cannot_be_killed_is_reported(tmp_path: Path) -> None:
+    confined = Confined(tmp_path, "exec sleep 600", ("-c", UNABLE_TO_KILL))
+    assert confined.event()["event"] == "started"
+    assert confined.process.stdin is not None
+    confined.process.stdin.write("kill\n")
+    confined.process.stdin.flush()
+    (done,) = confined.finish()
+    assert done["stuck"] == ["sleep"]
+
+
 def marked(output: Path) -> list[str]:
     """Processes whose log is this one."""
     found = []
@@ -210,6 +235,24 @@ def test_a_downloaded_model_in_the_working_directory_is_no_run(
     assert not places.find_run(Path("doctor-rehearsal"))
     (tmp_path / "checkpoint-10").mkdir()
     assert places.find_run(Path("doctor-rehearsal"))
+
+
+def test_a_rehearsal_in_the_users_directory_does_not_hide_runs_there(tmp_path: Path) -> None:
+    existing = tmp_path / "runs"
+    existing.mkdir()
+    workplace = places.make_workplace(existing)
+    inside = workplace.output("run") / "checkpoint-10"
+    inside.mkdir(parents=True)
+    assert not (existing / places.MARKER).exists()
+    assert not places.find_run(existing)
+    assert not places.holds_run(str(inside))
+    (existing / "checkpoint-200").mkdir()
+    (inside.parent / "link").symlink_to(existing)
+    assert places.find_run(existing)
+    assert places.holds_run(str(existing / "a.pt"))
+    assert places.holds_run(str(inside.parent / "link"))
+    workplace.remove(logs=False)
+    assert [path.name for path in existing.iterdir()] == ["checkpoint-200"]
 
 
 def test_directories_bear_a_marker_and_are_removed(tmp_path: Path) -> None:

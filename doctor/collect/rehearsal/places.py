@@ -17,6 +17,7 @@ from doctor._util.errors import UserError
 from doctor._util.units import printable
 
 NAME = "doctor-rehearsal"
+ROOT = re.compile(rf"{NAME}-\d+")
 MARKER = "DOCTOR_REHEARSAL"
 MARKER_TEXT = (
     "Made by doctor rehearse: a command was run here in small. No checkpoint below this directory "
@@ -96,7 +97,8 @@ def make_workplace(output_dir: Path | None) -> Workplace:
         scratch = Path(tempfile.mkdtemp(prefix="doctor-"))
         for path in (root / "records", root / "outputs"):
             path.mkdir()
-        for path in (base, root, root / "records", root / "outputs", scratch):
+        own_base = [base] if made_base else []
+        for path in (*own_base, root, root / "records", root / "outputs", scratch):
             with contextlib.suppress(FileExistsError), open(path / MARKER, "x") as file:
                 file.write(MARKER_TEXT)
     except OSError as error:
@@ -137,7 +139,7 @@ def find_run(base: Path) -> str:
 
 
 def _checkpoint_in(directory: Path, *, weights: bool) -> str:
-    if (directory / MARKER).exists():
+    if _is_rehearsed(directory):
         return ""
     for entry in _entries(directory):
         if STATE.fullmatch(entry.name) or (weights and WEIGHTS.fullmatch(entry.name)):
@@ -145,6 +147,12 @@ def _checkpoint_in(directory: Path, *, weights: bool) -> str:
         if DIRECTORY.fullmatch(entry.name) and entry.is_dir():
             return entry.path
     return ""
+
+
+def _is_rehearsed(directory: Path) -> bool:
+    """Whether it is the root of a rehearsal, or below one."""
+    real = Path(os.path.realpath(directory))
+    return any(ROOT.fullmatch(p.name) and (p / MARKER).exists() for p in (real, *real.parents))
 
 
 def holds_run(path: str) -> bool:

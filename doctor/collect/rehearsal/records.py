@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_secrets
 from doctor.facts.rehearsal import Attempt, Evaluated, RehearsedRank, RunName, SavedFile
 
@@ -220,8 +221,7 @@ def _read(path: Path) -> Observed | None:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with open(path, "rb") as file:
-            yield from file.read(MOST_BYTES).splitlines()
+        yield from read_regular(str(path), MOST_BYTES, follow=False).splitlines()
     except OSError:
         return
 
@@ -289,11 +289,13 @@ class Tail:
         return self._step
 
     def _follow(self, name: str) -> None:
-        with open(self.directory / name, "rb") as file:
-            file.seek(self._offsets.get(name, 0))
-            data = file.read()
+        offset = self._offsets.get(name, 0)
+        try:
+            data = read_regular(str(self.directory / name), MOST_BYTES, follow=False, offset=offset)
+        except OSError:
+            return
         whole = data[: data.rfind(b"\n") + 1]
-        self._offsets[name] = self._offsets.get(name, 0) + len(whole)
+        self._offsets[name] = offset + len(whole)
         for line in whole.splitlines():
             if self.paused and line.startswith(b'{"kind": "snapshot"'):
                 found = SECONDS.search(line, 0, HEAD)

@@ -107,7 +107,12 @@ def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> 
     found += _tensors("average", copies, now.weights, fresh, rank)
     fresh = begun.buffers if begun else None
     if now.when == "start":
-        found += _tensors("buffers", saved.buffers, now.buffers, fresh, rank)
+        kept, unsaved = _persistent(saved.buffers)
+        found += _tensors("buffers", kept, now.buffers, fresh, rank)
+        found += [
+            msgspec.structs.replace(each, persistent=False)
+            for each in _tensors("buffers", unsaved, now.buffers, fresh, rank)
+        ]
     for name, optimizer in saved.optimizers.items():
         after = now.optimizers.get(name)
         if after is not None:
@@ -125,6 +130,14 @@ def _apart(
     """The trained model, and copies of other modules: their names begin with a class."""
     copies = {name: tensor for name, tensor in weights.items() if name.startswith("(")}
     return {n: t for n, t in weights.items() if n not in copies}, copies
+
+
+def _persistent(
+    buffers: dict[str, LastTensor],
+) -> tuple[dict[str, LastTensor], dict[str, LastTensor]]:
+    """The buffers that are in state_dict(), and those with persistent=False."""
+    unsaved = {name: tensor for name, tensor in buffers.items() if tensor[3:] == [False]}
+    return {n: t for n, t in buffers.items() if n not in unsaved}, unsaved
 
 
 Kind = Literal["weights", "buffers", "average"]

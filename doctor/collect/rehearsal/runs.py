@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -16,17 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from doctor._util.errors import UserError
+from doctor.collect.guard_stalls import catches
 from doctor.collect.guarded_command import VARIABLE as GUARD
 from doctor.collect.guarded_command import bootstrap
 from doctor.collect.rehearsal import places
 from doctor.collect.rehearsal.launchers import CALLS, write_stubs
 from doctor.collect.rehearsal.records import Tail
+from doctor.collect.rehearsal.supervisor import KILL_SECONDS
 from doctor.facts.rehearsal import Protection, RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"
 POLL_SECONDS = 0.1
 HELD_SECONDS = 1.0
 """How long rank 0 is held in its step after the signal, so that it can arrive."""
+END_SECONDS = KILL_SECONDS + 10.0
+"""For the supervisor to end what it killed, or to say what does not end, and to end itself."""
+FRAMES = re.compile(r"frames-(\d{1,10})\.txt")
+FRAMES_SIGNAL = signal.SIGRTMIN + 7
+"""That of doctor.guard.rehearsal.observer."""
 FRAMES_SECONDS = 2.0
 """For the processes of a hanging command to write where they are."""
 LOG = "output.log"
@@ -69,6 +77,7 @@ class Ended:
     cut: str = ""
     signalled: float | None = None
     left: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
     protection: Protection = field(default_factory=Protection)
 
 
@@ -91,12 +100,7 @@ def run(
     output.mkdir(exist_ok=True)
     words = [word.replace("{output}", str(output)) for word in command]
     spec = _spec(request, name, words, output, stop_at)
-    path = records / "spec.json"
-    path.write_text(json.dumps(spec))
-    arguments = [sys.executable, "-P", "-m", "doctor.collect.rehearsal.supervisor", str(path)]
-    process = subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    )
+    process = _supervise(spec)
     try:
         return _Run(request, name, process, records, deadline, stop_at).watch()
     finally:
@@ -104,8 +108,23 @@ def run(
         assert process.stdout is not None
         with contextlib.suppress(OSError):
             process.stdin.close()  # the supervisor ends what is left
-        process.wait()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
         process.stdout.close()
+
+
+def _supervise(spec: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """The supervisor; the spec has no name on a disk, as the environment in it has secrets."""
+    module = "doctor.collect.rehearsal.supervisor"
+    with open(os.memfd_create("spec"), "w", encoding="utf-8") as file:
+        json.dump(spec, file)
+        file.seek(0)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(file.fileno())], pass_fds=(file.fileno(),),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
 
 
 def _spec(
@@ -158,7 +177,7 @@ class _Run:
         self.deadline, self.stop_at = time.monotonic() + deadline, stop_at
         self.end = Ended()
         self.tail = Tail(records)
-        self.signalled_at = 0.0
+        self.signalled_at = self.cut_at = 0.0
         self.buffer = b""
 
     def watch(self) -> Ended:
@@ -176,6 +195,9 @@ class _Run:
                     for line in lines:
                         self.take(json.loads(line))
                 self.look()
+                if self.cut_at and time.monotonic() > self.cut_at + END_SECONDS:
+                    self.end.stuck = ["the supervisor"]
+                    return self.end
         except KeyboardInterrupt:
             self.end.cut = "interrupted"
             raise
@@ -201,7 +223,7 @@ class _Run:
                 self.end.code = None if self.end.cut else event["code"]
                 self.end.seconds = event["moment"] - self.end.began
             case "done":
-                self.end.left = event["left"]
+                self.end.left, self.end.stuck = event["left"], event["stuck"]
 
     def look(self) -> None:
         """Deadline, signal, progress."""
@@ -225,18 +247,24 @@ class _Run:
             if not late:
                 self.frames()
             self.order("kill")
+            self.cut_at = time.monotonic()
 
     def frames(self) -> None:
         """Ask the training's processes where they are."""
-        paths = list(self.records.glob("frames-*.txt"))
-        for path in paths:
-            with contextlib.suppress(OSError, ValueError):
-                os.kill(int(path.stem.partition("-")[2]), signal.SIGRTMIN + 7)
+        asked = []
+        for name in os.listdir(self.records):
+            found = FRAMES.fullmatch(name)
+            pid = int(found[1]) if found else 0
+            if pid > 1 and catches(pid, FRAMES_SIGNAL):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, FRAMES_SIGNAL)
+                    asked.append(self.records / name)
         began = time.monotonic()
-        while not all(path.stat().st_size for path in paths):
-            if time.monotonic() - began > FRAMES_SECONDS:
-                return
-            time.sleep(POLL_SECONDS)
+        with contextlib.suppress(OSError):
+            while not all(path.stat().st_size for path in asked):
+                if time.monotonic() - began > FRAMES_SECONDS:
+                    return
+                time.sleep(POLL_SECONDS)
 
     def order(self, line: str) -> None:
         """A line to the supervisor."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor._util.records import Unknown
+from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.guard_records import RUN, read_records
 from doctor.collect.rehearsal import (
@@ -218,6 +219,7 @@ class _Stages:
             signalled=ended.signalled,
             signal=self.options.signal if ended.signalled is not None else "",
             left=tuple(ended.left),
+            stuck=tuple(ended.stuck),
             ranks=tuple(each.rank() for each in processes),
             saved=saved,
             written=on_disk.written(output),
@@ -297,18 +299,20 @@ class _Stages:
 
     def tail(self, directory: Path) -> tuple[str, ...]:
         try:
-            with open(directory / runs.LOG, "rb") as file:
-                file.seek(max(0, file.seek(0, 2) - 20_000))
-                lines = file.read().decode(errors="replace").splitlines()
+            log = directory / runs.LOG
+            offset = max(0, log.stat().st_size - 20_000)
+            data = read_regular(str(log), MOST_LOG, follow=False, offset=offset)
         except OSError:
             return ()
+        lines = data.decode(errors="replace").splitlines()
         return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
 
     def refusals(self, directory: Path) -> tuple[str, ...]:
         """The first lines of the output that speak of a refused write."""
         lines = []
-        with contextlib.suppress(OSError), open(directory / runs.LOG, "rb") as file:
-            for line in file.read(MOST_LOG).decode(errors="replace").splitlines():
+        with contextlib.suppress(OSError):
+            data = read_regular(str(directory / runs.LOG), MOST_LOG, follow=False)
+            for line in data.decode(errors="replace").splitlines():
                 if any(word in line for word in REFUSED):
                     lines.append(hide_secrets(line.strip())[:500])
         return tuple(dict.fromkeys(lines))[:5]
@@ -317,8 +321,9 @@ class _Stages:
         """Of each process the frames nearest to where it waits."""
         found: list[str] = []
         for path in sorted(directory.glob("frames-*.txt")):
-            lines = path.read_text(errors="replace").splitlines()
-            found += [line[:300] for line in lines[:8]]
+            with contextlib.suppress(OSError):
+                data = read_regular(str(path), MOST_LOG, follow=False)
+                found += [line[:300] for line in data.decode(errors="replace").splitlines()[:8]]
         return tuple(found[:MOST_FRAMES])
 
     def facts(self) -> Rehearsal:

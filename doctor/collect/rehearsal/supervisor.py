@@ -1,9 +1,10 @@
 """A process of its own that starts the command confined, and ends all that the command started.
 
-`python -P -m doctor.collect.rehearsal.supervisor SPEC`. It is the subreaper of the command, so that
-workers and daemons that left their session are still its descendants, and it outlives the doctor:
-when stdin, whose other end only the doctor has, is closed, it kills them all. Lines on stdin are
-`signal NUMBER` (to the command) and `kill` (to all); lines on stdout are events as JSON.
+`python -P -m doctor.collect.rehearsal.supervisor FD`: a file without a name is open as FD, since the
+environment in it has secrets. It is the subreaper of the command, so that workers and daemons that
+left their session are still its descendants, and it outlives the doctor: when stdin, whose other
+end only the doctor has, is closed, it kills them all. Lines on stdin are `signal NUMBER` (to the
+command) and `kill` (to all); lines on stdout are events as JSON.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Spec:
 
 
 def main() -> int:
-    with open(sys.argv[1], encoding="utf-8") as file:
+    with open(int(sys.argv[1]), encoding="utf-8") as file:
         spec = Spec(**json.load(file))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the doctor closes stdin
@@ -147,13 +148,15 @@ class Watched:
     def __init__(self, child: int) -> None:
         self.child = child
         self.code: int | None = None
+        self.killed = False
+        """Everything was killed, or would not end by it."""
         self.ended = 0.0
         """When it ended, monotonic seconds."""
 
     def wait(self) -> None:
         """Until the command has ended; what is left of it then is reported and killed."""
         orders, is_open, reported = b"", True, False
-        while self.code is None or (is_open and self.lingers()):
+        while not self.killed and (self.code is None or (is_open and self.lingers())):
             ready, _, _ = select.select([0] if is_open else [], [], [], POLL_SECONDS)
             if ready:
                 part = os.read(0, 4096)
@@ -167,7 +170,8 @@ class Watched:
                 reported = True
                 _send(event="ended", code=self.code, moment=time.time())
         left = sorted({name for _, name in _descendants()})
-        self.kill()
+        if not self.killed:
+            self.kill()
         _send(event="done", left=left, stuck=sorted({name for _, name in _descendants()}))
 
     def lingers(self) -> bool:
@@ -202,6 +206,7 @@ class Watched:
                     os.kill(pid, signal.SIGKILL)
             self.reap()
             time.sleep(POLL_SECONDS / 5)
+        self.killed = True
         self.reap()
 
 

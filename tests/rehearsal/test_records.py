@@ -1,0 +1,72 @@
+"""What a hostile command leaves in the directory of records neither hangs nor harms the doctor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from doctor.collect.rehearsal import records, resume, runs
+from doctor.collect.rehearsal.places import Workplace
+
+PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n'
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_is_no_regular_file_is_not_read(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "real").write_text(PROCESS)
+    for name in ("observed0-7.jsonl", records.EVENTS, "calls"):
+        if kind == "pipe":
+            os.mkfifo(tmp_path / name)
+        else:
+            (tmp_path / name).symlink_to(tmp_path / "real")
+    assert records.read_processes(tmp_path) == []
+    assert records.read_attempts(tmp_path, "run", "calls") == []
+    assert records.Tail(tmp_path).step() == 0
+
+
+def test_the_tail_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "observed0-7.jsonl"
+    path.write_text(PROCESS + '{"kind": "step", "s": 1}\n{"kind": "st')
+    tail = records.Tail(tmp_path)
+    assert tail.step() == 1
+    with path.open("a") as file:
+        file.write('ep", "s": 2}\n')
+    assert tail.step() == 2
+
+
+@pytest.mark.slow
+def test_only_a_process_with_a_handler_is_asked_for_its_frames(tmp_path: Path) -> None:
+    workplace = Workplace(tmp_path, tmp_path, made_base=False)
+    request = runs.Request(workplace=workplace, files=True, network=False)
+    code = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        names = ("frames--1.txt", "frames-0.txt", "frames-1.txt", f"frames-{child.pid}.txt")
+        for name in names:
+            (tmp_path / name).write_text("")
+        runs._Run(request, "run", child, tmp_path, 60.0, 0).frames()
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL  # and not of the signal for frames
+
+
+def snapshot(when: str, **hashes: int) -> records.Snapshot:
+    """With a buffer of each kind."""
+    buffers = {name: ["float32", [1], value, name == "kept"] for name, value in hashes.items()}
+    return records.Snapshot(
+        when=when, s=4, seconds=0.0, weights={"w": ["float32", [1], 5]}, buffers=buffers,
+        optimizers={}, schedules={}, scalers={},
+    )  # fmt: skip
+
+
+def test_lost_buffers_are_told_apart_by_what_is_saved() -> None:
+    saved, now = snapshot("save", kept=1, cache=1), snapshot("start", kept=2, cache=2)
+    lost = resume._lost(saved, now, None, 0)
+    assert [(each.names, each.persistent) for each in lost] == [
+        (("kept",), True), (("cache",), False),
+    ]  # fmt: skip
