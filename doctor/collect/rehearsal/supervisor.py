@@ -1,6 +1,6 @@
 """A process of its own that starts the command confined, and ends all that the command started.
 
-`python -P -m doctor.collect.rehearsal.supervisor FD`: a file without a name is open as FD, since the
+`python -P -m doctor.collect.rehearsal.supervisor FD`: a file without a name is open as FD, as the
 environment in it has secrets. It is the subreaper of the command, so that workers and daemons that
 left their session are still its descendants, and it outlives the doctor: when stdin, whose other
 end only the doctor has, is closed, it kills them all. Lines on stdin are `signal NUMBER` (to the
