@@ -70,7 +70,7 @@ class Patterns:
 
 def _steps(key: str, module: str) -> int:
     """At most so many steps does a match take: places to begin, ways through the pattern."""
-    ways = (1 + key.count("|")) ** key.count("(") * 2 ** key.count("?")
+    ways: int = (1 + key.count("|")) ** key.count("(") * 2 ** key.count("?")
     if _UNBOUNDED.search(key):
         ways = max(ways, len(key))
     return len(module) * (1 + module.count(".")) * ways
