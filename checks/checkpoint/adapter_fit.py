@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import listed
 from doctor.checkpoint.records import AdapterUse, Checkpoint
-from doctor.checks.checkpoint.merged import misfit
+from doctor.checks.checkpoint.merged import misfit, unscaled
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
@@ -29,10 +29,10 @@ def _fits(adapter: AdapterUse) -> Verdict:
         return fail(f"{modules}; {misfit(adapter)}", fix=FIT_FIX)
     if not adapter.modules:
         return unknown(f"{adapter.path}: no pair of factors is in its tensors")
+    if adapter.unscaled:
+        return unknown(f"{modules}; {unscaled(adapter)}")
     if adapter.zero == adapter.modules:
         return fail(f"{modules}; every product is zero: it changes nothing", fix=ZERO_FIX)
-    if adapter.unscaled:
-        return unknown(f"{modules}; no scale is configured for {adapter.unscaled:,} of them")
     if adapter.zero:
         return warn(f"{modules}; {adapter.zero:,} of the products are zero", fix=ZERO_FIX)
     base = f", trained on {adapter.base}" if adapter.base else ""

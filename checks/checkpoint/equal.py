@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
+from doctor.checkpoint.computed import not_computed
 from doctor.checkpoint.records import Checkpoint, Differing, Equality
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-
-BUFFERS = ("inv_freq", "position_ids", "rope_freqs.weight", "cos_cached", "sin_cached")
-"""Ends of names that a program computes and another does not keep."""
 
 ROUGH = 0.9
 """Relative difference from which values have nothing in common. Our own number."""
@@ -66,8 +64,7 @@ def _reason(equality: Equality) -> str:
 
 
 def _incomplete(equality: Equality, same: int) -> Verdict | None:
-    here = [name for name in equality.here if not name.endswith(BUFFERS)]
-    there = [name for name in equality.there if not name.endswith(BUFFERS)]
+    here, there = not_computed(equality.here), not_computed(equality.there)
     if _tied_only(here) and _tied_only(there):
         here = there = []
     if here or there:

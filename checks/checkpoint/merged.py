@@ -7,7 +7,8 @@ from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
+from doctor.checkpoint.computed import not_computed
+from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight, Untouched
 from doctor.checks.checkpoint.merge_scale import scale_reason
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -38,6 +39,8 @@ def merge_adds_up(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"the merge could not be compared: {merge.reason}")
     if named := next((each for each in merge.adapters if each.unsupported), None):
         return unknown(f"{named.path}: {named.unsupported}")
+    if without := next((each for each in merge.adapters if each.unscaled), None):
+        return unknown(f"{without.path}: {unscaled(without)}")
     if not merge.weights:
         return _nothing_compared(merge)
     outcomes = {weight.name: outcome(weight) for weight in merge.weights}
@@ -80,6 +83,13 @@ def misfit(adapter: AdapterUse) -> str:
         return f"{adapter.misfit_count:,} modules have other shapes: {adapter.misfits[0]}"
     names = listed(list(adapter.unmatched), 2)
     return f"{adapter.unmatched_count:,} modules are of no tensor of the base: {names}"
+
+
+def unscaled(adapter: AdapterUse) -> str:
+    """How many modules have no scale, and why."""
+    if adapter.unscaled_reason:
+        return f"no scale is known for {adapter.unscaled:,} modules: {adapter.unscaled_reason}"
+    return f"no scale is configured for {adapter.unscaled:,} modules"
 
 
 def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
@@ -208,24 +218,33 @@ def rest_unchanged(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"the merge could not be compared: {merge.reason}")
     rest = merge.untouched
     assert rest is not None
+    if named := next((each for each in merge.adapters if each.unsupported), None):
+        return unknown(f"what the adapter changes is not known: {named.path}: {named.unsupported}")
     if rest.changed_count:
         text = f"{rest.changed_count:,} of {rest.compared:,} tensors that no adapter changes differ"
         return fail(f"{text}: {listed(list(rest.changed), 3)}", fix=OTHER_FIX)
     if rest.reshaped:
         return fail(f"other shapes: {listed(list(rest.reshaped), 3)}", fix=OTHER_FIX)
     equal = f"{rest.equal:,} of {rest.compared:,} other tensors are the base's"
-    if rest.removed_count:
-        names = listed(list(rest.removed), 3)
-        return warn(f"{equal}; {rest.removed_count:,} are not in the merged model: {names}")
+    missing = [name for name in not_computed(rest.removed) if name not in rest.copies]
+    if missing:
+        count = rest.removed_count - len(rest.removed) + len(missing)
+        return warn(f"{equal}; {count:,} are not in the merged model: {listed(missing, 3)}")
     if rest.unread:
         return unknown(f"{equal}; {rest.unread:,} could not be compared")
     notes = [
         f"{rest.cast:,} were cast ({', '.join(rest.casts)})" * bool(rest.cast),
         f"resized: {listed(list(rest.padded), 3)}" * bool(rest.padded),
+        _left_out(rest) * bool(rest.removed_count),
         f"{rest.added_count:,} are new: {listed(list(rest.added), 3)}" * bool(rest.added_count),
     ]
     told = "; ".join(filter(None, notes))
     return note(f"{equal}; {told}") if told else ok(equal)
+
+
+def _left_out(rest: Untouched) -> str:
+    names = listed(list(rest.removed), 3)
+    return f"{rest.removed_count:,} tied or computed ones are not in the merged model: {names}"
 
 
 AGAIN_FIX = (
@@ -280,8 +299,11 @@ REST = Check(
     why="Norms, embeddings and heads that differ from the base although no adapter changes them "
     "show another base, a further training, or a conversion that changed values.",
     passes=("every other tensor has the base's values",),
-    notes=("tensors were cast, embeddings were padded or resized, or new tensors were added",),
-    warns=("tensors of the base are missing in the merged model",),
+    notes=(
+        "tensors were cast, embeddings were padded or resized, or new tensors were added",
+        "a tied head or computed buffers of the base are missing",
+    ),
+    warns=("other tensors of the base are missing in the merged model",),
     fails=("another tensor has other values or another shape",),
     fix=OTHER_FIX,
     limits="that configuration and generation settings are those of the base.",

@@ -11,6 +11,9 @@ from doctor.judge.combine import worst
 def delivered(data: Data) -> Verdict:
     if data.problem is not None:
         return fail(f"{shown(data.target)} could not be opened: {_problem(data.problem)}")
+    if data.opened.how in ("timeout", "budget") and not data.splits:
+        waited = shown(data.opened.detail)
+        return unknown(f"{shown(data.target)}: it takes longer than the doctor waits: {waited}")
     if not data.opened.ok and not data.splits:
         return fail(f"{shown(data.target)}: the process ended: {shown(data.opened.detail)}")
     if not data.splits:

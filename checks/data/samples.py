@@ -284,10 +284,12 @@ WHOLE = Check(
     title="No file of rows is empty, short, missing or there twice",
     why="A download that broke off leaves empty or short files, and a copy that went wrong leaves "
     "one twice; readers accept them silently.",
-    passes=("no file is empty, below a tenth of the middle size, or equal to another one",),
+    passes=(
+        "no file is empty, equal to another one, or below a tenth of the middle size of its series",
+    ),
     warns=(
-        "a file is empty, equal to another, much shorter than the others and not the last of "
-        "its series, or the number of a series is missing",
+        "a file is empty, equal to another, much shorter than the others of its numbered series "
+        "and not the last, or a number of the series is missing",
     ),
     fix="Download or write these files again, and compare their sizes with those of the source.",
     owner=Owner.JOB,

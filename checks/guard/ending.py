@@ -94,13 +94,13 @@ ENDED = Check(
 
 
 def _advances(guard: Guarded) -> Verdict:
-    if guard.exit_code is None and not guard.stalls:
-        return skip("doctor guard did not start the training, and nobody watched its pace")
+    if not guard.watched and not guard.stalls:
+        return skip("nobody watched the pace of the training")
     lasting = [stall for stall in guard.stalls if not stall.resumed]
     if not lasting:
         longest = max(guard.stalls, key=lambda stall: stall.seconds, default=None)
         if longest is None:
-            return ok("steps arrived without a long pause")
+            return ok(f"records of {guard.watched} processes came without a long pause")
         return note(f"{_stalled(longest)}; then it went on")
     stall = max(lasting, key=lambda stall: stall.seconds)
     more = f"; {len(lasting) - 1} more ranks" if len(lasting) > 1 else ""

@@ -115,4 +115,8 @@ def _adapter(
         except CheckpointError as error:
             return Unknown(reason=f"{name}: adapter_config.json {error.text}")
     tensors = list(model.index.tensors.values())
-    return read_adapter(redact_url(path), model.directory, config, tensors, weight)
+    try:
+        return read_adapter(redact_url(path), model.directory, config, tensors, weight)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # an untrusted configuration says nothing of the model that is named beside it
+        return Unknown(reason=f"{name}: the adapter could not be read: {shown(str(error), 200)}")

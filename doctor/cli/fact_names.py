@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
-from doctor.collect.launcher import read_launcher
-from doctor.facts.launched import Launched
+
+if TYPE_CHECKING:
+    from doctor.facts.launched import Launched
 
 PATTERN = re.compile(r"%([hnj%])")
 UNSAFE = re.compile(r"[^\w.-]")
@@ -26,6 +28,8 @@ def expanded(path: Path | None) -> Path | None:
     """
     if path is None or not PATTERN.search(str(path)):
         return path
+    from doctor.collect.launcher import read_launcher  # --help imports no records
+
     launched = read_launcher()
     return Path(PATTERN.sub(lambda match: _value(match[1], launched, path), str(path)))
 

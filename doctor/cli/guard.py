@@ -32,6 +32,8 @@ from doctor.job.job import Job
 from doctor.judge.check import Check, Finding, Status
 from doctor.judge.engine import examine
 from doctor.report.formats.json import render_lines
+from doctor.report.names import this_machine
+from doctor.report.redaction import redact
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
@@ -109,7 +111,8 @@ class _Tell:
             news = finding.is_problem and not finding.ignored and key not in self._told
             if news and wanted(finding):
                 self._told.add(key)
-                self._command.run(render_lines(dataclasses.replace(report, findings=(finding,))))
+                one = dataclasses.replace(report, findings=(finding,))
+                self._command.run(render_lines(redact(one, here=this_machine())))
 
 
 def _directory(out: Path | None) -> Path:

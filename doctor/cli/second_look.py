@@ -19,6 +19,9 @@ from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import FileResult, read_stream
 from doctor.log.wrapped import GLUES, unwrapped
 
+MOST_AGAIN = 8
+"""Logs of which a second look is worth its time: it takes longer than to read a short log."""
+
 
 def look_again(result: FileResult) -> FileResult:
     """What the file gives with what a second look finds; the same where the first one sufficed, and

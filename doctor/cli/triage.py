@@ -21,7 +21,7 @@ from doctor.cli.findings import findings_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
-from doctor.cli.second_look import look_again
+from doctor.cli.second_look import MOST_AGAIN, look_again
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
@@ -31,7 +31,7 @@ from doctor.judge.engine import examine
 from doctor.log.flight_recorder import read_dumps, split_dumps
 from doctor.log.follow import follow
 from doctor.log.opening import STDIN, files_of
-from doctor.log.read import read_logs
+from doctor.log.read import read_logs, unchanged
 from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
 from doctor.report.line import WORDS
@@ -62,7 +62,8 @@ def triage(
         facts = facts_of(saved, log, time.monotonic() - began)
     else:
         dumps, files = split_dumps(file for path in paths for file in files_of(path))
-        log = read_logs(files, line_patterns(), look_again=look_again)
+        again = look_again if len(files) <= MOST_AGAIN else unchanged
+        log = read_logs(files, line_patterns(), look_again=again)
         facts = facts_of(saved or facts_in_logs(files), log, time.monotonic() - began)
         facts = facts.with_(flight_recorder=read_dumps(dumps) if dumps else None)
     return judge(facts.with_(examination=record.close()), flags, config, fail_on)

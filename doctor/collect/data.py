@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ PROBE = "training_side.data.look"
 QUIET_SECONDS = 120.0
 """From one batch to the next, and for the import of the user's code; the probe itself waits less
 long for a batch."""
+CLASS = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,5 +95,6 @@ class Notes:
 def _class_of(ended: Ended) -> str:
     """How a process ended, without what a library printed last: that may quote a row."""
     if ended.how == "error":
-        return ended.detail.partition(":")[0][:80] if ":" in ended.detail else "error"
+        name = ended.detail.partition(":")[0]
+        return name[:80] if CLASS.fullmatch(name) else "error"
     return ended.detail or ended.how

@@ -26,19 +26,23 @@ MOST_RANKS = 64
 
 
 class Overseer(threading.Thread):
-    """Looks at the records every second. `tell` gets the code of each alarm, of each status."""
+    """Looks at the records every second. `tell` gets the code of each alarm, of each status.
+
+    `lives`: whether a process is one of this training.
+    """
 
     def __init__(
         self,
         out: Path,
         tell: Callable[[str], None],
         *,
+        lives: Callable[[int], bool],
         stall_seconds: float | None,
         private: bool,
     ) -> None:
         super().__init__(daemon=True)
         self._out, self._tell, self._private = out, tell, private
-        self._stalls = Stalls(out, stall_seconds)
+        self._stalls = Stalls(out, stall_seconds, lives)
         self._markers: set[str] = set()
         self._ended = threading.Event()
 
@@ -53,6 +57,11 @@ class Overseer(threading.Thread):
         self._stalls.look(self._files(), time.monotonic())  # what was written last
         self._stalls.end(time.monotonic())
         self._write()
+
+    @property
+    def watched(self) -> int:
+        """Processes whose pace was followed."""
+        return self._stalls.watched
 
     def _look(self) -> None:
         names = [marker for name in self._names() if (marker := MARKER.fullmatch(name))]

@@ -118,6 +118,7 @@ class _Run(msgspec.Struct):
     exit_code: int | None = None
     signal: Text = ""
     stopped: bool = False
+    watched: int = 0
     checkpoint: EarlierCheckpoint | None = None
 
 
@@ -150,6 +151,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
         exit_code=run.exit_code,
         signal=run.signal,
         stopped=run.stopped,
+        watched=run.watched,
         stalls=_read_stalls(directory / STALLS),
         checkpoint=run.checkpoint,
     )

@@ -9,6 +9,7 @@ import signal
 import statistics
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +22,8 @@ UNKNOWN_SECONDS = 1800.0
 TIMES = 10
 """How many times the usual: our own number."""
 ENOUGH = 5
-SIGNAL = signal.SIGRTMIN + 11
-"""That of doctor.guard.stacks."""
+SIGNAL = int(getattr(signal, "SIGRTMIN", 0)) + 11
+"""That of doctor.guard.stacks; nobody answers it where the system has no real-time signals."""
 ANSWER_SECONDS = 1.0
 TAIL = 4096
 STEP = re.compile(rb'"s":(\d{1,12})')
@@ -65,36 +66,50 @@ class _Rank:
 class Stalls:
     """Follows the files of records. `after`: seconds that are a stall; None: by what is usual."""
 
-    def __init__(self, out: Path, after: float | None) -> None:
-        self._out, self._after = out, after
+    def __init__(
+        self, out: Path, after: float | None, lives: Callable[[int], bool] = lambda pid: True
+    ) -> None:
+        """`lives`: whether a process is one of this training."""
+        self._out, self._after, self._lives = out, after, lives
         self._ranks: dict[str, _Rank] = {}
         self.found: dict[str, GuardStall] = {}
         """File -> its last stall."""
 
     def look(self, files: dict[str, tuple[int, int]], now: float) -> list[str]:
-        """The files that have stalled since the last look. `files`: name -> rank and pid."""
+        """The files that have stalled since the last look. `files`: name -> rank and pid.
+
+        A process that is gone does not stall: a launcher may have started its rank again.
+        """
         new = []
         for name, (rank, pid) in files.items():
             with contextlib.suppress(OSError):
                 size = (self._out / name).stat().st_size
-                if self._follow(name, size, now):
+                if self._follow(name, size, now) and self._begins(name, pid):
                     self.found[name] = self._stall(name, rank, pid, now)
                     new.append(name)
         return new
 
     def _follow(self, name: str, size: int, now: float) -> bool:
-        """Whether it has stalled just now."""
+        """Whether it may have stalled just now."""
         seen = self._ranks.setdefault(name, _Rank(size, now))
         if size == seen.size:
             late = not seen.stalled and now - seen.grown >= seen.limit(self._after)
-            stalls = late and END not in _tail(self._out / name)
-            seen.stalled |= stalls
-            return stalls
+            return late and END not in _tail(self._out / name)
         if seen.stalled:
             seen.stalled = False
             self._change(name, resumed=True, seconds=now - seen.grown)
         seen.grow(size, now)
         return False
+
+    def _begins(self, name: str, pid: int) -> bool:
+        """Whether the process still lives, so that its silence is a stall."""
+        self._ranks[name].stalled = self._lives(pid)
+        return self._ranks[name].stalled
+
+    @property
+    def watched(self) -> int:
+        """Processes whose records were followed."""
+        return len(self._ranks)
 
     def end(self, now: float) -> None:
         """The command has ended: how long those that still stall did."""

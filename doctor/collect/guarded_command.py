@@ -82,7 +82,13 @@ def run_command(
         child = subprocess.Popen(command, env=environment(settings, os.environ))
     except OSError as error:
         raise UserError(f"{command[0]}: {error.strerror or error}") from None
-    overseer = Overseer(out, tell, stall_seconds=stall_seconds, private=not settings.get("shared"))
+    overseer = Overseer(
+        out,
+        tell,
+        lives=lambda pid: _is_guarded(pid, out),
+        stall_seconds=stall_seconds,
+        private=not settings.get("shared"),
+    )
     overseer.start()
     sampler = GpuSampler(json.dumps(str(out)) if settings.get("all") else "")
     try:
@@ -95,7 +101,9 @@ def run_command(
     ended_by = [name for name, at in received if time.monotonic() - at < GRACE_SECONDS]
     end = CommandEnd(code, stopped, ended_by[-1] if ended_by else "")
     checkpoint = _earlier_checkpoint(out, command, started)
-    _write_end(out, command, end, gpus, checkpoint, private=not settings.get("shared"))
+    _write_end(
+        out, command, end, gpus, checkpoint, overseer.watched, private=not settings.get("shared")
+    )
     return end
 
 
@@ -190,6 +198,7 @@ def _write_end(
     end: CommandEnd,
     gpus: TrainingGpus,
     checkpoint: EarlierCheckpoint | None,
+    watched: int,
     *,
     private: bool,
 ) -> None:
@@ -199,6 +208,7 @@ def _write_end(
         "exit_code": end.code,
         "signal": end.signal,
         "stopped": end.stopped,
+        "watched": watched,
         "checkpoint": checkpoint and msgspec.to_builtins(checkpoint),
     }
     with contextlib.suppress(OSError, UserError):

@@ -218,6 +218,8 @@ class Guarded(Section, frozen=True, kw_only=True):
     """SIGINT, SIGTERM, SIGHUP or SIGQUIT, if the guard received it and passed it on."""
     stopped: bool = False
     """Ended by --stop."""
+    watched: int = 0
+    """Processes whose pace the parent followed."""
     stalls: tuple[GuardStall, ...] = ()
     checkpoint: EarlierCheckpoint | None = None
     """Before the first failure; None where nothing failed or the guard was not its parent."""

@@ -54,12 +54,17 @@ class FileResult:
     """The whole of a short text, for a second look."""
 
 
+def unchanged(result: FileResult) -> FileResult:
+    """Without a second look."""
+    return result
+
+
 def read_logs(
     paths: Sequence[str],
     patterns: Sequence[LinePattern],
     report_progress: Progress = lambda activity: None,
     processes: int | None = None,
-    look_again: Callable[[FileResult], FileResult] = lambda result: result,
+    look_again: Callable[[FileResult], FileResult] = unchanged,
 ) -> Log:
     """Read every file, once. A file that cannot be read is in the log with its problem.
 

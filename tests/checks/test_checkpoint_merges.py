@@ -64,9 +64,18 @@ def test_a_method_that_changes_its_base_is_unknown_until_that_base_is_named() ->
 
 def test_other_methods_are_named() -> None:
     loha = AdapterUse(path="/a", method="LOHA", unsupported="LOHA: only LoRA and DoRA are computed")
-    verdict = adds_up(merge(adapters=(loha,)))
+    rest = Untouched(compared=9, equal=8, changed=("q_proj",), changed_count=1)
+    record = merge(adapters=(loha,), untouched=rest)
+    for verdict in (adds_up(record), REST.judge(checkpoint=checkpoint(merge=record))):
+        assert verdict.status is Status.UNKNOWN
+        assert "LOHA" in verdict.summary
+
+
+def test_a_merge_without_a_known_scale_is_unknown() -> None:
+    unscaled = lora(unscaled=2, unscaled_reason="r is 0.5")
+    verdict = adds_up(merge(*both(**FAR), adapters=(unscaled,)))
     assert verdict.status is Status.UNKNOWN
-    assert "LOHA" in verdict.summary
+    assert "r is 0.5" in verdict.summary
 
 
 def test_what_an_adapter_brings_whole() -> None:
@@ -93,6 +102,17 @@ def test_without_a_merge() -> None:
         (Untouched(compared=9, equal=8, changed=("norm",), changed_count=1), Status.FAIL),
         (Untouched(compared=9, equal=8, reshaped=("norm [3] for [4]",)), Status.FAIL),
         (Untouched(compared=8, equal=8, removed=("norm",), removed_count=1), Status.WARN),
+        (Untouched(removed=("lm_head.weight",), removed_count=1), Status.WARN),
+        (Untouched(removed=("rotary_emb.inv_freq", "norm"), removed_count=2), Status.WARN),
+        (
+            Untouched(
+                removed=("lm_head.weight", "rotary_emb.inv_freq"),
+                removed_count=2,
+                copies=("lm_head.weight",),
+            ),
+            Status.NOTE,
+        ),
+        (Untouched(removed=("rotary_emb.inv_freq",) * 20, removed_count=80), Status.NOTE),
         (Untouched(compared=8, equal=8, unread=1), Status.UNKNOWN),
     ],
 )
@@ -120,6 +140,7 @@ def test_the_reason_of_a_scale(scale: float, words: str) -> None:
         ({"zero": 2}, Status.FAIL),
         ({"zero": 1}, Status.WARN),
         ({"unscaled": 1}, Status.UNKNOWN),
+        ({"unscaled": 2, "zero": 2}, Status.UNKNOWN),
         ({"modules": 0}, Status.UNKNOWN),
         ({"unsupported": "IA3: only LoRA and DoRA are computed"}, Status.UNKNOWN),
     ],

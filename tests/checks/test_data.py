@@ -9,6 +9,7 @@ import pytest
 
 from doctor._util.records import Ended, Unknown
 from doctor.catalog import of_families
+from doctor.collect.data import Notes
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
 from doctor.facts.data_rows import (
     Inputs,
@@ -182,6 +183,33 @@ def test_what_was_not_delivered_fails_with_its_place() -> None:
     assert verdict("DAT018", data(ended="hang")).status is Status.FAIL
     unread = Data(target="t", opened=Ended(how="ok"), died="SIGSEGV")
     assert verdict("DAT018", unread).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("timeout", Status.UNKNOWN), ("budget", Status.UNKNOWN), ("signal", Status.FAIL)],
+)
+def test_a_factory_that_outlasts_the_doctor_is_unknown(how: Any, status: Status) -> None:
+    ended = Ended(how=how, detail="no answer in 140 s inside call the factory")
+    found = verdict("DAT018", Data(target="t", opened=ended))
+    assert found.status is status
+    assert "call the factory" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("the secret of a row: 3", "error"),
+        ("the secret of an Error: 3", "error"),
+        ("secret", "error"),
+        ("torch.OutOfMemoryError: the secret of a row", "torch.OutOfMemoryError"),
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_the_last_line_of_a_process_gives_its_class_alone(line: str, word: str) -> None:
+    made = Notes().data("t", Ended(how="error", detail=line), 1.0)
+    assert isinstance(made, Data)
+    assert (made.opened.detail, made.died) == (word, word)
 
 
 LONG = {"rows": 5_000, "telling": 5_000}

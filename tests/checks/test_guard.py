@@ -72,7 +72,8 @@ def facts(guard: Guarded | Unknown, watched: Any = None) -> Facts:
 
 
 def findings(*processes: GuardedProcess, watched: Any = None) -> dict[str, Finding]:
-    examined = examine(CHECKS, facts(Guarded(processes=processes, exit_code=0), watched))
+    guard = Guarded(processes=processes, exit_code=0, watched=len(processes))
+    examined = examine(CHECKS, facts(guard, watched))
     return {finding.check.code: finding for finding in examined}
 
 
@@ -281,7 +282,6 @@ STALL = {"rank": 1, "step": 40, "seconds": 700.0, "usual": 2.0, "where": "all_re
     ("stalls", "exit_code", "status", "word"),
     [
         ((), 0, Status.PASS, "without a long pause"),
-        ((), None, Status.SKIP, "did not start"),
         (({"resumed": True},), 0, Status.NOTE, "then it went on"),
         (({"resumed": True}, {}), 137, Status.WARN, "in all_reduce (d.py:7)"),
         (({}, {"rank": 2, "seconds": 690.0}), 1, Status.WARN, "rank 1 wrote nothing for 700 s"),
@@ -292,10 +292,16 @@ def test_a_rank_without_a_step_for_long(
     stalls: tuple[dict[str, Any], ...], exit_code: int | None, status: Status, word: str
 ) -> None:
     observed = tuple(GuardStall(**STALL | stall) for stall in stalls)
-    guard = Guarded(processes=(process(),), exit_code=exit_code, stalls=observed)
+    guard = Guarded(processes=(process(),), exit_code=exit_code, stalls=observed, watched=3)
     found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD023"]
     assert found.status is status
     assert word in found.verdict.summary
+
+
+def test_a_pace_that_nobody_watched_is_not_judged() -> None:
+    guard = Guarded(processes=(process(),), exit_code=0)
+    found = {each.check.code: each for each in examine(CHECKS, facts(guard))}["GRD023"]
+    assert found.status is Status.SKIP
 
 
 def ending(*errors: GuardError) -> Finding:

@@ -120,6 +120,100 @@ def test_files_of_two_splits_and_their_shards(tmp_path: Path) -> None:
     assert record["empty"] == ["test.jsonl"]
 
 
+def test_the_files_of_a_directory_whose_own_name_names_a_split(tmp_path: Path) -> None:
+    from doctor.probes.training_side.data import files
+
+    directory = tmp_path / "my-train-data"
+    (directory / "validation").mkdir(parents=True)
+    for name in ("eval.jsonl", "rows.jsonl", "validation/part-0.jsonl", "validation/train.jsonl"):
+        (directory / name).write_text('{"text": "one"}\n')
+    found = {each.name: each.items.paths for each in files.open_path(str(directory))}
+    relative = {
+        name: [str(Path(path).relative_to(directory)) for path in paths]
+        for name, paths in found.items()
+    }
+    assert relative == {
+        "train": ["validation/train.jsonl"],
+        "eval": ["eval.jsonl", "validation/part-0.jsonl"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "small", "short"),
+    [
+        ("code math chat web safety", "safety", []),
+        ("a-8 a-9 a-10 a-11 safety", "safety", []),
+        ("a-8 a-9 a-10 a-11 a-12", "a-12", []),
+        ("a-8 a-9 a-10 a-11 a-12", "a-9", ["a-9.jsonl"]),
+    ],
+)
+def test_sizes_are_compared_within_one_series(
+    tmp_path: Path, names: str, small: str, short: list[str]
+) -> None:
+    from doctor.probes.training_side.data import files
+
+    for name in names.split():
+        row = f'{{"text": "{name}"}}\n'
+        (tmp_path / f"{name}.jsonl").write_text(row * (1 if name == small else 500))
+    record = files.shards(files.open_path(str(tmp_path)))
+    assert record is not None
+    assert record["short"] == short
+
+
+def test_a_batch_is_awaited_only_while_the_loader_makes_it() -> None:
+    from doctor.probes.training_side.data import reading, targets
+
+    seen = []
+
+    def loader() -> Any:
+        for _ in range(2):
+            seen.append(look.awaited_since)
+            yield {"x": [1]}
+
+    look = reading.Reading(targets.Source("train", "loader", loader()))
+    between = [look.awaited_since]
+    between += [look.awaited_since for _ in look.batches_of(8, 60.0)]
+    assert len(seen) == 2
+    assert None not in seen
+    assert between == [None] * 3
+    assert look.awaited_since is None
+
+
+def mixed(*batches: Any) -> dict[str, Any]:
+    from doctor.probes.training_side.data import documents, mixing
+
+    counts = mixing.Mixing()
+    for batch in batches:
+        counts.add(batch, documents.tokens_of(batch), 0)
+    return counts.record(own_order=False)
+
+
+@pytest.mark.parametrize("kind", ["mask", "bool", "text and image", "bfloat16"])
+def test_a_sample_is_all_of_its_inputs(kind: str) -> None:
+    import torch
+
+    ones, image = torch.ones(4, 8), torch.randn(4, 8)
+    batch = {
+        "mask": {"mask": ones, "x": image},
+        "bool": {"keep": ones.bool(), "x": image, "y": torch.zeros(4)},
+        "text and image": {"input_ids": ones.long(), "pixel_values": image},
+        "bfloat16": {"x": image.bfloat16()},
+    }[kind]
+    record = mixed(batch)
+    assert (record["samples"], record["distinct"], record["constant"]) == (4, 4, 0)
+
+
+def test_constant_inputs_are_counted_beside_a_mask_and_a_number() -> None:
+    import torch
+
+    batch = {"id": torch.arange(4), "mask": torch.eye(4, 8), "x": torch.zeros(4, 8)}
+    record = mixed(batch)
+    assert record["constant"] == 4
+    equal = {"id": torch.arange(4), "x": torch.randn(1, 8).repeat(4, 1)}
+    assert mixed(equal)["distinct"] == 1
+    assert mixed((torch.zeros(4, 8), torch.randn(4, 8)))["constant"] == 4
+
+
 SLEEPERS = """
 import json, os, subprocess, sys, time
 def make():

@@ -36,6 +36,8 @@ class AdapterUse(Section, frozen=True, kw_only=True):
     """Modules whose product is zero."""
     unscaled: int = 0
     """Modules for which the configuration gives no scale."""
+    unscaled_reason: str = ""
+    """Why the first of them has none; "" where nothing is configured."""
 
 
 class MergedWeight(Section, frozen=True, kw_only=True):
@@ -111,8 +113,10 @@ class Untouched(Section, frozen=True, kw_only=True):
     """Only in the merged model; the first twenty."""
     added_count: int = 0
     removed: tuple[str, ...] = ()
-    """Only in the base; the first twenty."""
+    """Only in the base; the first twenty, those that a program computes last."""
     removed_count: int = 0
+    copies: tuple[str, ...] = ()
+    """Of `removed`: heads and embeddings that are equal to another one of the base."""
     unread: int = 0
     """Tensors that cannot be compared: quantized, or not in C order."""
 

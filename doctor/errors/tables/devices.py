@@ -71,6 +71,7 @@ ROWS = (
     ),
     Cause(
         id="meta-device",
+        refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),
         messages=(r"Cannot copy out of meta tensor",),
         examples=("NotImplementedError: Cannot copy out of meta tensor; no data! Please use",),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.merging.patterns import NoNumberError, Patterns
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.tensors import Tensor
 
@@ -18,9 +19,6 @@ _FACTOR = re.compile(
 _TOKENS = re.compile(r"(?P<module>.+)\.token_adapter\.(?:base_layer\.)?trainable_tokens_delta")
 _SAVED = re.compile(r"\.(?:modules_to_save(?:\.default)?|base_layer)(?=\.)")
 _LEADS = ("base_model.model.", "base_model.")
-
-_QUANTIFIED_GROUP = re.compile(r"\)\s*[*+?{]")
-_QUANTIFIERS = re.compile(r"[*+?{]")
 
 VARIANTS = {
     "use_qalora": "QALoRA",
@@ -85,6 +83,8 @@ class Adapter:
     base_name: str = ""
     rank: int | None = None
     alpha: float | None = None
+    unscaled_reason: str = ""
+    """Why the first module without a scale has none."""
 
 
 def read_adapter(
@@ -99,8 +99,12 @@ def read_adapter(
     _describe(adapter, config)
     for tensor in tensors:
         _sort(adapter, tensor)
+    alphas, ranks = (Patterns(key, config.get(key)) for key in ("alpha_pattern", "rank_pattern"))
     for factors in adapter.factors.values():
-        factors.scale = _scale(config, factors)
+        try:
+            factors.scale = _scale(config, factors, alphas, ranks)
+        except NoNumberError as error:
+            adapter.unscaled_reason = adapter.unscaled_reason or str(error)
     _indices(adapter, config.get("trainable_token_indices"))
     return adapter
 
@@ -156,48 +160,33 @@ def _place(factors: Factors, factor: str, leaf: str | None, tensor: Tensor) -> N
         factors.up = tensor
 
 
-def _scale(config: Mapping[str, object], factors: Factors) -> float | None:
+def _scale(
+    config: Mapping[str, object], factors: Factors, alphas: Patterns, ranks: Patterns
+) -> float | None:
+    """Raises NoNumberError where an entry is no number, or its pattern is not evaluated."""
     if factors.down is None:
         return None
-    rank = _rank(config, factors)
-    alpha = _of_pattern(config.get("alpha_pattern"), factors.module)
-    number = _number(config.get("lora_alpha")) if alpha is None else alpha
-    if number is None or not rank:
+    rank = _rank(config, factors, ranks)
+    named = alphas.of(factors.module)
+    alpha = _number(config.get("lora_alpha") if named is None else named)
+    if alpha is None:
+        raise NoNumberError("lora_alpha is no finite number")
+    if not rank:
         return None
-    return number / (math.sqrt(rank) if config.get("use_rslora") is True else rank)
+    return alpha / (math.sqrt(rank) if config.get("use_rslora") is True else rank)
 
 
-def _rank(config: Mapping[str, object], factors: Factors) -> int:
+def _rank(config: Mapping[str, object], factors: Factors, ranks: Patterns) -> int:
     """The stored one; that of the configuration where the ranks of experts lie in one tensor."""
-    stored = factors.down.shape[0] if factors.down and factors.down.shape else 0
-    named = _of_pattern(config.get("rank_pattern"), factors.module)
-    rank = named if named is not None else _number(config.get("r"))
-    if config.get("target_parameters") and rank and stored % int(rank) == 0:
-        return int(rank)
-    return stored
-
-
-def _of_pattern(patterns: object, module: str) -> float | None:
-    """The number of the first pattern that matches the end of the module's name, as peft does."""
-    if not isinstance(patterns, dict):
-        return None
-    for key, value in list(patterns.items())[:5_000]:
-        if isinstance(key, str) and _matches(key, module):
-            return _number(value)
-    return None
-
-
-def _matches(key: str, module: str) -> bool:
-    """Expressions that could take long are compared as plain names."""
-    if module == key or module.endswith(f".{key}"):
-        return True
-    slow = len(key) > 500 or len(_QUANTIFIERS.findall(key)) > 4 or _QUANTIFIED_GROUP.search(key)
-    if slow:
-        return False
-    try:
-        return re.match(rf"(.*\.)?({key})$", module[:500]) is not None
-    except (re.error, RecursionError, OverflowError):
-        return False
+    assert factors.down is not None
+    stored = factors.down.shape[0] if factors.down.shape else 0
+    named = ranks.of(factors.module)
+    rank = config.get("r") if named is None else named
+    if rank is None:
+        return stored
+    if type(rank) is not int or rank < 1:
+        raise NoNumberError(f"r is {shown(repr(rank), 40)}, an integer of at least 1 required")
+    return rank if config.get("target_parameters") and stored and stored % rank == 0 else stored
 
 
 def _indices(adapter: Adapter, value: object) -> None:

@@ -331,4 +331,5 @@ def _use(
         incomplete=tuple(shown(name, 200) for name in incomplete[:FEW]),
         zero=found.zero.get(number, 0),
         unscaled=sum(each.whole and each.scale is None for each in factors),
+        unscaled_reason=adapter.unscaled_reason,
     )

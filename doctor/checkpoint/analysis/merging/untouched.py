@@ -12,6 +12,7 @@ from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.names import Model, pairs
 from doctor.checkpoint.analysis.merging.rows import blocks, matrix_of, numbers, read_rows
 from doctor.checkpoint.analysis.tensor_names import part_of
+from doctor.checkpoint.computed import is_computed
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import Replaced, Untouched
@@ -61,6 +62,7 @@ def compare_untouched(
             added_count=len(added),
             removed=tuple(shown(name, 200) for name in removed[:MOST]),
             removed_count=len(removed),
+            copies=tuple(shown(name, 200) for name in removed[:MOST] if _is_copy(base, name)),
             unread=outcomes["unread"],
         ),
         read,
@@ -73,7 +75,22 @@ def _alone(merged: Model, base: Model, touched: set[str]) -> tuple[list[str], li
     here, there = {now.name for _, now, _ in both}, {before.name for _, _, before in both}
     added = {tensor.name for tensor in merged.index.tensors.values()} - here - touched
     removed = {tensor.name for tensor in base.index.tensors.values()} - there
-    return sorted(added), sorted(removed)
+    return sorted(added), sorted(removed, key=lambda name: (is_computed(name), name))
+
+
+def _is_copy(base: Model, name: str) -> bool:
+    """Whether a head or an embedding is tied: equal to another one of its model."""
+    tensors = list(base.index.tensors.values())
+    tensor = next(each for each in tensors if each.name == name)
+    tied = ("embedding", "head")
+    if part_of(tensor) not in tied:
+        return False
+    with OpenFiles(base.directory) as files:
+        return any(
+            _compare(files, tensor, files, other).outcome == "equal"
+            for other in tensors
+            if other is not tensor and other.shape == tensor.shape and part_of(other) in tied
+        )
 
 
 def _compare(files: OpenFiles, now: Tensor, base_files: OpenFiles, before: Tensor) -> Difference:

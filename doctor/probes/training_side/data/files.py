@@ -62,20 +62,26 @@ def open_path(path: str) -> List[Source]:
     found += [each for each in below if each.endswith(KINDS)]
     if not found:
         raise NotData("the directory has no file that ends in %s" % ", ".join(KINDS))
-    return [Source(name, "file", Rows(paths)) for name, paths in by_split(found)]
+    return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]
 
 
-def by_split(paths: List[str]) -> List[Tuple[str, List[str]]]:
-    """The files of each split, by their names; all are train if none is named."""
+def by_split(paths: List[str], directory: str) -> List[Tuple[str, List[str]]]:
+    """The files of each split, by their names, else by those of the directories below this one;
+    all are train if none is named."""
     named: Dict[str, List[str]] = {"train": [], "eval": []}
     rest: List[str] = []
     for path in paths:
-        parts = re.split(r"[^a-z]+", os.sep.join(path.split(os.sep)[-2:]).lower())
-        name = next((name for name, words in SPLITS if set(words) & set(parts)), None)
+        parent, own = os.path.split(os.path.relpath(path, directory))
+        name = split_named(own) or split_named(parent)
         (rest if name is None else named[name]).append(path)
     if not named["train"]:
         named["train"] = rest
     return [(name, each) for name, each in named.items() if each]
+
+
+def split_named(text: str) -> Optional[str]:
+    parts = set(re.split(r"[^a-z]+", text.lower()))
+    return next((name for name, words in SPLITS if parts & set(words)), None)
 
 
 def _saved(path: str, names: List[str]) -> List[Source]:
@@ -190,15 +196,11 @@ def shards(sources: List[Source]) -> Optional[Dict[str, Any]]:
     if not paths:
         return None
     sizes = {path: os.path.getsize(path) for path in paths}
-    ordered = sorted(sizes.values())
-    middle = ordered[len(ordered) // 2]
-    last = {group[-1] for group in _groups(paths).values()}
-    short = [path for path in paths if 0 < 10 * sizes[path] < middle and path not in last]
     return {
         "type": "Shards",
         "files": len(paths),
         "empty": _named([path for path in paths if not sizes[path]]),
-        "short": _named(short if len(paths) > 3 else []),
+        "short": _named([path for each in _series(paths) for path in _short(each, sizes)]),
         "equal": [_named(list(pair)) for pair in _equal(paths, sizes)],
         "missing": [text for group, each in _groups(paths).items() for text in _missing(each)],
     }
@@ -206,6 +208,28 @@ def shards(sources: List[Source]) -> Optional[Dict[str, Any]]:
 
 def _named(paths: List[str]) -> List[str]:
     return [os.path.basename(path) for path in paths[:MOST_NAMES]]
+
+
+def _series(paths: List[str]) -> List[List[str]]:
+    """Files whose names differ in their numbers alone, in the order of the numbers."""
+    series: Dict[str, List[str]] = {}
+    for path in paths:
+        directory, name = os.path.split(path)
+        if re.search(r"\d", name):
+            series.setdefault(os.path.join(directory, re.sub(r"\d+", "0", name)), []).append(path)
+    return [sorted(each, key=_numbers) for each in series.values()]
+
+
+def _numbers(path: str) -> List[int]:
+    return [int(each) for each in re.findall(r"\d+", os.path.basename(path))]
+
+
+def _short(series: List[str], sizes: Dict[str, int]) -> List[str]:
+    """Files below a tenth of the middle size; the last one holds what is left over."""
+    if len(series) < 4:
+        return []
+    middle = sorted(sizes[path] for path in series)[len(series) // 2]
+    return [path for path in series[:-1] if 0 < 10 * sizes[path] < middle]
 
 
 def _groups(paths: List[str]) -> Dict[str, List[str]]:

@@ -37,7 +37,7 @@ from . import (
 )
 
 HANG_SECONDS = 60.0
-"""Without a batch."""
+"""In which the loader delivers no batch."""
 SIMPLE_SAMPLERS = (
     "BatchSampler",
     "RandomSampler",
@@ -84,7 +84,6 @@ class Look:
         self.vocabulary = vocabulary.Vocabulary()
         self.opened = targets.Opened([])
         self.split: Optional[SplitLook] = None
-        self.alive = time.monotonic()
         self.sending = threading.Lock()
 
     def run(self) -> None:
@@ -147,7 +146,6 @@ class Look:
         look.show = int(self.request["show"])
         with wire.stage("read %s" % source.name):
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
-                self.alive = time.monotonic()
                 look.add(batch)
         measured = source.name == "train" and self.opened.module is not None
         if measured and look.batches:
@@ -177,10 +175,11 @@ class Look:
         while True:
             time.sleep(1.0)
             look = self.split
-            if look is None or time.monotonic() - self.alive < HANG_SECONDS:
+            since = look.reading.awaited_since if look is not None else None
+            if look is None or since is None or time.monotonic() - since < HANG_SECONDS:
                 continue
             with self.sending:
-                if self.split is look:
+                if self.split is look and look.reading.awaited_since == since:
                     look.reading.ended = "hang"
                     wire.send(note={"split": look.record()})
                     wire.send(answer={"done": True})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import random
+import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -15,6 +18,8 @@ MOST_ROWS = 5
 DRAWS = 200
 """Permutations that the order of the classes is compared with."""
 VALUES = 4096
+NUMBER_OF_SAMPLE = re.compile(r"(.*_)?(id|idx|index)")
+"""Names of a sample's number: it differs where the samples are the same."""
 
 
 class Mixing:
@@ -33,28 +38,25 @@ class Mixing:
 
     def add(self, batch: Foreign, tokens: Optional[Tokens], first_row: int) -> None:
         self.kinds.add(kind_of(batch))
-        inputs = tokens.ids if tokens is not None else input_of(batch)
-        if inputs is None or not inputs.dim():
+        samples = samples_of(batch, tokens)
+        if not samples:
             return
-        classes = classes_of(batch, len(inputs))
+        classes = classes_of(batch, len(samples))
         if classes is not None:
             self.batches.append(classes)
             self.named = containers.is_mapping(batch)
-        for number, each in enumerate(host(inputs)):
-            self._add_sample(each, tokens, number, first_row)
+        for number, each in enumerate(samples):
+            self._add_sample(each, first_row + number)
 
-    def _add_sample(
-        self, sample: torch.Tensor, tokens: Optional[Tokens], number: int, first_row: int
-    ) -> None:
+    def _add_sample(self, sample: Dict[str, torch.Tensor], row: int) -> None:
         self.samples += 1
-        if tokens is not None and tokens.mask is not None:
-            sample = sample[tokens.mask[number] != 0]
-        empty = not sample.numel()
-        constant = not empty and sample.numel() > 3 and is_constant(sample)
+        judged = [each for name, each in sample.items() if tells_constant(name, each)]
+        empty = not any(each.numel() for each in sample.values())
+        constant = bool(judged) and all(map(is_constant, judged))
         self.empty += empty
         self.constant += constant
         if (empty or constant) and len(self.rows) < MOST_ROWS:
-            self.rows.append(first_row + number)
+            self.rows.append(row)
         key = key_of(sample)
         self.seen[key] = self.seen.get(key, 0) + 1
 
@@ -88,10 +90,19 @@ class Mixing:
         }
 
 
-def key_of(sample: torch.Tensor) -> bytes:
-    flat = sample.reshape(-1)
+def key_of(sample: Dict[str, torch.Tensor]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for each in sample.values():
+        digest.update(observing.attempt(functools.partial(bytes_of, each), b""))
+    return digest.digest()
+
+
+def bytes_of(value: torch.Tensor) -> bytes:
+    """Of values spread over all of it; numpy has no bfloat16."""
+    flat = value.reshape(-1)
     step = max(1, flat.numel() // VALUES)
-    return observing.attempt(lambda: flat[::step].contiguous().numpy().tobytes(), b"")
+    spread: bytes = flat[::step].contiguous().view(torch.uint8).numpy().tobytes()
+    return spread
 
 
 def single_class(batches: List[List[int]]) -> Tuple[int, float]:
@@ -149,11 +160,49 @@ def with_another_class(batch: Foreign) -> Foreign:
     return type(batch)([*batch[:-1], other(batch[-1])])
 
 
-def input_of(batch: Foreign) -> Optional[torch.Tensor]:
-    """The first tensor of a batch that is not its labels."""
-    tensors = containers.tensors(batch)
-    named = [each for name, each in tensors.items() if name not in LABELS and each.dim()]
-    return named[0] if named else None
+def samples_of(batch: Foreign, tokens: Optional[Tokens]) -> List[Dict[str, torch.Tensor]]:
+    """The inputs of each row by name, text without padding; a tensor of another number of rows
+    belongs to all of them."""
+    inputs = inputs_of(batch) if tokens is None else inputs_with(tokens)
+    rows = next((len(each) for name, each in inputs.items() if not is_mask(name)), 0)
+    samples = [
+        {name: each[row] if len(each) == rows else each for name, each in inputs.items()}
+        for row in range(rows)
+    ]
+    if tokens is not None and tokens.mask is not None:
+        for sample, mask in zip(samples, tokens.mask):
+            sample["ids"] = sample["ids"][mask != 0]
+    return samples
+
+
+def inputs_with(tokens: Tokens) -> Dict[str, torch.Tensor]:
+    """The tokens, and what is no text, as images."""
+    others = tokens.others.items()
+    floating = {n: each for n, each in others if each.is_floating_point() and not is_mask(n)}
+    return {"ids": tokens.ids, **{n: each for n, each in floating.items() if each.dim()}}
+
+
+def inputs_of(batch: Foreign) -> Dict[str, torch.Tensor]:
+    """The tensors of a batch that are neither labels nor the numbers of its samples."""
+    named = {name: host(each) for name, each in containers.tensors(batch).items() if each.dim()}
+    if not isinstance(batch, (list, tuple)):
+        return {name: each for name, each in named.items() if is_input(name)}
+    label = "[%d]" % (len(batch) - 1)
+    before = {name: each for name, each in named.items() if not name.startswith(label)}
+    return before or named
+
+
+def is_input(name: str) -> bool:
+    top = re.split(r"[.\[]", name)[0]
+    return top not in LABELS and not NUMBER_OF_SAMPLE.fullmatch(top)
+
+
+def is_mask(name: str) -> bool:
+    return "mask" in name.lower()
+
+
+def tells_constant(name: str, value: torch.Tensor) -> bool:
+    return not is_mask(name) and value.dtype != torch.bool and value.numel() > 3
 
 
 def kind_of(batch: Foreign) -> str:

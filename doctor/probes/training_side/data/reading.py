@@ -25,6 +25,8 @@ class Reading:
         self.source = source
         self.rows = self.batches = 0
         self.seconds = 0.0
+        self.awaited_since: Optional[float] = None
+        """On the monotonic clock; None while nothing is asked of the loader."""
         self.ended = "complete"
         self.problem: Optional[Dict[str, Any]] = None
 
@@ -51,19 +53,25 @@ class Reading:
             self.ended = "complete"
 
     def _start(self) -> Optional[Iterator[Foreign]]:
+        self.awaited_since = time.monotonic()
         try:
             return iter(items_of(self.source))
         except Exception as error:
             self._fail(problem_of(error))
             return None
+        finally:
+            self.awaited_since = None
 
     def _next(self, items: Iterator[Foreign]) -> Foreign:
         """The next batch; None at the end or after an error."""
+        self.awaited_since = time.monotonic()
         try:
             batch = next(items, observing.ABSENT)
         except Exception as error:
             self._fail(problem_of(error))
             return None
+        finally:
+            self.awaited_since = None
         if batch is observing.ABSENT:
             return None
         if not _is_a_batch(batch):

@@ -8,7 +8,7 @@ import torch
 
 from ..foreign import Foreign, observing
 from .documents import tokens_of
-from .mixing import input_of, key_of
+from .mixing import key_of, samples_of
 from .targets import Source
 
 BATCHES = 4
@@ -41,9 +41,7 @@ def _count(batches: List[Foreign], workers: int) -> Any:
 
 
 def _keys(batch: Foreign) -> List[bytes]:
-    tokens = tokens_of(batch)
-    inputs = tokens.ids if tokens is not None else input_of(batch)
-    return [key_of(each) for each in inputs.detach().cpu()] if inputs is not None else []
+    return [key_of(each) for each in samples_of(batch, tokens_of(batch))]
 
 
 def _alone(loader: Foreign, most: int) -> Optional[int]:
