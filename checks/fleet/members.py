@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.units import shown
 from doctor.checks.fleet.words import counted, nodes
 from doctor.facts.fleet import Fleet, NodeLine, Problems
@@ -12,6 +14,8 @@ CLOCK_WARN, CLOCK_FAIL = 0.1, 1.0
 """Seconds. Our own numbers: logs of several nodes are merged by time, and tokens of object storage
 expire; S3 refuses requests from 900 s on."""
 LOOK = "Run `doctor report FACTS` on the facts of each node: it prints the fix."
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+"""A node or a code in a command to copy: others could be options, or words to the shell."""
 PROBLEMS = 6
 """Checks of the nodes that a summary names."""
 
@@ -100,14 +104,20 @@ def _named(problems: list[Problems]) -> str:
 
 def commands(fleet: Fleet, lines: list[NodeLine]) -> tuple[str, ...]:
     """Lines to copy that take these nodes out of use, for the launcher that they have."""
-    safe = [line for line in lines if line.node.replace("-", "").replace(".", "").isalnum()]
+    safe = [line for line in lines if _is_plain(line.node)]
     if fleet.drain == "slurm" and safe:
         names = ",".join(line.node for line in safe)
-        codes = "+".join(sorted({code for line in safe for code in line.codes})) or "doctor"
+        found = {code for line in safe for code in line.codes if NAME.fullmatch(code)}
+        codes = "+".join(sorted(found)) or "doctor"
         return (f'scontrol update NodeName={names} State=DRAIN Reason="doctor {codes}"',)
     if fleet.drain == "kubernetes":
         return tuple(f"kubectl taint nodes {line.node} doctor=bad:NoSchedule" for line in safe)
     return ()
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a command takes it as the name of one node: for scontrol and kubectl, all is all."""
+    return bool(NAME.fullmatch(name)) and name.lower() != "all"
 
 
 def clocks(fleet: Fleet) -> Verdict:

@@ -48,9 +48,13 @@ def pairs(fleet: Fleet) -> Verdict:
     done = fleet.meeting.pairs
     if not done:
         return unknown("no two nodes could be paired")
-    failed = [pair for pair in done if not pair.good]
+    cut_off = [pair for pair in done if pair.ended.how == "budget"]
+    failed = [pair for pair in done if not pair.good and pair.ended.how != "budget"]
     if failed:
         return fail(f"{_culprits(done, failed)}: {'; '.join(map(_failed, failed[:NAMED]))}")
+    if cut_off:
+        which = f"{counted(len(cut_off), 'pair')} of {len(done)} without a result"
+        return unknown(f"{which}, a longer --deadline is required: {_failed(cut_off[0])}")
     rates = sorted(pair.rate or 0.0 for pair in done)
     return ok(
         f"{counted(len(done), 'pair')} by {fleet.meeting.backend}: correct sums, "

@@ -55,7 +55,10 @@ def _ports(adapter: Path) -> list[Hca]:
 
 
 def read_mac_addresses(root: Path) -> tuple[str, ...] | None:
-    """Addresses of network devices that are on a bus: bridges and tunnels repeat between hosts."""
+    """Addresses of network devices that are on a bus: bridges and tunnels repeat between hosts.
+
+    Without those on USB: the one of a management controller has the same address on all machines.
+    """
     devices = _names(root / "sys/class/net")
     if devices is None:
         return None
@@ -63,9 +66,18 @@ def read_mac_addresses(root: Path) -> tuple[str, ...] | None:
     for name in devices[:MOST]:
         device = root / "sys/class/net" / name
         address = _plain((read_text(device / "address") or "").strip())
-        if "device" in (_names(device) or ()) and address.strip("0:"):
+        on_bus = "device" in (_names(device) or ()) and _bus(device / "device") != "usb"
+        if on_bus and address.strip("0:"):
             found.add(address)
     return tuple(sorted(found))
+
+
+def _bus(device: Path) -> str:
+    """The subsystem of a device, as in "pci"; "" where that cannot be read."""
+    try:
+        return (device / "subsystem").readlink().name
+    except OSError:
+        return ""
 
 
 def read_limits_of_process() -> dict[str, int | None]:

@@ -53,6 +53,7 @@ class Pair(Section, frozen=True, kw_only=True):
     attempt: int = 0
     """In which round of pairs, from 0."""
     ended: Ended
+    """budget: not tried, or not finished before the deadline of the fleet."""
     wrong: int | None = None
     """Elements of the sum that are wrong."""
     rate: float | None = None

@@ -18,7 +18,7 @@ import msgspec
 
 from doctor import __version__
 from doctor.collect.child_messages import Answer
-from doctor.facts.fleet import Clock
+from doctor.facts.fleet import SUMMARY_BYTES, Clock
 from doctor.fleet.member import Member
 from doctor.fleet.messages import (
     Echo,
@@ -178,6 +178,11 @@ class RankZero:
             result = self._seal.open(data, "result", rank, 0, Result)
         except MessageError as error:
             self.gathered.refused[rank] = str(error)
+            return
+        if (size := len(bytes(result.content))) > SUMMARY_BYTES:  # it is kept for each node
+            reason = f"its result has {size:,} bytes; at most {SUMMARY_BYTES:,} allowed"
+            self.gathered.refused[rank] = reason
+            self._too_large.add(self._key("result", rank))
             return
         self.gathered.results[rank] = result
         self.gathered.refused.pop(rank, None)

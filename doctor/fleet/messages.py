@@ -31,7 +31,7 @@ LEAST_SECRET = 16
 MAC_BYTES = 32
 MOST_BYTES = 4 * 2**20
 """Of a message; the store drops a client that sends more than 8 MiB."""
-MOST_UNPACKED = 64 * 2**20
+MOST_UNPACKED = 8 * 2**20
 
 
 class MessageError(Exception):
@@ -114,7 +114,10 @@ class Seal:
 
     def close(self, round: Round, sender: int, receiver: int, message: msgspec.Struct) -> bytes:
         """The message as it is stored. Raises MessageError if it is too large."""
-        payload = zlib.compress(msgspec.json.encode(message), 1)
+        text = msgspec.json.encode(message)
+        if len(text) > MOST_UNPACKED:
+            raise MessageError(f"{len(text)} bytes; at most {MOST_UNPACKED} are sent")
+        payload = zlib.compress(text, 1)
         if len(payload) > MOST_BYTES - MAC_BYTES:
             raise MessageError(f"{len(payload)} bytes; at most {MOST_BYTES} are sent")
         return self._mac(round, sender, receiver, payload) + payload

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 
 import msgspec
 
@@ -15,12 +17,13 @@ from doctor.collect.torch_child import TorchChild
 from doctor.facts.load import AllReduce
 from doctor.facts.meeting import Pair
 from doctor.fleet.messages import Reply
-from doctor.fleet.orders import Orders, opened, order, reply
+from doctor.fleet.orders import NO_ANSWER, Orders, opened, order, reply
 
 SECONDS = {"gloo": 30.0, "nccl": 90.0}
 """For one pair, without the import of torch. On eight B200 NCCL took 55 s (NVIDIA/nccl#1646)."""
 IMPORT_SECONDS = 60.0
 ROUNDS = 3
+UNFINISHED = "not finished before the deadline of the fleet"
 
 Two = tuple[int, int]
 
@@ -71,12 +74,23 @@ def reduce(python: str, host: str, port: int, share: Share) -> AllReduce:
 def run_pairs(
     orders: Orders, labels: Mapping[int, str], python: str, host: str, port: int, backend: str
 ) -> tuple[Pair, ...]:
-    """The pairs of all rounds; rank 0 takes part, too."""
+    """The pairs of all rounds; rank 0 takes part, too.
+
+    No round begins without the time for a pair. Pairs of the first one are then returned as not
+    tried.
+    """
     ranks = (0, *orders.ranks)
     done: list[tuple[Two, Pair]] = []
     for attempt in range(ROUNDS):
         pairs = next_pairs(ranks, done)
         if not pairs:
+            break
+        left = orders.deadline - time.monotonic()
+        if left < SECONDS[backend]:
+            why = f"not tried: {max(0.0, left):.0f} s were left, {SECONDS[backend]:g} s required"
+            cut = _cut_off(why, backend)
+            pairs = [] if done else pairs
+            done += [(two, _pair(labels[two[0]], labels[two[1]], attempt, [cut])) for two in pairs]
             break
         done += _round(orders, labels, (python, host, port), backend, attempt, pairs)
     return tuple(pair for _, pair in done)
@@ -141,13 +155,31 @@ def _round(
     own = background(lambda: reduce(*local, parts[0])) if 0 in parts else None
     given = {rank: order("pair", part) for rank, part in parts.items() if rank}
     replies = orders.ask(given, IMPORT_SECONDS + SECONDS[backend])
-    results = {rank: _result(each, backend) for rank, each in replies.items()}
+    is_over = time.monotonic() >= orders.deadline
+    results = {
+        rank: _cut_off(UNFINISHED, backend)
+        if is_over and each is NO_ANSWER
+        else _result(each, backend)
+        for rank, each in replies.items()
+    }
     if own is not None:
-        results[0] = own.result()
+        results[0] = _own_result(own, orders.deadline, backend)
     return [
         (two, _pair(labels[two[0]], labels[two[1]], attempt, [results[rank] for rank in two]))
         for two in pairs
     ]
+
+
+def _own_result(own: Future[AllReduce], deadline: float, backend: str) -> AllReduce:
+    try:
+        return own.result(max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        return _cut_off(UNFINISHED, backend)
+
+
+def _cut_off(why: str, backend: str) -> AllReduce:
+    """Nothing is known of it: the time of the whole fleet was over."""
+    return AllReduce(backend=backend, p2p=True, ended=Ended(how="budget", detail=why), ranks=2)
 
 
 def _result(each: Reply, backend: str) -> AllReduce:
@@ -160,7 +192,8 @@ def _result(each: Reply, backend: str) -> AllReduce:
 
 def _pair(first: str, second: str, attempt: int, results: Sequence[AllReduce]) -> Pair:
     """What both say: the error of the one that failed, the slower rate."""
-    failed = next((each for each in results if not each.ended.ok or each.wrong), None)
+    bad = [each for each in results if not each.ended.ok or each.wrong]
+    failed = min(bad, key=lambda each: each.ended.how == "budget", default=None)
     shown = failed or min(results, key=lambda each: each.rate or 0.0)
     return Pair(
         first=first,

@@ -9,7 +9,8 @@ import pytest
 from node_summaries import summaries, summary, with_value
 
 from doctor import catalog
-from doctor.facts.fleet import Clock, NodeProblem, NodeSummary, Unread
+from doctor.checks.fleet.members import commands
+from doctor.facts.fleet import Clock, NodeLine, NodeProblem, NodeSummary, Unread
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.judge.check import Finding, Status
@@ -88,6 +89,19 @@ def test_the_verdicts_of_the_nodes(outcome: str, problem: Any, expected: Status)
     found = findings(nodes)["FLT003"]
     assert found.status is expected
     assert ("gpu-09" in found.verdict.summary) is (problem is not None)
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "kubernetes"])
+@pytest.mark.parametrize(
+    "name", ["--all", "-l", "ALL", "all", "n1,n2", "n[1-9]", "$(reboot)", "", "n1\n"]
+)
+def test_a_name_that_is_more_than_a_name_is_in_no_command(name: str, launcher: Any) -> None:
+    fleet = msgspec.structs.replace(compare(summaries(2)), drain=launcher)
+    bad, good = NodeLine(node=name, outcome="fix"), NodeLine(node="gpu-1.rack_2", outcome="fix")
+    assert commands(fleet, [bad]) == ()
+    assert commands(fleet, [bad, good]) == commands(fleet, [good]) != ()
+    coded = NodeLine(node="n1", outcome="fix", codes=("GPU003", "$(reboot)"))
+    assert "reboot" not in commands(fleet, [coded])[0]
 
 
 def test_a_node_that_goes_back_makes_the_fleet_return_it() -> None:

@@ -35,6 +35,11 @@ def hung(first: int, second: int) -> Pair:
     return Pair(first=f"n{first}", second=f"n{second}", ended=ended)
 
 
+def cut_off(first: int, second: int) -> Pair:
+    ended = Ended(how="budget", detail="not tried: 3 s were left")
+    return Pair(first=f"n{first}", second=f"n{second}", ended=ended)
+
+
 def findings(meeting: Meeting | None) -> dict[str, Finding]:
     fleet = msgspec.structs.replace(compare(summaries(3)), meeting=meeting)
     checks = catalog.of_families("FLT")
@@ -72,6 +77,8 @@ def findings(meeting: Meeting | None) -> dict[str, Finding]:
         ("FLT019", {"pairs": ()}, Status.UNKNOWN, "paired"),
         ("FLT019", {"pairs": (pair(0, 1), pair(2, 3))}, Status.PASS, "2 pairs"),
         ("FLT019", {"pairs": (pair(0, 1), hung(2, 3))}, Status.FAIL, "1 pair of 2"),
+        ("FLT019", {"pairs": (pair(0, 1), cut_off(2, 3))}, Status.UNKNOWN, "not tried"),
+        ("FLT019", {"pairs": (cut_off(0, 1), hung(2, 3))}, Status.FAIL, "1 pair of 2"),
         ("FLT019", {"pairs": (pair(0, 1), pair(2, 3, wrong=7))}, Status.FAIL, "7 wrong"),
         (
             "FLT019",

@@ -37,6 +37,19 @@ def test_an_empty_root_tells_nothing_and_invents_no_zeros(tmp_path: Path) -> Non
     assert not host.has_nvidia
 
 
+def test_addresses_are_those_of_devices_on_a_bus_other_than_usb(tmp_path: Path) -> None:
+    """The USB adapter of a management controller has one address on all machines of its maker."""
+    buses = {"eth0": "pci", "enx0": "usb", "ens1": "virtio", "docker0": ""}
+    for number, (name, bus) in enumerate(buses.items()):
+        device = tmp_path / "sys/class/net" / name
+        plant(device, {"address": f"be:3a:f2:b6:05:0{number}\n"})
+        if bus:
+            (device / "device").mkdir()
+            (device / "device/subsystem").symlink_to(f"../../../../bus/{bus}")
+    addresses = read_host(tmp_path, {}).mac_addresses
+    assert addresses == ("be:3a:f2:b6:05:00", "be:3a:f2:b6:05:02")
+
+
 @LINUX
 def test_this_machine_is_read() -> None:
     host = read_host()

@@ -20,10 +20,6 @@ import pytest
 from nodes import EXAMINE, Nodes
 
 pytestmark = pytest.mark.slow
-BEYOND = 2.0
-"""Seconds beyond the deadline in which a node ends."""
-SLACK = 10.0
-"""Of a busy machine, to start and end a process."""
 
 
 @contextmanager
@@ -33,11 +29,6 @@ def fleet(count: int, **options: object) -> Iterator[Nodes]:
         yield each
     finally:
         each.end()
-
-
-def in_time(each: Nodes, *ranks: int) -> bool:
-    latest = each.deadline + BEYOND + SLACK
-    return all(node.ended - node.started < latest for r, node in each.nodes.items() if r in ranks)
 
 
 SKEW = """
@@ -82,8 +73,11 @@ def test_a_fleet_of_one_says_what_run_says() -> None:
 
 
 def test_what_did_not_come_is_named_in_time() -> None:
-    """One node never starts, one has another key, and one is stopped after it started."""
-    with fleet(4, deadline=32.0, secret="0123456789abcdef") as each:
+    """One node never starts, one has another key, and one is stopped after it started.
+
+    The nodes end although others hang, and state the time that they waited.
+    """
+    with fleet(4, deadline=80.0, secret="0123456789abcdef") as each:
         each.start(0)
         each.start(2, env={"DOCTOR_FLEET_SECRET": "another-key-of-16"})
         stopped = each.start(3)
@@ -94,7 +88,9 @@ def test_what_did_not_come_is_named_in_time() -> None:
         assert "missing: n1, n2, n3" in report
         assert "1 node refused: node 2: it is sealed with another key" in report
         assert "node 0 (127.0.0.1" in each.nodes[2].stderr
-        assert in_time(each, 0, 2)
+        assert "no other node reached node 0" in report
+        assert "within 60 s" in report  # a quarter of the deadline is reserved
+        assert "within 80 s" in each.nodes[2].stderr
 
 
 def test_torchrun_starts_one_doctor_per_node_and_its_store_is_joined() -> None:

@@ -13,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doctor._util.errors import UserError
+from doctor.facts.fleet import SUMMARY_BYTES
 from doctor.fleet import messages
+from doctor.fleet.meeting import RankZero
+from doctor.fleet.member import Member
 from doctor.fleet.messages import Echo, Hello, MessageError, Result, Seal, read_key
 
 SEAL = Seal(b"k" * 32, "77.3", 1, "nonce")
@@ -86,6 +89,23 @@ def test_what_is_too_large_is_neither_sent_nor_read() -> None:
         SEAL.close("result", 1, 0, Result(content=noise))
     with pytest.raises(MessageError, match="no message"):
         SEAL.open(b"x" * (messages.MOST_BYTES + 1), "result", 1, 0, Result)
+
+
+def test_what_is_refused_for_its_size_unpacked_is_not_sent() -> None:
+    zeros = msgspec.Raw(b" " * messages.MOST_UNPACKED)
+    with pytest.raises(MessageError, match="at most"):
+        SEAL.close("result", 1, 0, Result(content=zeros))
+
+
+def test_rank_zero_keeps_no_result_that_is_larger_than_a_summary() -> None:
+    rank_zero = RankZero(Member(nodes=3), b"", "no-python", 0.0)
+    for rank, size in ((1, SUMMARY_BYTES), (2, SUMMARY_BYTES + 1)):
+        rank_zero.gathered.hellos[rank] = Hello(nonce="n", node=f"n{rank}", version="1")
+        result = Result(content=msgspec.Raw(b"1" * size))
+        data = rank_zero._seal.close("result", rank, 0, result)
+        rank_zero._accept_result(rank, data, {})
+    assert set(rank_zero.gathered.results) == {1}
+    assert f"at most {SUMMARY_BYTES:,} allowed" in rank_zero.gathered.refused[2]
 
 
 def test_the_key_is_read_from_a_private_file_or_the_environment(tmp_path: Path) -> None:
