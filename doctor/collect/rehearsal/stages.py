@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from doctor._util.atomic_write import atomic_write
 from doctor._util.records import Unknown
 from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_in_arguments, hide_secrets
@@ -278,7 +279,9 @@ class _Stages:
             "command": hide_in_arguments(self.command),
             "exit_code": None if code is None else code if code >= 0 else 128 - code,
         }
-        (directory / RUN).write_text(json.dumps(record))
+        data = json.dumps(record).encode()
+        # The command may write there: a link of its own leads nowhere.
+        atomic_write(directory / RUN, data, RUN, private=True, follow=False)
         return read_records(directory)
 
     def compare(self, interrupted: RehearsedRun, request: str) -> Resumed | None:
