@@ -39,8 +39,9 @@ def test_the_users_own_checks_folder_is_the_users(tmp_path: Path) -> None:
 def test_a_check_module_has_one_identity() -> None:
     assert [name for name in sys.modules if name.split(".")[0] == "checks"] == []
     ours = [module for name, module in sys.modules.items() if name.split(".")[0] == "doctor"]
-    own = [module for module in ours if module.__name__ != "doctor.guard.secrets"]
-    # That one is a link: the guard imports nothing of the doctor.
+    links = ("doctor.guard.secrets", "doctor.probes.secrets")
+    own = [module for module in ours if module.__name__ not in links]
+    # The guard and the probes import nothing of the doctor.
     files = [Path(module.__file__).resolve() for module in own if module.__file__]
     assert len(set(files)) == len(files)
     assert all(check.judge.__module__.startswith("doctor.checks.") for check in catalog.CHECKS)

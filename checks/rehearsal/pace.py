@@ -126,7 +126,7 @@ ESTIMATES = Check(
     title="The time and cost of the whole run are estimated",
     why="A run that takes three weeks instead of one, or whose evaluations take a third of the "
     "time, is better known before it is paid for.",
-    passes=(),
+    passes=("the steps allow an estimate, which is a note",),
     notes=(
         "--total-steps was given: hours, and money with --price, with an interval from the spread "
         "of the steps",

@@ -226,7 +226,7 @@ def test_a_name_that_is_nearly_right_is_guessed() -> None:
         ("drv-99", "DRV002", "nearest"),
         ("NUM02", "nearest: NUM002", "the codes"),
         ("XYZQ", "doctor list", "nearest"),
-        ("NOPE", "families: JOB, DRV, TOR", "nearest"),
+        ("QQQQ", "families: JOB, DRV, TOR", "nearest"),
     ],
 )
 def test_the_error_about_an_unknown_code_names_those_of_its_family(
