@@ -1,7 +1,7 @@
 """Every check, by family and code; the engine runs them in the order of `Check.after`.
 
-A family's checks are imported when they are first asked for: a command that judges one family does
-not import the others. Names are looked up among the texts of the index.
+A family's checks are imported when they are first asked for. Names are looked up among the texts of
+the index.
 """
 
 from __future__ import annotations
