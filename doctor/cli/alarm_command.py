@@ -61,16 +61,13 @@ class AlarmCommand:
     def _reap(self) -> None:
         """Forget those that have ended, and end those that are over their time."""
         now = time.monotonic()
-        over = [
-            child for child, deadline in self._running if child.poll() is None and now > deadline
-        ]
-        for child in over:
-            _finish(child)
-        ended = [child for child, _ in self._running if child.returncode is not None]
-        for child in ended:
-            if child.returncode > 0:
-                _say(f"--on-alarm ended with {child.returncode}")
-        self._running = [each for each in self._running if each[0].returncode is None]
+        waiting = []
+        for child, deadline in self._running:
+            if child.poll() is None and now <= deadline:
+                waiting.append((child, deadline))
+            else:
+                _finish(child)
+        self._running = waiting
 
 
 def _finish(child: subprocess.Popen[bytes]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from doctor._util.records import Unknown
+from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.training_gpus import TrainingGpus, decode
 from doctor.facts.guard import (
@@ -300,9 +299,7 @@ def _read_process(path: Path) -> GuardedProcess | None:
 def _lines(path: Path) -> Iterator[bytes]:
     """The lines of a regular file; one that cannot be read has none."""
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as f:
-            if stat.S_ISREG(os.fstat(f.fileno()).st_mode):
-                yield from f.read(MOST_BYTES).splitlines()
+        yield from read_regular(str(path), MOST_BYTES).splitlines()
     except OSError:
         return
 

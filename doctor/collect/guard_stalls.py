@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from doctor.collect.child_output import FRAME
 from doctor.facts.guard import GuardStall
 
 LEAST_SECONDS = 300.0
@@ -29,7 +30,6 @@ TAIL = 4096
 STEP = re.compile(rb'"s":(\d{1,12})')
 END = b'"kind": "end"'
 """The last record: a process may take long to exit."""
-FRAME = re.compile(r'  File "(.{1,500})", line (\d{1,9}) in (\S{1,200})')
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/doctor/guard/", "<frozen ")
 
 

@@ -6,8 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-import msgspec
-
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.fleet import (
     Changed,
@@ -49,8 +47,8 @@ def compare(
     the result, which the checks FLT judge.
 
     `live`: the nodes can be measured again. Then measure those in `Fleet.again` (candidates and
-    controls), add the rates by `remeasured`, and compare again until it is empty or the time is
-    over; what is not confirmed until then is a note.
+    controls), append to the rates of their summaries, and compare again until it is empty or
+    the time is over; what is not confirmed until then is a note.
     """
     ordered = sorted(nodes, key=_order)
     unlike = tuple(differences(ordered))
@@ -91,12 +89,6 @@ def fleet_facts(fleet: Fleet, seconds: float = 0.0) -> Facts:
         fleet=fleet,
         seconds=seconds,
     )
-
-
-def remeasured(node: NodeSummary, rates: Mapping[str, float]) -> NodeSummary:
-    """The summary with one more measurement, metric -> rate."""
-    longer = {name: (*node.rates.get(name, ()), rate) for name, rate in rates.items()}
-    return msgspec.structs.replace(node, rates=node.rates | longer)
 
 
 def _order(node: NodeSummary) -> tuple[int, str, str]:
