@@ -30,6 +30,11 @@ def limit_reached(error: BaseException) -> str | None:
     return None
 
 
+def address_space_is_limited() -> bool:
+    """Whether a thread that is only convenient had better not be started."""
+    return _soft(resource.RLIMIT_AS) is not None
+
+
 def _processes() -> str:
     """Where the address space is limited, the stack of a thread may not fit into it."""
     size, limit, pids = _soft(resource.RLIMIT_AS), _soft(resource.RLIMIT_NPROC), _pids_max()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from doctor._util.atomic_write import atomic_write, check_writable
 from doctor._util.errors import UserError
+from doctor._util.limits import address_space_is_limited
 from doctor._util.records import Unknown
 from doctor._util.units import visible
 from doctor.facts.facts import encode
@@ -52,7 +53,7 @@ class OutputOptions:
 
 def prepare(options: OutputOptions) -> None:
     """Import what prints the report, in a thread: the caller waits for torch in the meantime."""
-    if options.format == "console":
+    if options.format == "console" and not address_space_is_limited():
         threading.Thread(target=import_module, args=("rich.console",), daemon=True).start()
 
 

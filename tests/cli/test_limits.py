@@ -15,6 +15,8 @@ from doctor._util.limits import limit_reached
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+INTERPRETERS_OWN = ("Exception ignored in", "MemoryError", "object address", "lost sys.")
+"""What CPython itself writes about a thread that had no memory even to raise."""
 RUN = "-m doctor run --device cpu --no-smoke --quick --no-config -q"
 
 
@@ -43,8 +45,9 @@ def test_an_address_space_limit_is_a_verdict_or_one_line(kilobytes: int) -> None
     assert done.returncode in (0, 1, 3)
     if not done.stdout:
         assert done.returncode == 3
-        assert len(done.stderr.splitlines()) == 1
-        assert f"ulimit -v is {kilobytes}" in done.stderr
+        own = [line for line in done.stderr.splitlines() if not line.startswith(INTERPRETERS_OWN)]
+        assert len(own) == 1
+        assert f"ulimit -v is {kilobytes}" in own[0]
 
 
 @pytest.mark.slow
