@@ -98,6 +98,11 @@ def _without_masked(labels: torch.Tensor, others: Dict[str, torch.Tensor]) -> to
     return labels
 
 
+def is_constant(value: torch.Tensor) -> bool:
+    flat = value.reshape(-1)
+    return flat.numel() > 1 and bool((flat == flat[0]).all())
+
+
 def host(value: torch.Tensor) -> torch.Tensor:
     return observing.plain(value).cpu()
 

@@ -236,7 +236,7 @@ class SplitLook:
         each = list(self.documents)
         if each:
             record["lengths"] = labels.lengths(each)
-            record["labels"] = labels.labels(each, None)
+            record["labels"] = labels.labels(each)
             record["starts"] = labels.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)

@@ -97,7 +97,7 @@ def markers(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[
     if prompt is None:
         return record
     record["template"] = True
-    answers = [each for each in documents if each.labels is not None and has_prompt(each)]
+    answers = [each for each in documents if each.labels is not None and has_prompt(each.trained)]
     record["answers"] = len(answers)
     record["prompt"] = "".join(map(vocabulary.name, prompt.marker)) if prompt.marker else ""
     if prompt.marker:
