@@ -117,6 +117,20 @@ def documents(tokens: Tokens, first_row: int, pad: Optional[int]) -> Iterator[Do
             yield Document(first_row + number, ids[start:end], part, ids[end:])
 
 
+def row_of(tokens: Tokens, number: int) -> Tokens:
+    """One row as a batch of its own; borders of other rows are left out."""
+    part = slice(number, number + 1)
+    rows = len(tokens.ids)
+    others = {
+        name: each[part] if each.shape[:1] == tokens.ids.shape[:1] else each
+        for name, each in tokens.others.items()
+        if rows == 1 or name not in BORDERS
+    }
+    labels = tokens.labels[part] if tokens.labels is not None else None
+    mask = tokens.mask[part] if tokens.mask is not None else None
+    return Tokens(tokens.ids[part], labels, mask, others, tokens.foreign_labels)
+
+
 def is_packed(tokens: Tokens) -> bool:
     """Whether some row holds several documents, by what marks their borders."""
     return any(len(list(_spans(tokens, row, None))) > 1 for row in range(len(tokens.ids)))

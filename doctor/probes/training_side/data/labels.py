@@ -65,7 +65,7 @@ class LabelCounts:
         self._add_offsets(ids, values, trained)
 
     def _add_offsets(self, ids: torch.Tensor, values: torch.Tensor, trained: torch.Tensor) -> None:
-        """Trained positions whose neighbouring tokens all differ, and how many match each offset."""
+        """Trained positions whose neighbouring tokens all differ, and those of each offset."""
         if len(ids) < 5:
             return
         inner = slice(1, len(ids) - 2)

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import math
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
@@ -15,6 +15,16 @@ from ..foreign import Foreign, containers, observing
 from .documents import LABELS, Tokens, host, is_constant
 
 MOST_ROWS = 5
+SIMPLE_SAMPLERS = (
+    "BatchSampler",
+    "RandomSampler",
+    "SequentialSampler",
+    "DistributedSampler",
+    "NoneType",
+    "_InfiniteConstantSampler",
+    "SeedableRandomSampler",
+    "BatchSamplerShard",
+)
 VALUES = 4096
 NUMBER_OF_SAMPLE = re.compile(r"(.*_)?(id|idx|index)")
 """Names of a sample's number: it differs where the samples are the same."""
@@ -117,6 +127,11 @@ def single_class(batches: List[List[int]]) -> Tuple[int, float]:
         for count in counts.values():
             expected += math.prod(max(0, count - i) / (samples - i) for i in range(size))
     return sum(len(set(each)) == 1 for each in several), expected
+
+
+def has_own_order(samplers: Iterable[Foreign]) -> bool:
+    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
+    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)
 
 
 def classes_of(batch: Foreign, rows: int) -> Optional[List[int]]:
