@@ -24,12 +24,17 @@ from .switch import raise_of_a_signal
 
 PROBES = "_doctor_probes"
 """The name of the probes' package outside of the doctor."""
-MODULES = ("documents", "vocabulary", "labels", "padding", "inputs", "mixing")
-"""Of training_side.data, each imported at a batch of its own."""
+MODULES = (
+    "foreign", "foreign.observing", "foreign.containers", "data.documents", "data.vocabulary",
+    "data.labels", "data.padding", "data.inputs", "data.mixing",
+)  # fmt: skip
+"""Imported one by one."""
 SAMPLES, BATCHES = 64, 64
 """That are counted; the order of classes needs 64 samples."""
-SECONDS = 3e-4
-"""Of counting at a batch, apart from its last row."""
+COMPARED = 2048
+"""Labels that are compared with their tokens, to tell whether they are those."""
+SECONDS = 5e-4
+"""At a batch, of copying and counting, apart from the last row."""
 
 
 class FirstBatches:
@@ -67,9 +72,12 @@ class FirstBatches:
     def fetched(self, iterator: Foreign, data: Foreign) -> None:
         """An iterator returned a batch; an error ends the looking, not the guard."""
         try:
+            until = time.perf_counter() + SECONDS
             recorded = self.torch.is_grad_enabled()
             with self.torch.no_grad():
                 self._fetched(iterator, data, recorded)
+                if self._sampler is not None:
+                    self._work(until)
         except NotReadError as reason:
             self._end(str(reason))
         except Exception as error:
@@ -108,7 +116,6 @@ class FirstBatches:
             self._take(before[1])
         if self._sampler() is sampler and self._rows < SAMPLES and self._batches < BATCHES:
             self._take(_read(self.torch, data))
-        self._work()
 
     def _choose(self, iterator: Foreign, sampler: Foreign) -> None:
         """This loader trains."""
@@ -122,7 +129,7 @@ class FirstBatches:
 
     def _begin(self) -> None:
         sampler = self._sampler()
-        own = _module("mixing").has_own_order([sampler, getattr(sampler, "sampler", None)])
+        own = _module("data.mixing").has_own_order([sampler, getattr(sampler, "sampler", None)])
         self._counts = Counts(own_order=own)
 
     def _take(self, taken: Sample | NotReadError) -> None:
@@ -138,13 +145,12 @@ class FirstBatches:
         assert self._counts is not None
         self._units.extendleft(reversed(self._counts.units(taken, first)))
 
-    def _work(self) -> None:
+    def _work(self, until: float) -> None:
         """Some of the counting; at its end the record."""
-        until = time.perf_counter() + SECONDS
         while self._units:
-            self._units.popleft()()
             if time.perf_counter() > until:
                 return
+            self._units.popleft()()
         enough = self._rows >= SAMPLES or self._batches >= BATCHES
         if enough and self._counts is not None:
             self._report()
@@ -166,37 +172,38 @@ class Counts:
     """The counts over the rows of batches."""
 
     def __init__(self, *, own_order: bool) -> None:
-        self.labels = _module("labels").LabelCounts()
-        self.padding = _module("padding").Padding(None)
-        self.inputs = _module("inputs").Inputs(None, "")
-        self.mixing = _module("mixing").Mixing()
+        self.labels = _module("data.labels").LabelCounts(COMPARED)
+        self.padding = _module("data.padding").Padding(None)
+        self.inputs = _module("data.inputs").Inputs(None, "")
+        self.mixing = _module("data.mixing").Mixing()
         self.batches = 0
         self._own_order = own_order
 
     def units(self, taken: Sample, first: int) -> list[Callable[[], None]]:
         """What counts a batch, a row at a time."""
-        documents, mixing = _module("documents"), _module("mixing")
+        documents, mixing = _module("data.documents"), _module("data.mixing")
         tokens = documents.tokens_of(taken.batch)
         self.batches += 1
-        self.inputs.add(taken.batch)
         self.mixing.kinds.add(mixing.kind_of(taken.batch))
-        samples = mixing.samples_of(taken.batch, tokens)
-        self.mixing.add_classes(taken.batch, len(samples))
+        samples = mixing.samples_of(taken.batch, None) if tokens is None else []
+        self.mixing.add_classes(taken.batch, len(taken.rows))
 
         def unit(number: int, row: int) -> Callable[[], None]:
             return lambda: self._add(tokens, samples, number, row)
 
-        return [unit(number, first + row) for number, row in enumerate(taken.rows)]
+        rows = [unit(number, first + row) for number, row in enumerate(taken.rows)]
+        return [lambda: self.inputs.add(taken.batch), *rows]
 
     def _add(self, tokens: Foreign, samples: list[Foreign], number: int, row: int) -> None:
-        if number < len(samples):
-            self.mixing.add_sample(samples[number], row)
         if tokens is not None and number < len(tokens.ids):
-            documents = _module("documents")
+            documents = _module("data.documents")
             one = documents.row_of(tokens, number)
+            samples, number = _module("data.mixing").samples_of(None, one), 0
             self.padding.add(one, row)
             for document in documents.documents(one, row, None):
                 self.labels.add(document)
+        if number < len(samples):
+            self.mixing.add_sample(samples[number], row)
 
     def record(self, learned: bool) -> dict[str, Foreign]:
         """The record Split, as far as it is known here."""
@@ -234,4 +241,4 @@ def _module(name: str) -> Foreign:
         package = ModuleType(PROBES)
         package.__path__ = [os.path.join(os.path.dirname(os.path.dirname(__file__)), "probes")]
         sys.modules[PROBES] = package
-    return importlib.import_module(f"{PROBES}.training_side.data.{name}")
+    return importlib.import_module(f"{PROBES}.training_side.{name}")

@@ -30,9 +30,13 @@ def lengths(documents: List[Document]) -> Optional[Dict[str, Any]]:
 
 
 class LabelCounts:
-    """Counts over documents as they come; `record` has them."""
+    """Counts over documents as they come; `record` has them.
 
-    def __init__(self) -> None:
+    `most_compared`: positions whose neighbours are compared, in all, to tell what the labels are.
+    """
+
+    def __init__(self, most_compared: float = float("inf")) -> None:
+        self._most_compared = most_compared
         self.documents = self.tokens = self.trained = self.prompts = self.inverted = 0
         self.compared = self.same = self.longest = 0
         self.shortest: Optional[int] = None
@@ -66,7 +70,7 @@ class LabelCounts:
 
     def _add_offsets(self, ids: torch.Tensor, values: torch.Tensor, trained: torch.Tensor) -> None:
         """Trained positions whose neighbouring tokens all differ, and those of each offset."""
-        if len(ids) < 5:
+        if len(ids) < 5 or self.compared >= self._most_compared:
             return
         inner = slice(1, len(ids) - 2)
         windows = [ids[1 + k : len(ids) - 2 + k] for k in OFFSETS]
