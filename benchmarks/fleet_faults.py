@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -414,12 +415,29 @@ def delayed(port: int, seconds: float) -> Iterator[int]:
     """A port that leads to another one, each byte later by so many seconds."""
     listener = socket.create_server(("127.0.0.1", 0))
 
-    def forward(source: socket.socket, target: socket.socket) -> None:
+    def read(source: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
+        data = b" "
+        while data:
+            try:
+                data = source.recv(1 << 16)
+            except OSError:
+                data = b""
+            late.put((time.monotonic() + seconds, data))
+
+    def write(target: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                time.sleep(seconds)
+            while True:
+                due, data = late.get()
+                time.sleep(max(0.0, due - time.monotonic()))
+                if not data:
+                    break
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        late: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        threading.Thread(target=read, args=(source, late), daemon=True).start()
+        write(target, late)
 
     def accept() -> None:
         with contextlib.suppress(OSError):

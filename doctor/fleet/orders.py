@@ -72,15 +72,20 @@ class Orders:
         try:
             self._rank_zero.send({(f"order{number}", rank): Order(do="clock")}, deadline)
             for exchange in range(PINGS):
-                self._pong(rank, f"{number}-{exchange}", deadline)
+                if self._pong(rank, f"{number}-{exchange}", deadline):
+                    break
             reply = self._receive(rank, f"reply{number}", Reply, deadline)
         except StoreError:
             return None
         return None if reply is None else opened(reply, Clock | None)
 
-    def _pong(self, rank: int, exchange: str, deadline: float) -> None:
-        if self._receive(rank, f"ping{exchange}", Tick, deadline) is not None:
-            self._rank_zero.send({(f"pong{exchange}", rank): Tick(at=time.time())}, deadline)
+    def _pong(self, rank: int, exchange: str, deadline: float) -> bool:
+        """Answer one exchange; whether it is the last."""
+        ping = self._receive(rank, f"ping{exchange}", Tick, deadline)
+        if ping is None:
+            return True
+        self._rank_zero.send({(f"pong{exchange}", rank): Tick(at=time.time())}, deadline)
+        return ping.last
 
     def _receive(self, rank: int, round: str, kind: type[T], deadline: float) -> T | None:
         """A message of one node, None if it did not come."""
