@@ -410,6 +410,31 @@ def latency(nodes: Nodes) -> list[str]:
     return expect(codes[1] == 0, f"{codes}") + says(nodes, 0, "3 nodes reported")
 
 
+@case()
+def reader_of_a_checkpoint_dies(nodes: Nodes) -> list[str]:
+    """A node is killed with its share; the others read it, and the report is complete."""
+    import numpy
+    from safetensors.numpy import save_file
+
+    values = numpy.random.default_rng(0).normal(0, 0.02, (4096, 4096)).astype("float16")
+    values[4000, 4000] = numpy.nan
+    path = nodes.directory / "model.safetensors"
+    save_file({"layers.0.q_proj.weight": values}, path)
+    nodes.command = (sys.executable, "-P", "-m", "doctor", "fleet", "scan", str(path), "--deep")
+    nodes.flags, nodes.deadline = ("--format", "plain", "--no-config"), 200.0
+    start_all(nodes)
+    reader = None
+    while reader is None and nodes.nodes[0].process.poll() is None:
+        found = (pid for pid in marked(nodes) if b'"share": [1, 3]' in command_of(pid))
+        reader = next(found, None)
+    if reader is None:
+        return ["no process read the second share"]
+    nodes.nodes[1].process.kill()
+    os.kill(reader, signal.SIGKILL)
+    nodes.codes()
+    return says(nodes, 0, "layers.0.q_proj.weight")
+
+
 @contextlib.contextmanager
 def delayed(port: int, seconds: float) -> Iterator[int]:
     """A port that leads to another one, each byte later by so many seconds."""

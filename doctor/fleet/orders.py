@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,8 +34,16 @@ class Orders:
         """Those that can be given orders: they have reported."""
         return tuple(sorted(self._rank_zero.gathered.results))
 
-    def ask(self, orders: Mapping[int, Order], seconds: float) -> dict[int, Reply]:
-        """Give an order to each of these nodes; the replies, within so many seconds."""
+    def ask(
+        self,
+        orders: Mapping[int, Order],
+        seconds: float,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> dict[int, Reply]:
+        """Give an order to each of these nodes; the replies, within so many seconds.
+
+        `is_enough`: whether to wait for no further one.
+        """
         deadline = min(self.deadline, time.monotonic() + seconds)
         numbers = {rank: self._given.get(rank, 0) for rank in orders}
         replies: dict[int, Reply] = {}
@@ -44,6 +52,8 @@ class Orders:
                 {(f"order{numbers[rank]}", rank): order for rank, order in orders.items()}, deadline
             )
             while len(replies) < len(orders) and time.monotonic() < deadline:
+                if is_enough():
+                    break
                 open_rounds = {
                     rank: f"reply{numbers[rank]}" for rank in orders if rank not in replies
                 }
