@@ -9,9 +9,7 @@ from pathlib import Path
 import command
 import msgspec
 import nodes
-import numpy
 import pytest
-from safetensors.numpy import save_file
 
 from doctor.checkpoint.analysis.value_shares import join_values, of_share
 from doctor.checkpoint.contents import ScanRequest, read
@@ -23,6 +21,8 @@ VOLATILE = {"seconds", "threads"}
 
 def checkpoint(directory: Path, *, broken: bool = True) -> Path:
     """Two shards of 6 MiB, with NaN over the middle of a large tensor and large fp16 values."""
+    numpy = pytest.importorskip("numpy")
+    save_file = pytest.importorskip("safetensors.numpy").save_file
     directory.mkdir()
     random = numpy.random.default_rng(0)
     for shard in range(2):
