@@ -421,7 +421,7 @@ def reader_of_a_checkpoint_dies(nodes: Nodes) -> list[str]:
     path = nodes.directory / "model.safetensors"
     save_file({"layers.0.q_proj.weight": values}, path)
     nodes.command = (sys.executable, "-P", "-m", "doctor", "fleet", "scan", str(path), "--deep")
-    nodes.flags, nodes.deadline = ("--format", "plain", "--no-config"), 200.0
+    nodes.flags, nodes.deadline = ("--format", "plain", "--no-config"), 360.0
     start_all(nodes)
     reader = None
     while reader is None and nodes.nodes[0].process.poll() is None:

@@ -35,8 +35,8 @@ LIST_SECONDS = 60.0
 """For the names, sizes and samples of the files; a dead mount does not answer."""
 DEADLINE = 3600.0
 """Unless the user names another one: a checkpoint of terabytes is read for a while."""
-JOIN_SECONDS = 120.0
-"""From the start: a node that has not come by then reads nothing."""
+JOIN_SHARE = 1 / 12
+"""Of the deadline, 300 s of an hour: a node that has not come by then reads nothing."""
 REPORT_SECONDS = 5.0
 OF_FLEET = ("FLT001", "FLT009", "FLT015", "FLT016", "FLT017")
 """Who is missing, who sees other files, and how the nodes met."""
@@ -80,10 +80,8 @@ def meet(
     if node.member.rank:
         return _as_other(node, own, what)
     record = Record()
-    latest = (node.deadline - node.started) / 4
-    rank_zero = RankZero(
-        node.member, node.key, node.python, node.started + min(JOIN_SECONDS, latest)
-    )
+    joined_by = node.started + JOIN_SHARE * (node.deadline - node.started)
+    rank_zero = RankZero(node.member, node.key, node.python, joined_by)
     try:
         gathered = rank_zero.gather()
         orders = Orders(rank_zero, node.deadline - REPORT_SECONDS)

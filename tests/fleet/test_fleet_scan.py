@@ -48,9 +48,7 @@ def values_of(directory: Path, share: tuple[int, int]) -> Values:
 
 
 def steady(values: Values) -> dict[str, object]:
-    return {
-        key: value for key, value in msgspec.to_builtins(values).items() if key not in VOLATILE
-    }
+    return {key: value for key, value in msgspec.to_builtins(values).items() if key not in VOLATILE}
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
@@ -101,6 +99,7 @@ def fleet_of(count: int, *flags: str) -> nodes.Nodes:
         flags=("--deep", "--format", "json", "--no-config", *flags),
         command=(*nodes.DOCTOR, "fleet", "scan"),
         secret="0123456789abcdef",
+        deadline=3600,
     )
 
 
