@@ -65,7 +65,10 @@ ROWS = (
     Cause(
         id="host-compiler-too-new",
         refines=("compile-failed",),
-        messages=(r"unsupported (?:GNU|clang|Microsoft Visual Studio) version",),
+        messages=(
+            r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported NVHPC "
+            r"compiler",
+        ),
         examples=(
             "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
         ),

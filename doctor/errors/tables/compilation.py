@@ -68,6 +68,7 @@ ROWS = (
         "Then upgrade torch, or leave the function that the traceback names out with "
         "torch.compiler.disable.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+        role="summary",
     ),
     Cause(
         id="dynamo-refuses-code",

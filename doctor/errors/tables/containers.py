@@ -157,4 +157,35 @@ ROWS = (
         "file systems.",
         commands=("export HDF5_USE_FILE_LOCKING=FALSE",),
     ),
+    Cause(
+        id="pod-evicted",
+        refines=("scheduler-ended",),
+        messages=(
+            r"The node was low on resource|Need to kill Pod|Pod ephemeral local storage usage "
+            r"exceeds",
+        ),
+        examples=("The node was low on resource: memory.",),
+        why="Kubernetes evicted the pod because the node ran short of memory or of disk, not "
+        "because "
+        "the training failed: it takes first what uses more than it requested.",
+        fix="Request as much memory and ephemeral-storage as the job uses (requests equal to "
+        "limits "
+        "makes a pod the last to be evicted), use fewer loader workers, and write caches and "
+        "checkpoints to a volume.",
+        owner=Owner.ENVIRONMENT,
+        retry="again",
+        commands=("kubectl describe pod POD", "kubectl top node"),
+    ),
+    Cause(
+        id="image-not-started",
+        messages=(r"ErrImagePull|ImagePullBackOff|Back-off pulling image|exec format error",),
+        examples=("Back-off pulling image", "exec /bin/sh: exec format error"),
+        why="The container's image cannot be pulled (name, tag, credentials), or was built for "
+        "another processor (exec format error: arm64 against amd64).",
+        fix="Pull it by hand with the same name; give the pod an imagePullSecret; build with "
+        "docker "
+        "build --platform linux/amd64 (or linux/arm64 for Grace).",
+        owner=Owner.ENVIRONMENT,
+        commands=("kubectl describe pod POD",),
+    ),
 )

@@ -103,4 +103,21 @@ ROWS = (
         ),
         next_check="CKP001",
     ),
+    Cause(
+        id="text-is-no-number",
+        errors=("ValueError",),
+        messages=(r"invalid literal for int\(\)|could not convert string to float",),
+        examples=(
+            "ValueError: invalid literal for int() with base 10: '100000000.0'",
+            "ValueError: could not convert string to float: 'abc'",
+        ),
+        why="A text is read as a number and is none: an environment variable or an option (a whole "
+        "number must be written without a point: 100000000, not 1e8 or 100000000.0), an empty "
+        "value, "
+        "or a column of the data.",
+        fix="Look at the quoted value: write a whole number without point and exponent, give a "
+        "value "
+        "for '', and for data find the rows with pandas.to_numeric(column, "
+        'errors="coerce").isna().',
+    ),
 )

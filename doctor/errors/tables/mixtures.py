@@ -55,7 +55,8 @@ ROWS = (
             "version!",
         ),
         why="The model is newer than the installed library.",
-        fix="Upgrade the library (pip install -U transformers, or vllm), or load the model's own "
+        fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
+        "unsloth_zoo), or load the model's own "
         "code with trust_remote_code=True after reading it.",
         owner=Owner.ENVIRONMENT,
     ),
@@ -98,8 +99,15 @@ ROWS = (
     Cause(
         id="chat-template-missing",
         errors=("ValueError",),
-        messages=(r"tokenizer\.chat_template is not set",),
+        messages=(
+            r"tokenizer\.chat_template is not set",
+            r"does not have a chat template|[Nn]o chat.template is (?:set|defined|provided)|"
+            r"`?chat_template`? is (?:null|None|not set)",
+        ),
         examples=(
+            "ValueError: Cannot use apply_chat_template because this processor does not have a "
+            "chat "
+            "template.",
             "ValueError: Cannot use chat template functions because tokenizer.chat_template is not "
             "set and no template argument was passed!",
         ),
@@ -133,5 +141,6 @@ ROWS = (
         fix="Fix that package: reinstall or upgrade it, or uninstall it if nothing needs it "
         "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
         owner=Owner.ENVIRONMENT,
+        role="summary",
     ),
 )

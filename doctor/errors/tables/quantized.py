@@ -239,4 +239,17 @@ ROWS = (
         "batch, accumulation), or call model.gradient_checkpointing_enable() on the "
         "inner transformers model; upgrade transformers if the class is its own.",
     ),
+    Cause(
+        id="bitsandbytes-without-gpu",
+        messages=(r"[Bb]itsandbytes was compiled without GPU support",),
+        examples=("The installed version of bitsandbytes was compiled without GPU support.",),
+        why="bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
+        "release "
+        "has none for torch's CUDA.",
+        fix="If torch.cuda.is_available() is False, mend that first. Else reinstall: python -m pip "
+        "install -U --force-reinstall bitsandbytes, in a release for torch's CUDA version (0.45 or "
+        "newer for CUDA 12.8 and Blackwell).",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m bitsandbytes",),
+    ),
 )
