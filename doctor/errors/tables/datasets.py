@@ -193,12 +193,10 @@ ROWS = (
             "RuntimeError: Requested next frame while there are no more frames left to decode.",
         ),
         why="A video or audio file is cut off, a Git LFS pointer, of a codec that this decoder "
-        "lacks, "
-        "or has fewer frames than its header says.",
+        "lacks, or has fewer frames than its header says.",
         fix="Try the file alone with ffprobe FILE. Fetch pointers (git lfs pull; files of about "
-        "130 "
-        "bytes) and broken downloads again; convert an unknown codec (AV1) or take another decoder "
-        '(video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
+        "130 bytes) and broken downloads again; convert an unknown codec (AV1) or take another "
+        'decoder (video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
         commands=("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
     ),
 )

@@ -190,10 +190,8 @@ ROWS = (
         "kernel killed it for RAM, else native code crashed, or its error stands further up.",
         fix="Search upwards for its own error. If there is none, use fewer workers (num_proc, "
         "preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own copy and at most as many "
-        "as "
-        "cores help), smaller writer_batch_size, more RAM; num_proc=None or 0 workers shows the "
-        "error "
-        "in the main process.",
+        "as cores help), smaller writer_batch_size, more RAM; num_proc=None or 0 workers shows "
+        "the error in the main process.",
         commands=("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h"),
         retry="again",
     ),
@@ -217,12 +215,11 @@ ROWS = (
             "ERROR [core.py:1094] Invocation of collective_rpc method failed",
         ),
         why="This line only says that another process, or an earlier step, failed.",
-        fix="Search the output for the first Error, Killed or Traceback, above this line or in the "
-        "log "
-        "of the process that it names, and explain that one: doctor triage FILE does. Status 137 "
-        "or "
-        "-9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in native code. A "
-        "program of one release calling a server of another also fails so: upgrade both.",
+        fix="Search the output for the first Error, Killed or Traceback, above this line or in "
+        "the log of the process that it names, and explain that one: doctor triage FILE does. "
+        "Status 137 or -9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in "
+        "native code. A program of one release calling a server of another also fails so: upgrade "
+        "both.",
         commands=("doctor triage train.log",),
         role="summary",
     ),
@@ -257,18 +254,16 @@ ROWS = (
             "defined",
         ),
         why="The error of a call was raised in code of an installed library: the libraries around "
-        "it "
-        "are of other releases than it was written for, or it was given something of another kind.",
+        "it are of other releases than it was written for, or it was given something of another "
+        "kind.",
         fix="Bring the libraries to releases of one time: python -m pip install -U transformers "
-        "trl "
-        "peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the versions "
-        "in "
-        "the requirements of the program. If they are, look at what your code hands over in the "
-        "last "
-        "frame of your own.",
+        "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
+        "versions in the requirements of the program. If they are, look at what your code hands "
+        "over in the last frame of your own.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "python -m pip list | grep -iE 'torch|transformers|trl|peft|accelerate|unsloth'",
         ),
+        quotes=True,
     ),
 )

@@ -40,11 +40,10 @@ ROWS = (
             'Build Tools"',
         ),
         why="torch.compile and extensions compile code, and there is no C++ compiler.",
-        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of Python "
-        "(python3-dev); on Windows Microsoft's C++ build tools with \"Desktop "
-        'development with C++", '
-        'then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the package, and train '
-        "without torch.compile.",
+        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of "
+        "Python (python3-dev); on Windows Microsoft's C++ build tools with \"Desktop development "
+        'with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the '
+        "package, and train without torch.compile.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -73,8 +72,7 @@ ROWS = (
         ),
         why="Compiled code needs the headers of Python.",
         fix="Install Python's headers in the image: apt-get install python3-dev (python3.12-dev "
-        "for a "
-        "Python of that version); conda's and uv's own interpreters bring them.",
+        "for a Python of that version); conda's and uv's own interpreters bring them.",
         commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
         owner=Owner.ENVIRONMENT,
     ),

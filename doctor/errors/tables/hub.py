@@ -273,8 +273,7 @@ ROWS = (
         "right for this path.",
         fix="Give the job credentials (an instance role or service account; AWS_PROFILE or "
         "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS in its environment), with read and "
-        "write "
-        "on the path, that last as long as the run.",
+        "write on the path, that last as long as the run.",
         owner=Owner.ENVIRONMENT,
         commands=("aws sts get-caller-identity",),
     ),

@@ -109,11 +109,9 @@ ROWS = (
         "cable), or a firewall blocks the ports.",
         fix="Name the interface that all nodes share: NCCL_SOCKET_IFNAME=eth0, and the same for "
         "GLOO_SOCKET_IFNAME. Open all ports between the nodes. Where network devices are not "
-        "found, "
-        "the nodes or containers do not have the same ones: compare NCCL_DEBUG=INFO of each "
-        "(NET/IB, "
-        "NET/Plugin), pass /dev/infiniband into the container, and set NCCL_IB_HCA or NCCL_NET "
-        "alike.",
+        "found, the nodes or containers do not have the same ones: compare NCCL_DEBUG=INFO of "
+        "each (NET/IB, NET/Plugin), pass /dev/infiniband into the container, and set NCCL_IB_HCA "
+        "or NCCL_NET alike.",
         owner=Owner.ENVIRONMENT,
         commands=("ip -brief address", "export NCCL_SOCKET_IFNAME=eth0"),
         sources=("nccl-troubleshooting",),
@@ -173,11 +171,10 @@ ROWS = (
         why="A call of the system failed in NCCL: most often too little shared memory in a "
         "container, locked memory that is limited (InfiniBand), or a network interface that the "
         "ranks cannot use. With NCCL_DEBUG=INFO the last NCCL WARN line names the call.",
-        fix="In a container start with --ipc=host or --shm-size=16g (Kubernetes: a "
-        "memory emptyDir at "
-        "/dev/shm), and for InfiniBand with --ulimit memlock=-1 --cap-add=IPC_LOCK. Between nodes "
-        "name the interface: NCCL_SOCKET_IFNAME=eth0 (and GLOO_SOCKET_IFNAME), and test without "
-        "InfiniBand: NCCL_IB_DISABLE=1.",
+        fix="In a container start with --ipc=host or --shm-size=16g (Kubernetes: a memory "
+        "emptyDir at /dev/shm), and for InfiniBand with --ulimit memlock=-1 --cap-add=IPC_LOCK. "
+        "Between nodes name the interface: NCCL_SOCKET_IFNAME=eth0 (and GLOO_SOCKET_IFNAME), and "
+        "test without InfiniBand: NCCL_IB_DISABLE=1.",
         owner=Owner.ENVIRONMENT,
         commands=("export NCCL_DEBUG=INFO", "df -h /dev/shm; ulimit -l; ip -br addr"),
         sources=("nccl-troubleshooting",),

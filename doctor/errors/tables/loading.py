@@ -210,10 +210,8 @@ ROWS = (
         "it.",
         fix="Copy the files of the original model into the model's directory "
         "(preprocessor_config.json, tokenizer files, chat_template), which a trainer does not "
-        "always "
-        "save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
-        "transformers "
-        "and the training program for a newer model.",
+        "always save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
+        "transformers and the training program for a newer model.",
         commands=("ls -l MODEL",),
     ),
 )

@@ -56,8 +56,7 @@ ROWS = (
         ),
         why="The model is newer than the installed library.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
-        "unsloth_zoo), or load the model's own "
-        "code with trust_remote_code=True after reading it.",
+        "unsloth_zoo), or load the model's own code with trust_remote_code=True after reading it.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -142,5 +141,16 @@ ROWS = (
         "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
         owner=Owner.ENVIRONMENT,
         role="summary",
+    ),
+    Cause(
+        id="scalar-under-dataparallel",
+        messages=(r"chunk expects at least a 1-dimensional tensor",),
+        examples=("RuntimeError: chunk expects at least a 1-dimensional tensor",),
+        why="One process sees several GPUs, so that the trainer wraps the model in "
+        "nn.DataParallel, which splits every argument, and one is a single number.",
+        fix="Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for each "
+        "GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers leaves "
+        "num_items_in_batch whole.",
+        commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
     ),
 )

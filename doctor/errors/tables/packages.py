@@ -223,15 +223,23 @@ ROWS = (
     Cause(
         id="name-not-in-package",
         refines=("import-failed",),
-        messages=(r"cannot import name '\w{1,200}' from (?!partially)",),
+        messages=(
+            r"cannot import name '\w{1,200}' from (?!partially)",
+            r"No module named '(?:transformers|torch|torchvision|torchaudio|trl|peft|accelerate|"
+            r"datasets|deepspeed|diffusers|huggingface_hub|vllm|pytorch_lightning|lightning|"
+            r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|tokenizers|"
+            r"numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics)\.",
+        ),
         examples=(
             "ImportError: cannot import name 'GRPOConfig' from 'trl' (/opt/trl/__init__.py)",
+            "ModuleNotFoundError: No module named 'transformers.modeling_layers'",
         ),
-        why="The package is installed, in a version that has no such name; or a file of the "
-        "program has the package's name.",
-        fix="Install the version that the code was written for (its requirements, or the release "
-        "notes that name the function). If the path in the message is a file of your own, rename "
-        "it.",
+        why="The package is installed, in a version that has no such name or module: older or "
+        "newer than the code that imports it; or a file of the program has the package's name.",
+        fix="A name that is new: upgrade the package (python -m pip install -U transformers for "
+        "'transformers.modeling_layers'). One that was removed: upgrade the package in the frame "
+        "above, or install the version of its time. If the path in the message is a file of your "
+        "own, or the message says that it is not a package, rename that file.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show transformers trl peft accelerate",),
     ),
@@ -314,10 +322,8 @@ ROWS = (
         why="Code and library are of different versions: an argument or attribute was renamed, "
         "removed, or is not there yet.",
         fix="Install the version that the code was written for (its requirements), or change the "
-        "call "
-        "as the library's migration notes say. Between two libraries: bring them to releases of "
-        "one "
-        "time, python -m pip install -U transformers trl peft accelerate.",
+        "call as the library's migration notes say. Between two libraries: bring them to releases "
+        "of one time, python -m pip install -U transformers trl peft accelerate.",
         role="exception",
         sources=("transformers-43733",),
         remedies=(

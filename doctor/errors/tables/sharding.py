@@ -18,9 +18,8 @@ ROWS = (
             "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and "
             "torch.float32",
         ),
-        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they "
-        "have two dtypes: "
-        "adapters, norms or quantized weights beside the others.",
+        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they have two "
+        "dtypes: adapters, norms or quantized weights beside the others.",
         fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
         "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
         "use FSDP2 (fully_shard), which keeps each parameter apart.",
@@ -77,16 +76,14 @@ ROWS = (
             "RuntimeError: Missing key in checkpoint state_dict: "
             "model.layers.0.attention.wq.weight",
         ),
-        why="The distributed checkpoint has no tensor of that name, or its shards do not cover it: "
-        "it "
-        "was saved with torch.compile (_orig_mod), a wrapper, another optimizer, another parallel "
-        "layout or another version of the model or of Megatron.",
-        fix="Print the keys with torch.distributed.checkpoint.FileSystemReader(PATH)"
-        ".read_metadata().state_dict_metadata, and rename or leave out what differs; "
-        "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new. Megatron: "
-        "convert "
-        "with the parallel sizes and the release that saved it, or --dist-ckpt-strictness log_all "
-        "where only extra states are missing.",
+        why="The distributed checkpoint has no tensor of that name, or its shards do not cover "
+        "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, another "
+        "parallel layout or another version of the model or of Megatron.",
+        fix="Print the keys with "
+        "torch.distributed.checkpoint.FileSystemReader(PATH).read_metadata().state_dict_metadata, "
+        "and rename or leave out what differs; DefaultLoadPlanner(allow_partial_load=True) "
+        "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
+        "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(

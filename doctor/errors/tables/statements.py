@@ -38,13 +38,13 @@ ROWS = (
             "RuntimeError: Your GPU does not support bf16",
         ),
         why="The program asks for a number format or a kernel that this device, or this build for "
-        "it, "
-        "does not have.",
-        fix="Ask for what the device has: float16 or float32 for bfloat16, bf16 for fp8, the plain "
-        'form of a fused kernel (attn_implementation="sdpa", the option without grouped, fused or '
-        "flash), PYTORCH_ENABLE_MPS_FALLBACK=1 on a Mac. A newer release of torch or of the "
-        "library "
-        "may have it; if not, take a GPU of the generation that the message names.",
+        "it, does not have.",
+        fix="Ask for what the device has: float16 or float32 for bfloat16, bf16 for fp8, the "
+        'plain form of a fused kernel (attn_implementation="sdpa", the option without grouped, '
+        "fused or flash), PYTORCH_ENABLE_MPS_FALLBACK=1 on a Mac. A newer release of torch or of "
+        "the library may have it, or a build for the CUDA that it names; if not, take a GPU of "
+        "that "
+        "compute capability.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
         quotes=True,
@@ -71,8 +71,7 @@ ROWS = (
         why="A package is installed in a version that another part of the program refuses. A "
         "pre-release (2.1.0a0) counts as older than its release.",
         fix="Install the version that the message names into the interpreter that trains (python "
-        "-m "
-        "pip install -U NAME), together with the packages that pin it, and restart. If it was "
+        "-m pip install -U NAME), together with the packages that pin it, and restart. If it was "
         "upgraded already, another interpreter or an older copy on PYTHONPATH is in use.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch transformers accelerate trl peft",),
@@ -100,9 +99,8 @@ ROWS = (
         why="An argument or a key of the configuration is unknown to the installed version: it is "
         "misspelled, stands on the wrong level, or belongs to a newer or older release.",
         fix="Compare its spelling and its level with --help or the schema of the installed "
-        "version; "
-        "hydra adds new keys with +key=value. If the documentation has it, upgrade the program: it "
-        "describes another release than the installed one.",
+        "version; hydra adds new keys with +key=value. If the documentation has it, upgrade the "
+        "program: it describes another release than the installed one.",
         quotes=True,
     ),
     Cause(
@@ -126,9 +124,8 @@ ROWS = (
         ),
         why="An option has a value that the installed version does not know.",
         fix="Take one of the values that the message or --help lists. If the documentation has "
-        "yours, "
-        "the installed version is older or newer than it: upgrade, or install the version that it "
-        "describes.",
+        "yours, the installed version is older or newer than it: upgrade, or install the version "
+        "that it describes.",
         quotes=True,
     ),
     Cause(
@@ -149,8 +146,7 @@ ROWS = (
             "ValueError: only one of a and b can be set",
         ),
         why="Two settings that exclude each other are both on; one often stands where nobody "
-        "looks: "
-        "accelerate's default configuration, a DeepSpeed file, an environment variable.",
+        "looks: accelerate's default configuration, a DeepSpeed file, an environment variable.",
         fix="Decide which of the two is meant and give both places the same value, or remove the "
         'other: command line, YAML, accelerate config, DeepSpeed JSON ("auto" takes the value of '
         "the Trainer), environment.",
@@ -175,10 +171,8 @@ ROWS = (
         why="A size is split over ranks, heads, groups or blocks, and does not divide.",
         fix="Change one of the numbers in the message so that it divides: the batch size or the "
         "number of generations by the ranks, heads by the tensor-parallel size, GPUs by the "
-        "product "
-        "of the parallel sizes, sequence lengths by padding to a multiple (pad_to_multiple_of=8; "
-        "16 "
-        "or 32 for fp8). Leave layers that are too small out of fp8.",
+        "product of the parallel sizes, sequence lengths by padding to a multiple "
+        "(pad_to_multiple_of=8; 16 or 32 for fp8). Leave layers that are too small out of fp8.",
         quotes=True,
     ),
     Cause(
@@ -203,10 +197,9 @@ ROWS = (
             "'Trainer.test'.",
         ),
         why="A setting, a file or a method that this step needs was not given.",
-        fix="Give what the message names, where it names it: the call, the command line, a section "
-        "of "
-        "the configuration file (DeepSpeed: zero_optimization; YAML: the same level as in the "
-        "documentation), the environment; or leave out the step that needs it.",
+        fix="Give what the message names, where it names it: the call, the command line, a "
+        "section of the configuration file (DeepSpeed: zero_optimization; YAML: the same level as "
+        "in the documentation), the environment; or leave out the step that needs it.",
         quotes=True,
     ),
     Cause(
@@ -223,10 +216,9 @@ ROWS = (
         ),
         why="The framework refuses its configuration: a value of another type or in another place "
         "than the installed version expects, or a file that cannot be parsed.",
-        fix="Mend the field that the message names (in YAML look at the indentation, at colons and "
-        "at "
-        "tabs; numbers such as 1e-4 need a point: 1.0e-4). For a configuration of another release "
-        "install that release, or compare with the signature: help(CLASS).",
+        fix="Mend the field that the message names (in YAML look at the indentation, at colons "
+        "and at tabs; numbers such as 1e-4 need a point: 1.0e-4). For a configuration of another "
+        "release install that release, or compare with the signature: help(CLASS).",
         quotes=True,
     ),
     Cause(

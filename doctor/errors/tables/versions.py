@@ -328,13 +328,11 @@ ROWS = (
             "incompatible.",
         ),
         why="The pinned versions exclude each other: an extension such as xformers, torchvision, "
-        "vllm "
-        "or flash-attn pins one release of torch.",
+        "vllm or flash-attn pins one release of torch.",
         fix="Pin torch alone and take the release of each extension that was made for it (the "
-        "lines "
-        "'depends on torch==' of the message name it), or loosen the pin of the one that you need "
-        "least; install in a fresh environment. A conflict of packages that the training does not "
-        "import is only a warning.",
+        "lines 'depends on torch==' of the message name it), or loosen the pin of the one that "
+        "you need least; install in a fresh environment. A conflict of packages that the training "
+        "does not import is only a warning.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip check",),
     ),
