@@ -115,7 +115,7 @@ def rloo(fault: str) -> Any:
     rows = [{"prompt": text} for text in texts(64, 43)]
     return trl.RLOOTrainer(
         model=families.model("llama3", made), processing_class=made,
-        args=arguments(trl.RLOOConfig, num_generations=2),
+        args=arguments(trl.RLOOConfig, num_generations=2, beta=0.0),
         reward_funcs=lambda completions, **fields: [0.0] * len(completions),
         train_dataset=Dataset.from_list(rows),
     )  # fmt: skip
@@ -129,7 +129,7 @@ KINDS: dict[str, Any] = {
                                  packing_strategy="wrapped"),
     "dft": lambda f: trainer("deepseek", prompts(families.chats(64)), loss_type="dft"),
     "multiple": lambda f: trainer("gemma", prompts(families.chats(64)), pad_to_multiple_of=16),
-    "free": lambda f: trainer("chatml", prompts(families.chats(96)), padding_free=True),
+    "free": lambda f: trainer("chatml", prompts(families.chats(96)), padding_free=True, max_length=None),
 }  # fmt: skip
 
 
