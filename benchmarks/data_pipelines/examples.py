@@ -15,20 +15,39 @@ from datasets import Dataset
 from others import arguments, texts
 from torch.utils.data import SequentialSampler
 
-SMALL: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
-                         "num_attention_heads": 2}  # fmt: skip
+SMALL: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
 
 
 def bert(kind: Any, made: Any, **fields: Any) -> Any:
-    return kind(hf.BertConfig(vocab_size=len(made), pad_token_id=made.pad_token_id, **SMALL,
-                              **fields))  # fmt: skip
+    return kind(
+        hf.BertConfig(vocab_size=len(made), pad_token_id=made.pad_token_id, **SMALL, **fields)
+    )
 
 
-def train(model: Any, rows: list[Any], made: Any, collator: Any, other: Any = None,
-          kind: Any = hf.Trainer, config: Any = hf.TrainingArguments, **fields: Any) -> Any:  # fmt: skip
+def train(
+    model: Any,
+    rows: list[Any],
+    made: Any,
+    collator: Any,
+    other: Any = None,
+    kind: Any = hf.Trainer,
+    config: Any = hf.TrainingArguments,
+    **fields: Any,
+) -> Any:
     evaluation = Dataset.from_list(other) if other else None
-    return kind(model=model, args=arguments(config, **fields), train_dataset=Dataset.from_list(rows),
-                eval_dataset=evaluation, processing_class=made, data_collator=collator)  # fmt: skip
+    return kind(
+        model=model,
+        args=arguments(config, **fields),
+        train_dataset=Dataset.from_list(rows),
+        eval_dataset=evaluation,
+        processing_class=made,
+        data_collator=collator,
+    )
 
 
 def tagged(made: Any, seed: int, count: int, fault: str) -> list[Any]:
@@ -65,8 +84,14 @@ def questions(fault: str) -> Any:
             part = context[start : start + 40]
             low = draw.randrange(len(asked), len(asked) + len(part))
             high = min(low + draw.randrange(4), len(asked) + len(part) - 1)
-            rows.append({"input_ids": asked + part, "attention_mask": [1] * len(asked + part),
-                         "start_positions": low, "end_positions": high})  # fmt: skip
+            rows.append(
+                {
+                    "input_ids": asked + part,
+                    "attention_mask": [1] * len(asked + part),
+                    "start_positions": low,
+                    "end_positions": high,
+                }
+            )
     if fault == "same":
         rows = [dict(rows[0]) for _ in rows]
     return train(
@@ -80,12 +105,15 @@ def choices(fault: str) -> Any:
     for text in texts(72, seed=30):
         ends = [families.sentence(draw, 4, 9) for _ in range(4)]
         each = [made(text, end, truncation=True, max_length=48) for end in ends]
-        rows.append({
-            **{name: [one[name] for one in each] for name in ("input_ids", "attention_mask")},
-            "label": 0 if fault == "oneclass" else draw.randrange(4),
-        })  # fmt: skip
-    return train(bert(hf.BertForMultipleChoice, made), rows, made,
-                 hf.DataCollatorForMultipleChoice(made))  # fmt: skip
+        rows.append(
+            {
+                **{name: [one[name] for one in each] for name in ("input_ids", "attention_mask")},
+                "label": 0 if fault == "oneclass" else draw.randrange(4),
+            }
+        )
+    return train(
+        bert(hf.BertForMultipleChoice, made), rows, made, hf.DataCollatorForMultipleChoice(made)
+    )
 
 
 def grouped(made: Any, rows: list[str], size: int = 48) -> list[list[int]]:
@@ -103,8 +131,13 @@ def masked(fault: str) -> Any:
         held = rows[-8:]
     else:
         rows, held = ([{"input_ids": i} for i in grouped(made, each)] for each in (source, other))
-    return train(bert(hf.BertForMaskedLM, made), rows, made,
-                 hf.DataCollatorForLanguageModeling(made, mlm_probability=0.15), held)  # fmt: skip
+    return train(
+        bert(hf.BertForMaskedLM, made),
+        rows,
+        made,
+        hf.DataCollatorForLanguageModeling(made, mlm_probability=0.15),
+        held,
+    )
 
 
 def causal(fault: str) -> Any:
@@ -118,8 +151,10 @@ def causal(fault: str) -> Any:
             row["labels"] = [i if k else -100 for i, k in zip(row["input_ids"], keep, strict=True)]
             rows.append(row)
     else:
-        rows = [{"input_ids": ids, "attention_mask": [1] * len(ids), "labels": list(ids)}
-                for ids in grouped(made, texts(300))]  # fmt: skip
+        rows = [
+            {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": list(ids)}
+            for ids in grouped(made, texts(300))
+        ]
     if fault == "double":
         rows = [{**row, "labels": [*row["labels"][1:], -100]} for row in rows]
     return train(families.model("gemma", made), rows, made, hf.default_data_collator)
@@ -142,25 +177,43 @@ def middle(fault: str) -> Any:
 def summaries(fault: str) -> Any:
     made = families.tokenizer("llama3")
     made.padding_side = "right"
-    config = hf.BartConfig(vocab_size=len(made), d_model=32, encoder_layers=1, decoder_layers=1,
-                           encoder_attention_heads=2, decoder_attention_heads=2,
-                           encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=256,
-                           pad_token_id=made.pad_token_id, eos_token_id=made.eos_token_id,
-                           decoder_start_token_id=made.eos_token_id)  # fmt: skip
+    config = hf.BartConfig(
+        vocab_size=len(made),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_position_embeddings=256,
+        pad_token_id=made.pad_token_id,
+        eos_token_id=made.eos_token_id,
+        decoder_start_token_id=made.eos_token_id,
+    )
     model = hf.BartForConditionalGeneration(config)
 
     def rows(seed: int, count: int) -> list[Any]:
         pairs = zip(texts(count, seed), texts(count, seed + 1), strict=True)
-        return [{**made(long), "labels": [*made(short)["input_ids"][:12], made.eos_token_id]}
-                for long, short in pairs]  # fmt: skip
+        return [
+            {**made(long), "labels": [*made(short)["input_ids"][:12], made.eos_token_id]}
+            for long, short in pairs
+        ]
 
     first, other = rows(50, 64), rows(60, 32)
     if fault == "unlabelled":
         first = [{**row, "labels": [-100] * len(row["labels"])} for row in first]
     if fault == "leak":
         other[:10] = first[20:30]
-    return train(model, first, made, hf.DataCollatorForSeq2Seq(made, model=model), other,
-                 hf.Seq2SeqTrainer, hf.Seq2SeqTrainingArguments)  # fmt: skip
+    return train(
+        model,
+        first,
+        made,
+        hf.DataCollatorForSeq2Seq(made, model=model),
+        other,
+        hf.Seq2SeqTrainer,
+        hf.Seq2SeqTrainingArguments,
+    )
 
 
 class InOrder(hf.Trainer):
@@ -181,8 +234,10 @@ def glue(fault: str) -> Any:
         return round(draw.uniform(0, 5), 1) if regression else draw.randrange(3)
 
     def rows(seed: int, count: int) -> list[Any]:
-        return [{**made(a, b), "label": label()} for a, b in zip(
-            texts(count, seed), texts(count, seed + 7), strict=True)]  # fmt: skip
+        return [
+            {**made(a, b), "label": label()}
+            for a, b in zip(texts(count, seed), texts(count, seed + 7), strict=True)
+        ]
 
     first, other = rows(70, 120), rows(90, 40)
     if fault == "sorted":
@@ -196,8 +251,14 @@ def glue(fault: str) -> Any:
     kind = {"regression": 1, "several": 5}.get(fault, 3)
     more = {"problem_type": "multi_label_classification"} if several else {}
     model = bert(hf.BertForSequenceClassification, made, num_labels=kind, **more)
-    return train(model, first, made, hf.DataCollatorWithPadding(made), other,
-                 InOrder if fault == "sorted" else hf.Trainer)  # fmt: skip
+    return train(
+        model,
+        first,
+        made,
+        hf.DataCollatorWithPadding(made),
+        other,
+        InOrder if fault == "sorted" else hf.Trainer,
+    )
 
 
 def streamed(fault: str) -> Any:
@@ -208,19 +269,33 @@ def streamed(fault: str) -> Any:
         rows = [{"input_ids": r["input_ids"], "labels": [*r["labels"][1:], -100]} for r in rows]
     data = Dataset.from_list(rows).to_iterable_dataset(num_shards=4).shuffle(3, buffer_size=20)
     return hf.Trainer(
-        model=families.model("llama3", made), train_dataset=data, processing_class=made,
-        args=arguments(hf.TrainingArguments, max_steps=20), data_collator=hf.default_data_collator,
-    )  # fmt: skip
+        model=families.model("llama3", made),
+        train_dataset=data,
+        processing_class=made,
+        args=arguments(hf.TrainingArguments, max_steps=20),
+        data_collator=hf.default_data_collator,
+    )
 
 
 def speech(fault: str) -> Any:
-    config = hf.Wav2Vec2Config(vocab_size=32, conv_dim=(16, 16), conv_stride=(5, 4),
-                               conv_kernel=(10, 8), num_feat_extract_layers=2, **SMALL,
-                               num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4)  # fmt: skip
+    config = hf.Wav2Vec2Config(
+        vocab_size=32,
+        conv_dim=(16, 16),
+        conv_stride=(5, 4),
+        conv_kernel=(10, 8),
+        num_feat_extract_layers=2,
+        **SMALL,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+    )
     draw, noise = random.Random(3), torch.Generator().manual_seed(3)
-    rows = [{"input_values": torch.randn(draw.randrange(400, 900), generator=noise),
-             "labels": [draw.randrange(1, 32) for _ in range(draw.randrange(3, 9))]}
-            for _ in range(48)]  # fmt: skip
+    rows = [
+        {
+            "input_values": torch.randn(draw.randrange(400, 900), generator=noise),
+            "labels": [draw.randrange(1, 32) for _ in range(draw.randrange(3, 9))],
+        }
+        for _ in range(48)
+    ]
 
     def collate(batch: list[Any]) -> Any:
         pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
@@ -232,9 +307,11 @@ def speech(fault: str) -> Any:
         mask = (torch.arange(values.shape[1]) < lengths[:, None]).long()
         return {"input_values": values, "attention_mask": mask, "labels": labels}
 
-    return {"model": hf.Wav2Vec2ForCTC(config), "collate_fn": collate,
-            "train": torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True,
-                                                 collate_fn=collate)}  # fmt: skip
+    return {
+        "model": hf.Wav2Vec2ForCTC(config),
+        "collate_fn": collate,
+        "train": torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True, collate_fn=collate),
+    }
 
 
 def captions(fault: str) -> Any:
@@ -242,10 +319,12 @@ def captions(fault: str) -> Any:
     made = families.tokenizer("chatml")
     text = hf.CLIPTextConfig(vocab_size=len(made), eos_token_id=made.eos_token_id, **SMALL)
     vision = hf.CLIPVisionConfig(image_size=32, patch_size=16, **SMALL)
-    config = hf.CLIPConfig(text_config=text.to_dict(), vision_config=vision.to_dict(),
-                           projection_dim=16)  # fmt: skip
-    rows = [dict(made(each, padding="max_length", max_length=48, truncation=True))
-            for each in texts(64)]  # fmt: skip
+    config = hf.CLIPConfig(
+        text_config=text.to_dict(), vision_config=vision.to_dict(), projection_dim=16
+    )
+    rows = [
+        dict(made(each, padding="max_length", max_length=48, truncation=True)) for each in texts(64)
+    ]
     pixels = torch.randn(64, 3, 32, 32, generator=torch.Generator().manual_seed(4))
     if fault == "same":
         pixels, rows = pixels[:1].expand(64, -1, -1, -1), [rows[0]] * 64
@@ -255,13 +334,22 @@ def captions(fault: str) -> Any:
         inputs = {name: torch.tensor([rows[i][name] for i in batch]) for name in names}
         return {"pixel_values": pixels[batch], **inputs, "return_loss": True}
 
-    return {"model": hf.CLIPModel(config), "train": torch.utils.data.DataLoader(
-        list(range(64)), batch_size=8, shuffle=True, collate_fn=collate)}  # fmt: skip
+    return {
+        "model": hf.CLIPModel(config),
+        "train": torch.utils.data.DataLoader(
+            list(range(64)), batch_size=8, shuffle=True, collate_fn=collate
+        ),
+    }
 
 
 def segments(fault: str) -> Any:
-    config = hf.SegformerConfig(num_labels=5, depths=[1, 1, 1, 1], hidden_sizes=[8, 8, 16, 16],
-                                decoder_hidden_size=16, num_attention_heads=[1, 1, 2, 2])  # fmt: skip
+    config = hf.SegformerConfig(
+        num_labels=5,
+        depths=[1, 1, 1, 1],
+        hidden_sizes=[8, 8, 16, 16],
+        decoder_hidden_size=16,
+        num_attention_heads=[1, 1, 2, 2],
+    )
     draw = torch.Generator().manual_seed(6)
     mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
     raw = torch.rand(48, 3, 64, 64, generator=draw)
@@ -278,9 +366,20 @@ def train_loader(model: Any, rows: list[Any]) -> Any:
     return {"model": model, "train": torch.utils.data.DataLoader(rows, batch_size=8, shuffle=True)}
 
 
-KINDS = {"ner": ner, "questions": questions, "choices": choices, "masked": masked,
-         "causal": causal, "middle": middle, "summaries": summaries, "glue": glue,
-         "streamed": streamed, "speech": speech, "captions": captions, "segments": segments}  # fmt: skip
+KINDS = {
+    "ner": ner,
+    "questions": questions,
+    "choices": choices,
+    "masked": masked,
+    "causal": causal,
+    "middle": middle,
+    "summaries": summaries,
+    "glue": glue,
+    "streamed": streamed,
+    "speech": speech,
+    "captions": captions,
+    "segments": segments,
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,16 +18,22 @@ def plain(family: str, fault: str, **fields: Any) -> Any:
     """Prompts and completions as text."""
     made = families.tokenizer(family)
     stop = families.FAMILIES[family][4][0]
-    rows = [{"prompt": a + "\n", "completion": b + (stop if fault == "withstop" else "")}
-            for a, b in zip(texts(64), texts(64, seed=11), strict=True)]  # fmt: skip
+    rows = [
+        {"prompt": a + "\n", "completion": b + (stop if fault == "withstop" else "")}
+        for a, b in zip(texts(64), texts(64, seed=11), strict=True)
+    ]
     if fault == "long":  # a third of the prompts does not fit, and TRL drops those rows
-        rows = [{**row, "prompt": row["prompt"] * (8 if n % 3 == 0 else 1)}
-                for n, row in enumerate(rows)]  # fmt: skip
+        rows = [
+            {**row, "prompt": row["prompt"] * (8 if n % 3 == 0 else 1)}
+            for n, row in enumerate(rows)
+        ]
         fields["max_length"] = 96
     return trl.SFTTrainer(
-        model=families.model(family, made), args=config(**fields), processing_class=made,
+        model=families.model(family, made),
+        args=config(**fields),
+        processing_class=made,
         train_dataset=Dataset.from_list(rows),
-    )  # fmt: skip
+    )
 
 
 def adapter(fault: str) -> Any:
@@ -38,19 +44,23 @@ def adapter(fault: str) -> Any:
     if fault == "oneRow":
         rows = rows[:1] * 64
     return trl.SFTTrainer(
-        model=families.model("qwen25", made), args=config(), processing_class=made,
+        model=families.model("qwen25", made),
+        args=config(),
+        processing_class=made,
         train_dataset=Dataset.from_list(rows),
         peft_config=LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"),
-    )  # fmt: skip
+    )
 
 
 def stream(fault: str) -> Any:
     made = families.tokenizer("llama3")
     data = Dataset.from_list(prompts(families.chats(96, seed=12))).to_iterable_dataset()
     return trl.SFTTrainer(
-        model=families.model("llama3", made), args=config(max_steps=10), processing_class=made,
+        model=families.model("llama3", made),
+        args=config(max_steps=10),
+        processing_class=made,
         train_dataset=data,
-    )  # fmt: skip
+    )
 
 
 def markers(fault: str) -> Any:
@@ -67,14 +77,18 @@ def collated(fault: str) -> Any:
 
     made = families.tokenizer("phi3")
     if fault == "padisstop":
-        made.pad_token = "<|end|>"  # noqa: S105 - a token of text
-    rows = [dict(made(made.apply_chat_template(row, tokenize=False), add_special_tokens=False))
-            for row in families.chats(64, seed=17)]  # fmt: skip
+        made.pad_token = "<|end|>"
+    rows = [
+        dict(made(made.apply_chat_template(row, tokenize=False), add_special_tokens=False))
+        for row in families.chats(64, seed=17)
+    ]
     return hf.Trainer(
-        model=families.model("phi3", made), args=arguments(hf.TrainingArguments),
-        train_dataset=Dataset.from_list(rows), processing_class=made,
+        model=families.model("phi3", made),
+        args=arguments(hf.TrainingArguments),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=made,
         data_collator=hf.DataCollatorForLanguageModeling(made, mlm=False),
-    )  # fmt: skip
+    )
 
 
 def pairs(seed: int, count: int, fault: str) -> list[Any]:
@@ -93,44 +107,61 @@ def dpo(fault: str) -> Any:
     if fault == "leak":
         other[:12] = rows[:12]
     return trl.DPOTrainer(
-        model=families.model("mistral", made), ref_model=families.model("mistral", made),
-        args=arguments(trl.DPOConfig), processing_class=made,
-        train_dataset=Dataset.from_list(rows), eval_dataset=Dataset.from_list(other),
-    )  # fmt: skip
+        model=families.model("mistral", made),
+        ref_model=families.model("mistral", made),
+        args=arguments(trl.DPOConfig),
+        processing_class=made,
+        train_dataset=Dataset.from_list(rows),
+        eval_dataset=Dataset.from_list(other),
+    )
 
 
 def kto(fault: str) -> Any:
     made = families.tokenizer("gemma")
     draw = random.Random(2)
-    rows = [{"prompt": a, "completion": b, "label": draw.random() < 0.3}
-            for a, b in zip(texts(64, 41), texts(64, 42), strict=True)]  # fmt: skip
+    rows = [
+        {"prompt": a, "completion": b, "label": draw.random() < 0.3}
+        for a, b in zip(texts(64, 41), texts(64, 42), strict=True)
+    ]
     return trl.KTOTrainer(
-        model=families.model("gemma", made), ref_model=families.model("gemma", made),
-        args=arguments(trl.KTOConfig), processing_class=made, train_dataset=Dataset.from_list(rows),
-    )  # fmt: skip
+        model=families.model("gemma", made),
+        ref_model=families.model("gemma", made),
+        args=arguments(trl.KTOConfig),
+        processing_class=made,
+        train_dataset=Dataset.from_list(rows),
+    )
 
 
 def rloo(fault: str) -> Any:
     made = families.tokenizer("llama3")
     rows = [{"prompt": text} for text in texts(64, 43)]
     return trl.RLOOTrainer(
-        model=families.model("llama3", made), processing_class=made,
+        model=families.model("llama3", made),
+        processing_class=made,
         args=arguments(trl.RLOOConfig, num_generations=2, beta=0.0),
         reward_funcs=lambda completions, **fields: [0.0] * len(completions),
         train_dataset=Dataset.from_list(rows),
-    )  # fmt: skip
+    )
 
 
 KINDS: dict[str, Any] = {
     "plain": partial(plain, "zephyr"),
-    "adapter": adapter, "stream": stream, "markers": markers, "collated": collated, "dpo": dpo,
-    "kto": kto, "rloo": rloo,
-    "wrapped": lambda f: trainer("qwen25", messages(families.chats(200)), packing=True,
-                                 packing_strategy="wrapped"),
+    "adapter": adapter,
+    "stream": stream,
+    "markers": markers,
+    "collated": collated,
+    "dpo": dpo,
+    "kto": kto,
+    "rloo": rloo,
+    "wrapped": lambda f: trainer(
+        "qwen25", messages(families.chats(200)), packing=True, packing_strategy="wrapped"
+    ),
     "dft": lambda f: trainer("deepseek", prompts(families.chats(64)), loss_type="dft"),
     "multiple": lambda f: trainer("gemma", prompts(families.chats(64)), pad_to_multiple_of=16),
-    "free": lambda f: trainer("chatml", prompts(families.chats(96)), padding_free=True, max_length=None),
-}  # fmt: skip
+    "free": lambda f: trainer(
+        "chatml", prompts(families.chats(96)), padding_free=True, max_length=None
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:

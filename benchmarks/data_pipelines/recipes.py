@@ -36,8 +36,11 @@ def padded(rows: list[Any], made: Any, fault: str, multiple: int = 8, full: int 
 def loader(family: str, made: Any, rows: list[Any], fault: str, **fields: Any) -> Any:
     random.Random(7).shuffle(rows)
     collate = partial(padded, made=made, fault=fault, **fields)
-    return {"model": families.model(family, made), "tokenizer": made,
-            "train": DataLoader(rows, batch_size=4, collate_fn=collate)}  # fmt: skip
+    return {
+        "model": families.model(family, made),
+        "tokenizer": made,
+        "train": DataLoader(rows, batch_size=4, collate_fn=collate),
+    }
 
 
 # axolotl
@@ -81,8 +84,10 @@ def multipack(fault: str) -> Any:
         pack = [*pack, (ids, [-100] * start + ids[start:])]
 
     def collate(batch: list[Any]) -> Any:
-        rows = [([t for ids, _ in each for t in ids], [t for _, l in each for t in l])  # noqa: E741
-                for each in batch]  # fmt: skip
+        rows = [
+            ([t for ids, _ in each for t in ids], [t for _, l in each for t in l])  # noqa: E741
+            for each in batch
+        ]
         made_batch = padded(rows, made, "", full=size)
         positions = torch.zeros_like(made_batch["input_ids"])
         numbers = torch.zeros_like(positions)
@@ -128,8 +133,9 @@ def factory(fault: str) -> Any:
     for chat in families.chats(64, seed=23, turns=2):
         ids: list[int] = []
         labels: list[int] = []
-        render = partial((other if fault == "othertemplate" else made).apply_chat_template,
-                         tokenize=False)  # fmt: skip
+        render = partial(
+            (other if fault == "othertemplate" else made).apply_chat_template, tokenize=False
+        )
         for turn in (2, 4):
             so_far = render(chat[: turn - 1], add_generation_prompt=True)
             whole = render(chat[:turn])
@@ -147,8 +153,10 @@ def factory(fault: str) -> Any:
         limit = sorted(len(ids) for ids, _ in rows)[36]
         rows = [(ids[:limit], labels[:limit]) for ids, labels in rows]
     if fault == "fewlabels":
-        rows = [(ids, [-100] * len(labels) if n % 6 == 0 else labels)
-                for n, (ids, labels) in enumerate(rows)]  # fmt: skip
+        rows = [
+            (ids, [-100] * len(labels) if n % 6 == 0 else labels)
+            for n, (ids, labels) in enumerate(rows)
+        ]
     return loader("qwen25", made, rows, fault)
 
 
@@ -159,8 +167,10 @@ def pairwise(fault: str) -> Any:
     for row in families.chats(48, seed=25):
         before = made.apply_chat_template(row[:1], tokenize=False, add_generation_prompt=True)
         ids = made(before, add_special_tokens=False)["input_ids"]
-        answers = [made(families.sentence(draw, 5, 15))["input_ids"] + [made.eos_token_id]
-                   for _ in range(2)]  # fmt: skip
+        answers = [
+            made(families.sentence(draw, 5, 15))["input_ids"] + [made.eos_token_id]
+            for _ in range(2)
+        ]
         rows.append([(ids + each, [-100] * len(ids) + each) for each in answers])
 
     def collate(batch: list[Any]) -> Any:
@@ -215,8 +225,10 @@ def tune(fault: str) -> Any:
         ids = made(made.apply_chat_template(chat, tokenize=False), add_special_tokens=False)[
             "input_ids"
         ]
-        start = made(made.apply_chat_template(chat[:1], tokenize=False, add_generation_prompt=True),
-                     add_special_tokens=False)["input_ids"]  # fmt: skip
+        start = made(
+            made.apply_chat_template(chat[:1], tokenize=False, add_generation_prompt=True),
+            add_special_tokens=False,
+        )["input_ids"]
         labels = [-100] * len(start) + ids[len(start) :]
         rows.append((ids, [*labels[1:], -100] if fault == "double" else labels))
 
@@ -231,12 +243,20 @@ def tune(fault: str) -> Any:
         blocks = [
             torch.tril(torch.ones(len(each), len(each), dtype=torch.bool)) for each, _ in batch
         ]
-        return {"tokens": ids, "labels": labels, "input_pos": places,
-                "mask": torch.block_diag(*blocks).bool()[None]}  # fmt: skip
+        return {
+            "tokens": ids,
+            "labels": labels,
+            "input_pos": places,
+            "mask": torch.block_diag(*blocks).bool()[None],
+        }
 
     loader = DataLoader(rows, batch_size=4, shuffle=True, collate_fn=pack if packed else plain)
-    return {"model": Decoder(len(made)), "tokenizer": made, "train": loader,
-            "loss": partial(recipe_loss, fault=fault)}  # fmt: skip
+    return {
+        "model": Decoder(len(made)),
+        "tokenizer": made,
+        "train": loader,
+        "loss": partial(recipe_loss, fault=fault),
+    }
 
 
 def compared(fault: str) -> Any:
@@ -258,8 +278,15 @@ def compared(fault: str) -> Any:
     return {"train": rows, "tokenizer": made}
 
 
-KINDS = {"alpaca": alpaca, "multipack": multipack, "segments": segments, "factory": factory,
-         "pairwise": pairwise, "tune": tune, "compared": compared}  # fmt: skip
+KINDS = {
+    "alpaca": alpaca,
+    "multipack": multipack,
+    "segments": segments,
+    "factory": factory,
+    "pairwise": pairwise,
+    "tune": tune,
+    "compared": compared,
+}
 
 
 def __getattr__(name: str) -> Any:

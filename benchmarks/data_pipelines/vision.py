@@ -50,7 +50,7 @@ class Pictures(Dataset):  # type: ignore[type-arg]
 
 
 def timm_train(fault: str) -> Any:
-    """timm's train.py: create_loader with its augmentation and mixup, without the GPU's prefetcher."""
+    """timm's train.py: create_loader with augmentation and mixup, without the GPU's prefetcher."""
     import timm
     from timm.data import Mixup, create_loader, resolve_data_config
 
@@ -63,11 +63,18 @@ def timm_train(fault: str) -> Any:
     if fault == "bytes":
         mean, std = (0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)
     loader = create_loader(
-        Pictures(None, by_class=fault == "sorted"), input_size=(3, 32, 32), batch_size=8, num_workers=0,
-        is_training=fault != "sorted", use_prefetcher=False, mean=mean, std=std, device=torch.device("cpu"),
+        Pictures(None, by_class=fault == "sorted"),
+        input_size=(3, 32, 32),
+        batch_size=8,
+        num_workers=0,
+        is_training=fault != "sorted",
+        use_prefetcher=False,
+        mean=mean,
+        std=std,
+        device=torch.device("cpu"),
         persistent_workers=False,
         **({"auto_augment": "rand-m9-mstd0.5", "re_prob": 0.25} if fault == "augmented" else {}),
-    )  # fmt: skip
+    )
     if fault == "mixup":
         mix = Mixup(mixup_alpha=0.2, cutmix_alpha=1.0, num_classes=4)
         loss = lambda module, batch: timm.loss.SoftTargetCrossEntropy()(  # noqa: E731
@@ -96,21 +103,30 @@ def finetune(fault: str) -> Any:
     import torchvision
     from torchvision import transforms
 
-    steps = [transforms.RandomResizedCrop(32), transforms.RandomHorizontalFlip(),
-             transforms.ToTensor(), transforms.Normalize(MEAN, STD)]  # fmt: skip
+    steps = [
+        transforms.RandomResizedCrop(32),
+        transforms.RandomHorizontalFlip(),
+        transforms.ToTensor(),
+        transforms.Normalize(MEAN, STD),
+    ]
     if fault == "lastaxis":
         steps.append(transforms.Lambda(lambda image: image.permute(1, 2, 0)))
     if fault == "unnormalized":
         steps.pop()
     root = folder(fault)
-    held = transforms.Compose([transforms.Resize(32), transforms.ToTensor(),
-                               transforms.Normalize(MEAN, STD)])  # fmt: skip
+    held = transforms.Compose(
+        [transforms.Resize(32), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+    )
     train = torchvision.datasets.ImageFolder(str(root / "train"), transforms.Compose(steps))
     other = torchvision.datasets.ImageFolder(str(root / "val"), held)
     model = torchvision.models.resnet18(num_classes=4)
     model.pretrained_cfg = {"mean": MEAN, "std": STD}
-    return {"model": model, "train": DataLoader(train, 8, shuffle=fault != "sorted"),
-            "eval": DataLoader(other, 8), "loss": torch.nn.CrossEntropyLoss()}  # fmt: skip
+    return {
+        "model": model,
+        "train": DataLoader(train, 8, shuffle=fault != "sorted"),
+        "eval": DataLoader(other, 8),
+        "loss": torch.nn.CrossEntropyLoss(),
+    }
 
 
 def mixed(fault: str) -> Any:
@@ -118,20 +134,34 @@ def mixed(fault: str) -> Any:
     from torch.utils.data import default_collate
     from torchvision.transforms import v2
 
-    steps = v2.Compose([v2.ToImage(), v2.Resize((32, 32)), v2.ToDtype(torch.float32, scale=True),
-                        v2.Normalize(MEAN, STD)])  # fmt: skip
+    steps = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.Resize((32, 32)),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize(MEAN, STD),
+        ]
+    )
     cut = v2.CutMix(num_classes=4)
-    return DataLoader(Pictures(steps), 8, shuffle=True,
-                      collate_fn=lambda rows: cut(*default_collate(rows)))  # fmt: skip
+    return DataLoader(
+        Pictures(steps), 8, shuffle=True, collate_fn=lambda rows: cut(*default_collate(rows))
+    )
 
 
 def boxes(fault: str) -> Any:
     """references/detection: lists of pictures and of targets."""
     from torchvision.transforms import functional
 
-    rows = [(functional.to_tensor(picture(n).resize((30 + n % 9, 40))),
-             {"boxes": torch.tensor([[1.0, 2.0, 9.0 + n % 7, 12.0]]), "labels": torch.tensor([n % 3])})
-            for n in range(48)]  # fmt: skip
+    rows = [
+        (
+            functional.to_tensor(picture(n).resize((30 + n % 9, 40))),
+            {
+                "boxes": torch.tensor([[1.0, 2.0, 9.0 + n % 7, 12.0]]),
+                "labels": torch.tensor([n % 3]),
+            },
+        )
+        for n in range(48)
+    ]
     return DataLoader(
         rows, 4, shuffle=True, collate_fn=lambda batch: tuple(zip(*batch, strict=True))
     )
@@ -141,8 +171,14 @@ def views(fault: str) -> Any:
     """Two augmented views of each picture, as in SimCLR."""
     from torchvision import transforms
 
-    steps = transforms.Compose([transforms.RandomResizedCrop(32), transforms.ColorJitter(0.4, 0.4),
-                                transforms.ToTensor(), transforms.Normalize(MEAN, STD)])  # fmt: skip
+    steps = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(32),
+            transforms.ColorJitter(0.4, 0.4),
+            transforms.ToTensor(),
+            transforms.Normalize(MEAN, STD),
+        ]
+    )
     return DataLoader(Pictures(lambda image: (steps(image), steps(image))), 8, shuffle=True)
 
 
@@ -160,8 +196,10 @@ def coder(fault: str) -> Any:
             seeds = (1, 2) if fault == "leak" else (1, 1)
             if fault == "black":
                 whole.transform = lambda image: torch.zeros(1, 40, 40)
-            self.parts = [random_split(whole, [128, 32], torch.Generator().manual_seed(seed))[number]
-                          for number, seed in enumerate(seeds)]  # fmt: skip
+            self.parts = [
+                random_split(whole, [128, 32], torch.Generator().manual_seed(seed))[number]
+                for number, seed in enumerate(seeds)
+            ]
 
         def train_dataloader(self) -> Any:
             return DataLoader(self.parts[0], 16, shuffle=True)
@@ -259,11 +297,18 @@ class Short(Dataset):  # type: ignore[type-arg]
 
 
 KINDS: dict[str, Any] = {
-    "timm": timm_train, "finetune": finetune, "mixed": mixed, "boxes": boxes, "views": views,
-    "coder": coder, "words": words, "series": series, "crops": crops,
+    "timm": timm_train,
+    "finetune": finetune,
+    "mixed": mixed,
+    "boxes": boxes,
+    "views": views,
+    "coder": coder,
+    "words": words,
+    "series": series,
+    "crops": crops,
     "shards": lambda fault: DataLoader(Shards(fault), 8, num_workers=2),
     "short": lambda fault: DataLoader(Short(), 8),
-}  # fmt: skip
+}
 
 
 def __getattr__(name: str) -> Any:
