@@ -49,12 +49,14 @@ class DataRequest:
 def request_of(facts: Facts) -> DataRequest | None:
     """What a run reads of the data of its job; None if it names none."""
     job, own = facts.job, facts.own
-    if not facts.options.smoke or facts.options.quick:
+    if not facts.options.smoke:
         return None
     if job.data is not None and job.hf is not None:
         what = what_of(job.data, "--data")
         return DataRequest(target=job.data, what=what, tokenizer=job.hf, model=job.hf)
-    if not isinstance(own, OwnModel) or not own.has_loader or not job.probes or job.model is None:
+    if facts.options.quick or not job.probes or job.model is None:
+        return None
+    if not isinstance(own, OwnModel) or not own.has_loader:
         return None
     file, _, name = job.model.rpartition(":")
     what = {"kind": "factory", "file": file_of(file), "name": name, "arguments": [*job.arguments]}
