@@ -114,6 +114,7 @@ def test_a_run_judges_the_loader_of_its_model(tmp_path: Path) -> None:
 
 
 def test_data_of_a_run_need_a_model_and_must_exist(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
     for flags, words in (
         (("--data", "rows.jsonl"), "--data requires --hf"),
         (("--hf", ".", "--data", "rows.jsonl"), "--data rows.jsonl: no such file"),
