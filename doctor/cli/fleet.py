@@ -20,6 +20,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown, visible
 from doctor.cli.compare import CompareOptions, expected_nodes, judge
+from doctor.cli.examination import Record
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
@@ -28,7 +29,7 @@ from doctor.facts.fleet import Clock, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
-from doctor.fleet.compare import compare
+from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.fleet.meeting import GRACE_SECONDS, Contact, Duty, Gathered, Other, RankZero
 from doctor.fleet.member import Member, member_of
@@ -326,7 +327,9 @@ def _fleet_report(
     fleet = msgspec.structs.replace(
         fleet, meeting=meeting_of(node, gathered, together), origin="live"
     )
-    return judge(fleet, flags, config, fail_on, time.monotonic() - node.started)
+    seconds = time.monotonic() - node.started
+    examination = Record(time.time() - seconds).close()
+    return judge(fleet_facts(fleet, seconds, examination), flags, config, fail_on)
 
 
 def meeting_of(node: Node, gathered: Gathered, together: Together) -> Meeting:

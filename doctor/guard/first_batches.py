@@ -173,6 +173,7 @@ class Counts:
 
     def __init__(self, *, own_order: bool) -> None:
         self.labels = _module("data.labels").LabelCounts(COMPARED)
+        self.other_labels = _module("data.labels").OtherLabels()
         self.padding = _module("data.padding").Padding(None)
         self.inputs = _module("data.inputs").Inputs(None, "")
         self.mixing = _module("data.mixing").Mixing()
@@ -184,6 +185,8 @@ class Counts:
         documents, mixing = _module("data.documents"), _module("data.mixing")
         tokens = documents.tokens_of(taken.batch)
         self.batches += 1
+        if tokens is None or tokens.foreign_labels:
+            self.other_labels.add(taken.batch, first)
         self.mixing.kinds.add(mixing.kind_of(taken.batch))
         samples = mixing.samples_of(taken.batch, None) if tokens is None else []
         self.mixing.add_classes(taken.batch, len(taken.rows))
@@ -207,7 +210,7 @@ class Counts:
 
     def record(self, learned: bool) -> dict[str, Foreign]:
         """The record Split, as far as it is known here."""
-        labels = self.labels.record()
+        labels = self.labels.record() or self.other_labels.record()
         if labels is not None:
             labels["learned"] = learned
         mixing = self.mixing.record(self._own_order)
