@@ -267,7 +267,7 @@ ROWS = (
             "ValueError: Image features and image tokens do not match: tokens: 300, features 298",
             "ValueError: Attempted to assign 338 + 320 = 658 multimodal tokens to 640 placeholders",
             "    n = image_grid_thw[index].prod()\nIndexError: index 0 is out of bounds for "
-            "dimension 0",
+            "dimension 0 with size 0",
             "Mismatch in `image` token count between text and `input_ids`.",
             "The number of image tokens does not match the number of images",
         ),
