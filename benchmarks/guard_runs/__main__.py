@@ -9,10 +9,13 @@ import tempfile
 from pathlib import Path
 
 from doctor.checks.guard.resources import RANKS as RANKS_AGREE
+from doctor.cli.guard import DATA_CHECKS
+from doctor.collect.guard_data import read_data
 from doctor.collect.guard_records import read_records
+from doctor.facts.data import Data
 from doctor.facts.guard import Guarded
 
-from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, run_one, start
+from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, PUBLIC, REPORTED, run_one, start
 
 
 def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
@@ -32,6 +35,12 @@ def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
         steps_of = [each.step for process in observed.processes for each in process.checksums]
         alarms["GRD020", "fail"] = min(steps_of)
         print(f"    {verdict.summary}")
+    data = read_data(out) if out.is_dir() else None
+    for check in DATA_CHECKS if isinstance(data, Data) else ():
+        verdict = check.judge(data=data)
+        if verdict.status in ("warn", "fail"):
+            alarms[check.code, verdict.status] = 0
+            print(f"    {verdict.summary}")
     return [(code, status, step) for (code, status), step in alarms.items()], steps
 
 
@@ -53,6 +62,7 @@ def plain(names: list[str]) -> int:
 
 def main(names: list[str]) -> int:
     groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
+    groups |= {"public": PUBLIC, "reported": REPORTED}
     chosen = [n for name in names or ("clean", "faults") for n in groups.get(name, [name])]
     bad = 0
     for name in chosen:

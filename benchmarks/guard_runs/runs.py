@@ -17,11 +17,13 @@ from . import (
     libraries,
     loops,
     optimizers,
+    public_faults,
+    public_healthy,
     trainers,
 )
 from .models import start_guard
 
-HEALTHY = (optimizers, loops, architectures, trainers, distributed)
+HEALTHY = (optimizers, loops, architectures, trainers, distributed, public_healthy)
 FAULTY = (
     faulty_values,
     faulty_updates,
@@ -29,9 +31,13 @@ FAULTY = (
     faulty_programs,
     faulty_resources,
     distributed,
+    public_faults,
 )
 CLEAN = {run.__name__: run for module in HEALTHY for run in module.CLEAN}
 OTHERS = {run.__name__: run for run in libraries.CLEAN}
+PUBLIC = [run.__name__ for run in public_healthy.CLEAN]
+REPORTED = [run.__name__ for _, run in public_faults.FAULTS]
+"""The programs after public ones, and the faults that people reported."""
 FAULTS = {run.__name__: (code, run) for module in FAULTY for code, run in module.FAULTS}
 RANKS = {run.__name__ for run in distributed.CLEAN} | {
     run.__name__ for _, run in distributed.FAULTS
