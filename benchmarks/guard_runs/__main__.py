@@ -60,6 +60,20 @@ def plain(names: list[str]) -> int:
     return 0
 
 
+def same(names: list[str]) -> int:
+    """Whether each program computes the same with the guard and without it."""
+    different = 0
+    for name in names or PUBLIC:
+        ends = []
+        for guard in ("off", "on"):
+            out = Path(tempfile.mkdtemp())
+            code = start(name, out, GUARD=guard, DIGEST="1")
+            ends.append((code, (out / OUTPUT).read_text().splitlines()[-1:]))
+        different += ends[0] != ends[1]
+        print(f"{'same     ' if ends[0] == ends[1] else 'DIFFERENT'} {name}", flush=True)
+    return bool(different)
+
+
 def main(names: list[str]) -> int:
     groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
     groups |= {"public": PUBLIC, "reported": REPORTED}
@@ -91,6 +105,8 @@ def main(names: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         run_one(sys.argv[2])
+    elif sys.argv[1:2] == ["same"]:
+        sys.exit(same(sys.argv[2:]))
     elif sys.argv[1:2] == ["plain"]:
         sys.exit(plain(sys.argv[2:]))
     else:
