@@ -84,7 +84,6 @@ STEP_COMPLETES = Check(
     required="smoke",
     sources=("cbl-why", "ps-U28"),
     after=("TOR001",),
-    also=("read",),
 )
 
 

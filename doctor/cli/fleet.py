@@ -21,7 +21,7 @@ from doctor._util.units import shown, visible
 from doctor.cli.compare import CompareOptions, expected_nodes, judge
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.collect.interpreter import choose
 from doctor.facts.fleet import Clock, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared

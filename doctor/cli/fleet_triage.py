@@ -15,7 +15,7 @@ from doctor.cli import triage
 from doctor.cli.examination import Record
 from doctor.cli.fleet import UNKNOWN, Node, first_unheard, label_of, result_deadline
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.fleet.logs import Listed, listed, read_all, read_part
 from doctor.fleet.meeting import GRACE_SECONDS, Gathered, Other, RankZero
 from doctor.fleet.messages import Result

@@ -20,7 +20,7 @@ from doctor._util.units import printable, shown
 from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.alarm_command import AlarmCommand
-from doctor.cli.inputs import policy_of, read_job_file
+from doctor.cli.job_file import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_records import FILE, read_gpus, read_records
 from doctor.collect.guarded_command import run_command

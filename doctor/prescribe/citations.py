@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from doctor import catalog
+from doctor.catalog import ELSEWHERE
+from doctor.judge.index import entries
 
 LADDERS = {"stable": "bts-stable", "fast": "bts-fast", "diagnostic": "bts-diagnostic"}
 """Mode -> the section that it follows."""
@@ -34,7 +35,12 @@ CITED = {
 }
 """Setting, in some cases with its value or mode -> ids of sources."""
 
-RESTS_ON = {name: check.code for check in catalog.MACHINE_CHECKS for name in check.settles}
+RESTS_ON = {
+    name: check.code
+    for check in entries()
+    if check.family not in ELSEWHERE
+    for name in check.settles
+}
 """Setting -> the code of the check whose finding is its reason."""
 
 
