@@ -266,7 +266,6 @@ WEIGHTS_MOVE = Check(
     required="smoke",
     sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2"),
     after=("SMK001",),
-    settles=("weights",),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from doctor._util.owner import Owner
 from doctor.judge.described import FIELDS, Described
 
-JUDGED = ("required", "also", "settles", "returns", "leads")
+JUDGED = ("required", "also", "returns", "leads")
 """Fields of `Check` beside its texts that are needed without its judge."""
 FILE = Path(__file__).with_suffix(".json")
 
@@ -41,7 +41,6 @@ class Entry(NamedTuple):
     sources: tuple[str, ...]
     required: Any = "never"
     also: tuple[Any, ...] = ()
-    settles: tuple[str, ...] = ()
     returns: bool = False
     leads: bool = False
 
