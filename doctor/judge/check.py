@@ -76,8 +76,8 @@ class Check:
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
-    during the training.     `aliases` are older slugs, still accepted everywhere. `leads`: its failure is named before those
-    of other checks, whose remedies it makes dangerous.
+    during the training. `aliases` are older slugs, still accepted everywhere. `leads`: its failure
+    is named before those of other checks, whose remedies it makes dangerous.
     """
 
     code: str
