@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -22,15 +23,17 @@ OF_DATA = {
     "class_encode_column", "flatten",
 }  # fmt: skip
 DATASETS = (
-    "datasets.load_dataset",
-    "datasets.load_from_disk",
-    "datasets.Dataset",
-    "datasets.concat",
-)
+    "datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset", "datasets.concat",
+)  # fmt: skip
 WRAPPERS = {
     "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel",
-    "torch.distributed.fsdp.FullyShardedDataParallel",
 }  # fmt: skip
+TENSORS = {
+    "image", "images", "img", "imgs", "input", "inputs", "label", "labels", "target", "targets",
+    "x", "y", "xb", "yb", "feature", "features", "mask", "masks", "pixels", "ids", "src", "tgt",
+    "real", "fake", "noise", "audio", "text", "query", "document",
+}  # fmt: skip
+"""Batches of other names may be moved in place: those of transformers and PyTorch Geometric are."""
 
 
 def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -57,25 +60,17 @@ def _is_batch(reading: Training, call: Call) -> bool:
     """A name that a loop binds, and passes on as a tensor: to the model or a loss."""
     name = call.receiver
     bound = any(name in reading.script.loops[n].targets for n in call.loops)
-    if not name or "." in name or not bound or not call.loops:
+    if not bound or not set(words(name)) & TENSORS:
         return False
-    inside = [reading.calls[n] for n in reading.by_loop[call.loops[-1]]]
-    own = any(
-        each.receiver == name and each.method in ("parameters", "train", "eval", "items", "keys")
-        for each in inside
-    )
-    iterable = reading.script.loops[call.loops[-1]].iterable
-    holds = iterable is not None and any(
-        reading.calls[n].method in ("children", "modules", "named_children", "named_modules")
-        for n in iterable.calls
-    )
+    if reading.imports_from("torch_geometric", "dgl"):
+        return False
+    inside = reading.by_loop[call.loops[-1]]
     passed = any(
-        value.kind == "name" and value.name == name and (each.name, each.scope) != ("print", 0)
-        for each in inside
-        for value in each.args
+        value.kind == "name" and value.name == name and reading.calls[n].name != "print"
+        for n in inside
+        for value in reading.calls[n].args
     )
-    trains = any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]])
-    return passed and trains and not own and not holds
+    return passed and any(n in reading.backward_numbers for n in inside)
 
 
 def _is_dataset(reading: Training, call: Call) -> bool:

@@ -166,15 +166,15 @@ def _untrained(reading: Training) -> Iterator[Match]:
         if own is None or _is_used(reading, key, owners[0]):
             continue
         for n in reading.backwards:
-            for call in (reading.calls[m] for m in objects.around(
-                reading, reading.calls[n], reading.calls[n].loops[-1])
-                if reading.calls[n].loops):  # fmt: skip
+            loops = reading.calls[n].loops
+            around = objects.around(reading, reading.calls[n], loops[-1]) if loops else []
+            for call in (reading.calls[m] for m in around):
                 other = _maker(reading, call.name, call)
-                if other is not None and other is not own and other.name == own.name:
-                    if reading.key(call.name, call.scope) not in reading.trained_names:
-                        message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
-                        yield Match(made.span, message)
-                        return
+                twin = other is not None and other is not own and other.name == own.name
+                if twin and reading.key(call.name, call.scope) not in reading.trained_names:
+                    message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
+                    yield Match(made.span, message)
+                    return
 
 
 def _maker(reading: Training, name: str, call: Call) -> Call | None:

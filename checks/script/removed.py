@@ -213,7 +213,8 @@ def trl_arguments(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         names = sorted(TRL[call.method] & call.keywords.keys())
         if names and call.name.startswith("trl.") and not _is_fallback(reading, call.arms):
             text = ", ".join(f"{n} ({RENAMED[n]})" if n in RENAMED else n for n in names)
-            yield Match(call.name_span, f"{call.method} of TRL has no argument {text}")
+            severity: Severity = "note" if reading.script.kind == "notebook" else "warn"
+            yield Match(call.name_span, f"{call.method} of TRL has no argument {text}", severity)
 
 
 RULES = (
@@ -275,7 +276,8 @@ RULES = (
         fires=("an argument that SFTTrainer, DPOTrainer and the like, or SFTConfig, lack",),
         fix="Pass it to SFTConfig or DPOConfig, or pin trl in requirements.txt.",
         sources=("workbench-example-llama3-finetune-1", "unsloth-2985"),
-        limits="that the installed TRL has the other arguments.",
+        limits="that the installed TRL has the other arguments. Notebooks, which often install a "
+        "version of their own, get a note.",
     ),
     Rule(
         code="SCR166",

@@ -77,17 +77,21 @@ def _resumed(reading: Training, call: Call) -> Iterator[Match]:
 
 
 def _columns(reading: Training, call: Call) -> Iterator[Match]:
-    value = call.keywords.get("remove_unused_columns")
-    if value is not None or not call.name.startswith("transformers."):
+    """The Trainer removes columns that only a transform of its dataset reads."""
+    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
         return
+    given = {
+        name.partition("[")[0]
+        for n in reading.trainers
+        for key in ("train_dataset", "eval_dataset")
+        if (data := reading.calls[n].keywords.get(key)) is not None
+        for name in (data.name, *data.names)
+        if reading.calls[n].scope == call.scope
+    }
     for number in reading.methods("set_transform", "with_transform"):
         each = reading.calls[number]
-        if (
-            each.receiver
-            and each.args
-            and reading.trainers
-            and not each.receiver.startswith("torch")
-        ):
+        names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
+        if each.args and names & given - {""} and each.scope == call.scope:
             message = "the columns that the transform reads are removed: remove_unused_columns"
             yield Match(call.span, message)
             return
@@ -112,17 +116,18 @@ def _metrics(reading: Training) -> list[int]:
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification"):
+        return
     for scope in _metrics(reading):
         values = [value for value, _, where in reading.expressions if where == scope]
-        literals = [c.right for c in reading.script.comparisons if c.scope == scope]
-        literals += [c.left for c in reading.script.comparisons if c.scope == scope]
-        marks = any(
-            v.literal == -100 or "ignore" in v.name.casefold() for v in (*values, *literals)
-        )
+        for each in reading.script.comparisons:
+            values += [each.left, each.right] if each.scope == scope else []
+        if any(value.literal == -100 or "ignore" in value.name.casefold() for value in values):
+            continue
         for number in reading.scope_calls(scope):
             call = reading.calls[number]
             name = call.args[0].name if call.args else ""
-            if call.method == "batch_decode" and not marks and "label" in name.casefold():
+            if call.method == "batch_decode" and "label" in name.casefold():
                 yield Match(call.span, f"{name} holds -100, which cannot be decoded")
 
 
@@ -250,14 +255,28 @@ def _end_masked(reading: Training) -> Iterator[Match]:
         source = f"{owner}.{last.replace('pad_', 'eos_')}"
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:
             continue
-        appended = reading.methods("apply_chat_template") or any(
-            part.name == f"{owner}.eos_token" and value is not each.value
-            for value, _, _ in reading.expressions
-            for part in (value, *(Value("name", name=n) for n in value.names))
-        )
-        if appended:
+        rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        rendered += [
+            scope
+            for value, _, scope in reading.expressions
+            if value is not each.value and f"{owner}.eos_token" in value.names
+        ]
+        if any(_belongs(reading, scope, each.scope) for scope in rendered):
             message = f"{each.target} is the end token: the collator leaves it out of the labels"
-            yield Match(each.span, message)
+            yield Match(each.span, message, "warn")
+
+
+def _belongs(reading: Training, inner: int, outer: int) -> bool:
+    """A function of the script, or one within the function."""
+    if not outer or not inner:
+        return True
+    while inner > 0 and inner != outer:
+        inner = reading.function(inner).parent
+    return inner == outer
+
+
+BOS = ("llama", "mistral", "mixtral", "gemma", "vicuna", "zephyr", "deepseek-llm", "phi-3-mini")
+NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythia")
 
 
 def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -268,27 +287,30 @@ def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[
         and value.literal is False
     }
     for number, call in enumerate(reading.calls) if rendered else ():
-        added = call.keywords.get("add_special_tokens")
-        if not call.args or added is not None or call.unpacked:
+        if not call.args or "add_special_tokens" in call.keywords or call.unpacked:
             continue
         owner = call.receiver if call.method in ("encode", "encode_plus") else call.name
         for option in evaluate.options(reading, call.args[0], call):
-            if option.kind != "call" or option.call not in rendered or option.call > number:
+            if option.call not in rendered or option.call > number or option.kind != "call":
                 continue
-            template = reading.calls[option.call]
-            if template.receiver == owner and _adds_bos(reading, owner, call, number):
-                yield Match(call.span, "the template's text begins with BOS, and gets another one")
+            known = _has_bos(reading, owner, call, number)
+            if reading.calls[option.call].receiver == owner and known is not False:
+                message = "the template's text begins with BOS, and gets another one"
+                reason = "" if known else "the tokenizer's family is not in this file"
+                yield Match(call.span, message, undecided=reason)
 
 
-def _adds_bos(reading: Training, owner: str, call: Call, number: int) -> bool:
-    """Not a tokenizer of a family that has no BOS."""
-    lineage = lineage_of(reading, owner, call.scope, number)
-    for n in lineage.calls:
-        value = evaluate.argument(reading, reading.calls[n], "pretrained_model_name_or_path", 0)
-        names = evaluate.literals(reading, value, reading.calls[n]) if value is not None else ()
-        if any(word in str(name).casefold() for name in names for word in ("qwen", "gpt", "smol")):
-            return False
-    return True
+def _has_bos(reading: Training, owner: str, call: Call, number: int) -> bool | None:
+    """Whether template and tokenizer of the family both add BOS; None where it is unknown."""
+    texts: set[str] = set()
+    for n in lineage_of(reading, owner, call.scope, number).calls:
+        made = reading.calls[n]
+        value = evaluate.argument(reading, made, "pretrained_model_name_or_path", 0)
+        if value is not None:
+            texts |= {str(name).casefold() for name in evaluate.literals(reading, value, made)}
+    if any(word in text for text in texts for word in NO_BOS):
+        return False
+    return True if any(word in text for text in texts for word in BOS) else None
 
 
 RULES = (
@@ -338,7 +360,7 @@ RULES = (
         "never learns to stop.",
         fires=(
             "no mlm=False for a causal model",
-            "pad_token = eos_token where eos_token is appended to the texts",
+            "pad_token = eos_token where eos_token is appended to the texts (a warning)",
         ),
         fix="Pass mlm=False, and use a padding token that texts do not contain.",
         sources=("transformers-23530", "transformers-22794"),
