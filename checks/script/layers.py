@@ -47,26 +47,23 @@ def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods(*TABLES):
         call = reading.calls[number]
         function = reading.function(call.scope)
-        if function.name == "forward" and function.owner in reading.modules and _is_new(call):
-            if _is_combined(reading, call, number):
-                yield Match(call.span, f"torch.{call.method}() makes a tensor on the CPU")
+        inside = function.name == "forward" and function.owner in reading.modules
+        if inside and _is_new(call) and _is_combined(reading, call, number):
+            yield Match(call.span, f"torch.{call.method}() makes a tensor on the CPU")
     for each in reading.script.assignments:
         if _is_table(reading, each):
             yield Match(each.span, f"{each.target} is no buffer: it stays on the CPU")
 
 
 def _moves(reading: Training) -> bool:
-    """A model of the file is moved to a GPU."""
-    return any(
-        (reading.root(call) and reading.key(reading.root(call), call.scope) in reading.trained_names)
-        or (call.receiver_call >= 0 and any(
-            (owner, name) in reading.trained_names
-            for t in call.targets
-            for owner, name in [reading.key(t, call.scope)]
-        ))
-        for call in (reading.calls[n] for n in reading.methods("cuda", "to"))
-        if call.method == "cuda" or any("cuda" in str(v.literal) or "device" in v.name for v in call.args)
-    )  # fmt: skip
+    """A model of the file that trains is moved to a GPU."""
+    for call in (reading.calls[n] for n in reading.methods("cuda", "to")):
+        names = [reading.root(call), *call.targets]
+        trained = any(reading.key(n, call.scope) in reading.trained_names for n in names if n)
+        gpu = any("cuda" in str(v.literal) or "device" in v.name for v in call.args)
+        if trained and (gpu or call.method == "cuda"):
+            return True
+    return False
 
 
 def _is_new(call: Call) -> bool:
@@ -102,24 +99,38 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
 def _is_table(reading: Training, each: Assignment) -> bool:
     """self.x = a tensor of torch, in __init__ of a module, that forward adds to its input."""
     function = reading.function(each.scope)
-    parts = each.target.split(".")
-    if len(parts) != 2 or parts[0] != "self" or function.name != "__init__":
+    own = each.target.startswith("self.") and each.target.count(".") == 1
+    if not own or function.name != "__init__" or function.owner not in reading.modules:
         return False
-    if function.owner not in reading.modules or not _is_made_here(reading, each):
+    if "device" in {parameter.name for parameter in function.parameters}:
         return False
-    used = False
-    for call in reading.calls:
-        names = (call.receiver, *(n for v in call.args for n in (v.name, *v.names)))
-        if each.target in names and call.method in (*PLACES, "Parameter", "setattr", "expand_as"):
-            return False
-    for value, _, scope in reading.expressions:
-        if reading.function(scope).owner != function.owner or scope == each.scope:
-            continue
-        for part in flatten([value]):
-            if part.kind == "other" and part.name in ARITHMETIC:
-                used |= any(_is_slice_of(item, each.target) for item in part.items)
-    own = [n for n in ("to", "_apply", "cuda") if objects.method_of(reading, function.owner, n)]
-    return used and not own and not {"device"} & {p.name for p in function.parameters}
+    moved = any(objects.method_of(reading, function.owner, n) for n in ("to", "_apply", "cuda"))
+    return (
+        not moved
+        and _is_made_here(reading, each)
+        and not _is_placed(reading, each.target)
+        and _meets_input(reading, each.target, function.owner, each.scope)
+    )
+
+
+def _is_placed(reading: Training, target: str) -> bool:
+    """Something moves it, or makes it a buffer or a parameter."""
+    return any(
+        call.method in (*PLACES, "Parameter", "setattr", "expand_as")
+        and target in (call.receiver, *(n for v in call.args for n in (v.name, *v.names)))
+        for call in reading.calls
+    )
+
+
+def _meets_input(reading: Training, target: str, owner: str, init: int) -> bool:
+    return any(
+        part.kind == "other"
+        and part.name in ARITHMETIC
+        and any(_is_slice_of(item, target) for item in part.items)
+        for value, _, scope in reading.expressions
+        if scope != init and reading.function(scope).owner == owner
+        for part in flatten([value])
+    )
 
 
 def _is_slice_of(value: Value, name: str) -> bool:
@@ -185,9 +196,9 @@ RULES = (
         "has a part of the parameters that it seems to have.",
         fires=("a list of one layer, made in place, is multiplied",),
         fix="Write [make() for _ in range(n)].",
-        sources=("U-Net_v2-10", "pytorch-vq-vae-2", "Liger-Kernel-269"),
+        sources=("u-net-v2-10", "pytorch-vq-vae-2", "liger-kernel-269"),
         training=False,
-        words=(r"\]\s*\*", r"\*\s*\["),
+        words=(r"\)\s*\]\s*\*",),
     ),
     Rule(
         code="SCR283",
@@ -202,7 +213,7 @@ RULES = (
             "torch.zeros(...) without device in forward, as the state of a recurrent layer",
         ),
         fix="Call self.register_buffer('x', tensor), or pass device=x.device.",
-        sources=("random-fourier-features-pytorch-2", "RT-DETR-677"),
+        sources=("random-fourier-features-pytorch-2", "rt-detr-677"),
     ),
     Rule(
         code="SCR284",
@@ -215,7 +226,5 @@ RULES = (
         fires=("__init__ of a Module sets layers and does not call __init__ of its base",),
         fix="Begin __init__ with super().__init__().",
         sources=("torch-module",),
-        training=False,
-        words=(r"\(\s*(?:torch\.)?(?:nn\.)?Module\s*\)",),
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script.installed import limited
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
+from doctor.facts.script import Function, Span
 from doctor.facts.script_machine import ScriptMachine
 
 HOOKS = {
@@ -44,25 +45,33 @@ def _severity(reading: Training) -> Severity | None:
 
 
 def gone_in_2(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    severity, modules = _severity(reading), _modules(reading)
-    if severity is None:
-        return
+    severity = _severity(reading)
+    if severity is not None:
+        for span, message in (*_gone_hooks(reading), *_gone_arguments(reading)):
+            yield Match(span, f"Lightning 2 {message}", severity)
+
+
+def _gone_hooks(reading: Training) -> Iterator[tuple[Span, str]]:
+    modules = _modules(reading)
     for function in reading.script.functions:
         if function.owner not in modules:
             continue
         if (instead := HOOKS.get(function.name)) is not None:
-            yield Match(function.span, f"Lightning 2 has no {function.name}: {instead}", severity)
+            yield function.span, f"has no {function.name}: {instead}"
         names = [parameter.name for parameter in function.parameters]
         if function.name == "training_step" and "optimizer_idx" in names:
-            message = "Lightning 2 passes no optimizer_idx: several optimizers step by hand"
-            yield Match(function.span, message, severity)
+            yield function.span, "passes no optimizer_idx: several optimizers step by hand"
+
+
+def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
     for number in reading.methods("Trainer"):
         call = reading.calls[number]
-        if not call.name.startswith(("lightning.", "pytorch_lightning.")):
-            continue
-        for name in sorted(ARGUMENTS.keys() & call.keywords.keys()):
-            instead = ARGUMENTS[name] and f": {ARGUMENTS[name]}"
-            yield Match(call.span, f"Lightning 2 has no argument {name}{instead}", severity)
+        if call.name.startswith(("lightning.", "pytorch_lightning.")):
+            for name in sorted(ARGUMENTS.keys() & call.keywords.keys()):
+                yield (
+                    call.span,
+                    f"has no argument {name}" + (ARGUMENTS[name] and f": {ARGUMENTS[name]}"),
+                )
 
 
 def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -71,30 +80,31 @@ def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         return
     for number in reading.functions_by_name.get("training_step", ()):
         function = reading.function(number)
-        if function.owner not in modules:
-            continue
-        returns = function.returns
-        if not returns and reading.scope_calls(number):
-            if not any(
-                reading.calls[n].name.startswith("super") for n in reading.scope_calls(number)
-            ):
-                yield Match(function.span, "training_step returns nothing: no step is made")
-        for value, span in zip(returns, function.exit_spans, strict=False):
-            if (
-                value.kind == "dict"
-                and "loss" not in value.keys
-                and len(value.items) == len(value.keys)
-            ):
-                yield Match(span, "training_step returns a dictionary without the key loss")
-            call = reading.calls[value.call] if value.kind == "call" else None
-            if call is not None and call.method in ("item", "detach", "tolist"):
-                yield Match(span, f"training_step returns .{call.method}(): no gradient is left")
-        for n in reading.scope_calls(number):
-            call = reading.calls[n]
-            if call.method in ("backward", "manual_backward") and not call.name.startswith("super"):
-                message = "Lightning propagates the returned loss by itself"
-                yield Match(call.span, f"{call.name}() in training_step: {message}")
-                break
+        if function.owner in modules:
+            yield from _wrong_results(reading, function, number)
+            yield from _own_backward(reading, number)
+
+
+def _wrong_results(reading: Training, function: Function, number: int) -> Iterator[Match]:
+    calls = [reading.calls[n] for n in reading.scope_calls(number)]
+    if calls and not function.returns and not any(c.name.startswith("super") for c in calls):
+        yield Match(function.span, "training_step returns nothing: no step is made")
+    for value, span in zip(function.returns, function.exit_spans, strict=False):
+        complete = value.kind == "dict" and len(value.items) == len(value.keys) > 0
+        if complete and "loss" not in value.keys:
+            yield Match(span, "training_step returns a dictionary without the key loss")
+        call = reading.calls[value.call] if value.kind == "call" else None
+        if call is not None and call.method in ("item", "detach", "tolist"):
+            yield Match(span, f"training_step returns .{call.method}(): no gradient is left")
+
+
+def _own_backward(reading: Training, number: int) -> Iterator[Match]:
+    for n in reading.scope_calls(number):
+        call = reading.calls[n]
+        if call.method in ("backward", "manual_backward") and not call.name.startswith("super"):
+            message = "Lightning propagates the returned loss by itself"
+            yield Match(call.span, f"{call.name}() in training_step: {message}")
+            return
 
 
 RULES = (
@@ -128,6 +138,6 @@ RULES = (
         ),
         errors=("the same in a file that imports lightning",),
         fix="Use what the message names.",
-        sources=("lightning-1113", "pytorch-lightning-17801", "lightning-upgrade"),
+        sources=("lightly-1113", "pytorch-lightning-17801", "lightning-upgrade"),
     ),
 )

@@ -10,7 +10,8 @@ HELD_OUT = re.compile(rf"(?:val|valid|vali|validation|test|testing|eval|dev){NOU
 TRAINING = re.compile(rf"(?:train|training|trn){NOUNS}\d*")
 LOADER = re.compile(r"(?:data)?(?:loader|iter|batches)s?|dl")
 LOW = {
-    "loss", "losses", "error", "err", "mae", "mse", "rmse", "ppl", "perplexity", "wer", "cer", "eer",
+    "loss", "losses", "error", "err", "mae", "mse", "rmse", "ppl", "perplexity", "wer", "cer",
+    "eer",
 }  # fmt: skip
 HIGH = {
     "acc", "accuracy", "f1", "auc", "auroc", "bleu", "rouge", "iou", "miou", "map", "precision",

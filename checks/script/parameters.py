@@ -141,17 +141,16 @@ def _stepped_together(reading: Training, one: str, other: str) -> bool:
 def _second_scheduler(reading: Training) -> Iterator[Match]:
     """Two schedulers of one class on one optimizer, while another optimizer has none."""
     made = [(reading.calls[n], name) for n, name in schedulers(reading) if reading.calls[n].args]
-    if len(made) < 2 or GROUPS & reading.script.identifiers:
-        return
     held = {call.args[0].name for call, _ in made}
     free = {t for n in reading.optimizers for t in reading.calls[n].targets} - held
+    if len(made) < 2 or not free or GROUPS & reading.script.identifiers:
+        return
     for index, (call, name) in enumerate(made):
         for other, first in made[:index]:
-            same = call.name == other.name and call.args[0] == other.args[0]
-            if same and free and name != first and call.args[0].kind == "name":
-                if not exclusive(call.arms, other.arms) and call.scope == other.scope:
-                    message = f"{name} steps {call.args[0].name}, as {first} does"
-                    yield Match(call.span, message)
+            same = call.name == other.name and call.args[0] == other.args[0] and name != first
+            apart = exclusive(call.arms, other.arms) or call.scope != other.scope
+            if same and not apart and call.args[0].kind == "name":
+                yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
 
 
 def _untrained(reading: Training) -> Iterator[Match]:
@@ -260,7 +259,7 @@ RULES = (
             "parameters() given to a function of the file that loops over it twice",
         ),
         fix="Write list(model.parameters()), or call parameters() again.",
-        sources=("pytorch-148259", "PixArt-alpha-160"),
+        sources=("pytorch-148259", "pixart-alpha-160"),
     ),
     Rule(
         code="SCR271",
@@ -277,7 +276,7 @@ RULES = (
             "an optimizer over an object that is never called, while another of its class trains",
         ),
         fix="Correct the name in the copied line.",
-        sources=("ESRGAN-PyTorch-39", "SRGAN-PyTorch-85", "open-universe-5", "tutorials-1430"),
+        sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),
     ),
     Rule(
         code="SCR272",

@@ -200,9 +200,9 @@ class Reading:
     def loops_over(self, scope: int, name: str) -> Iterator[int]:
         """Loops of a function whose iterable names this, under enumerate and tqdm, too."""
         for number, loop in enumerate(self.script.loops):
-            if loop.scope == scope and loop.iterable is not None:
-                if name in (loop.iterable.name, *loop.iterable.names):
-                    yield number
+            value = loop.iterable
+            if loop.scope == scope and value is not None and name in (value.name, *value.names):
+                yield number
 
     def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
         """Whether any condition decides if it runs, a constant of the file included.

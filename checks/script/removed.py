@@ -195,7 +195,7 @@ OF_SFT = {
 OF_PREFERENCE = {
     "beta", "label_smoothing", "loss_type", "max_length", "max_prompt_length", "max_target_length",
     "padding_value", "truncation_mode", "precompute_ref_log_probs", "dataset_num_proc",
-    "model_init_kwargs", "tokenizer", "is_encoder_decoder", "disable_dropout", "generate_during_eval",
+    "model_init_kwargs", "tokenizer", "is_encoder_decoder", "disable_dropout",
 }  # fmt: skip
 TRL = {
     "SFTTrainer": OF_SFT, "DPOTrainer": OF_PREFERENCE, "KTOTrainer": OF_PREFERENCE,

@@ -95,17 +95,20 @@ def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     ):
         return
     for name, load in _loaded(reading):
-        same = load.args and any(path == load.args[0] and path.kind != "other" for path in paths)
-        for call in reading.calls if same else ():
-            for value in call.args:
-                wanted = value.name.removeprefix(f"{name}[").removesuffix("]")
-                if value.kind == "item" and value.name == f"{name}[{wanted}]":
-                    if (
-                        wanted not in keys
-                        and call.scope == load.scope
-                        and not _asked(reading, call, wanted)
-                    ):
-                        yield Match(call.span, f"{value.name} is not among the keys that are saved")
+        if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
+            continue
+        for call in reading.calls:
+            for wanted in _wanted(call, name) if call.scope == load.scope else ():
+                if wanted not in keys and not _asked(reading, call, wanted):
+                    yield Match(call.span, f"{name}[{wanted}] is not among the keys that are saved")
+
+
+def _wanted(call: Call, name: str) -> Iterator[str]:
+    """Keys of the name that a call is given."""
+    for value in call.args:
+        key = value.name.removeprefix(f"{name}[").removesuffix("]")
+        if value.kind == "item" and value.name == f"{name}[{key}]":
+            yield key
 
 
 def _asked(reading: Training, call: Call, key: str) -> bool:
@@ -138,7 +141,7 @@ RULES = (
         "schedules count one too many.",
         fires=("'epoch': epoch is saved in the loop, and the loop starts at checkpoint['epoch']",),
         fix="Start at checkpoint['epoch'] + 1, or save epoch + 1.",
-        sources=("SCAN-19", "catalyst-764"),
+        sources=("scan-19", "catalyst-764"),
     ),
     Rule(
         code="SCR292",
@@ -150,6 +153,6 @@ RULES = (
         "the run was interrupted.",
         fires=("checkpoint[key] of the path that torch.save writes, without this key",),
         fix="Add the entry to the dictionary that is saved.",
-        sources=("SRGAN-PyTorch-92",),
+        sources=("srgan-pytorch-92",),
     ),
 )

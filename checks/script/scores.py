@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script.naming import PREDICTED, TRUE, direction, is_loader, words
@@ -61,18 +62,15 @@ def _sums_a_test(reading: Training, call: Call) -> bool:
 
 def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterator[Span]:
     for value, span, scope in reading.expressions:
-        if scope != count.scope:
-            continue
-        for part in flatten([value]):
+        for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
                 over, by = part.items
-                names = {over.name, *over.names}
-                if count.target in names and _is_length(reading, by, loaders):
+                if count.target in (over.name, *over.names) and _is_length(reading, by, loaders):
                     yield span
     for each in reading.script.assignments:
-        if each.target == count.target and each.scope == count.scope:
-            if each.operator == "Div" and _is_length(reading, each.value, loaders):
-                yield each.span
+        same = each.target == count.target and each.scope == count.scope
+        if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
+            yield each.span
 
 
 def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
@@ -159,25 +157,33 @@ def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             yield Match(update.span, f"{update.target} keeps the {word} {new}")
 
 
+MISSING = re.compile(r"(?:is None|== None|not [\w.]+) or ")
+SIGNS = {"<": -1, "<=": -1, ">": 1, ">=": 1}
+
+
 def _improvements(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
     """best = new under `new > best`: the assignment, what is compared, and 1 for >, -1 for <."""
     for each in reading.script.assignments:
-        value = each.value
-        if value.kind not in ("name", "item") or not value.name or each.augmented:
-            continue
-        for branch, arm in each.arms:
+        named = each.value.kind in ("name", "item") and each.value.name and not each.augmented
+        for branch, arm in each.arms if named else ():
             test = reading.script.branches[branch].test
-            if arm != 0 or test is None or {value.name, each.target} - set(test.names):
+            if arm != 0 or test is None or {each.value.name, each.target} - set(test.names):
                 continue
-            for other in reading.script.comparisons:
-                if other.scope != each.scope or other.span.line > each.span.line:
-                    continue
-                pair = (other.left.name, other.right.name)
-                sign = {"<": -1, "<=": -1, ">": 1, ">=": 1}.get(other.operator, 0)
-                if pair == (value.name, each.target) and sign and " or " not in test.text:
-                    yield each, value.name, sign
-                elif pair == (each.target, value.name) and sign and " or " not in test.text:
-                    yield each, value.name, -sign
+            if " or " not in test.text or MISSING.search(test.text):
+                for sign in _signs(reading, each):
+                    yield each, each.value.name, sign
+
+
+def _signs(reading: Training, each: Assignment) -> Iterator[int]:
+    """Of the comparisons of both names before the assignment."""
+    for other in reading.script.comparisons:
+        pair = (other.left.name, other.right.name)
+        sign = SIGNS.get(other.operator, 0)
+        if other.scope == each.scope and other.span.line <= each.span.line and sign:
+            if pair == (each.value.name, each.target):
+                yield sign
+            elif pair == (each.target, each.value.name):
+                yield -sign
 
 
 def _starts(reading: Training, update: Assignment) -> list[int | None]:
@@ -266,9 +272,9 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
     for each in reading.script.assignments:
-        if each.augmented and each.operator == "Add" and each.loops == call.loops:
-            if each.scope == call.scope and direction(each.target) and "." not in each.target:
-                yield each.target, each.span
+        same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
+        if same and direction(each.target) and "." not in each.target:
+            yield each.target, each.span
     for n in reading.methods("append"):
         other = reading.calls[n]
         if (other.scope, other.loops) == (call.scope, call.loops) and other.receiver:
@@ -312,7 +318,7 @@ RULES = (
         why="len(loader) is the number of batches: the accuracy is too large by the batch size.",
         fires=("(prediction == label).sum() is added up and divided by len(loader)",),
         fix="Divide by the number of samples: len(loader.dataset), or a count of labels.",
-        sources=("MPRGDeepLearningLectureNotebook-4", "mlflow-torchserve-56"),
+        sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
     ),
     Rule(
         code="SCR265",
@@ -324,7 +330,7 @@ RULES = (
         "result depends on the batch size.",
         fires=("a score of scikit-learn in a loop over a loader, summed or averaged",),
         fix="Collect predictions and labels in the loop; compute the score once.",
-        sources=("argument-mining-45", "Few-NERD-2"),
+        sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(
         code="SCR266",
@@ -336,7 +342,7 @@ RULES = (
         "raises and weights count predictions.",
         fires=("a score of (a name for predictions, a name for labels)",),
         fix="Exchange the arguments.",
-        sources=("AttnSleep-13",),
+        sources=("attnsleep-13",),
         training=False,
         words=(r"(?:_score|_report|_matrix|log_loss)\s*\(",),
     ),
@@ -350,7 +356,7 @@ RULES = (
         "loss that is compared with > keeps the worst.",
         fires=("a loss is kept where it is larger, or an accuracy where it is smaller",),
         errors=("the best value starts at infinity and must be exceeded, or the other way round",),
-        fix='Start losses at float("inf") and compare with <; start accuracies at 0, compare with >.',
+        fix='Start losses at float("inf"), compare with <; start accuracies at 0, compare with >.',
         sources=("keras-oneshot-13", "backdoors101-25"),
     ),
     Rule(
@@ -378,6 +384,6 @@ RULES = (
             "a loss summed over all epochs is divided by len(loader) in each",
         ),
         fix="Set it to 0 at the start of the epoch, above the loop over batches.",
-        sources=("2D-Hand-Pose-Estimation-RGB-2", "pytorch-beginner-40"),
+        sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),
     ),
 )

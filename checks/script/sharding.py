@@ -115,9 +115,8 @@ def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterat
         if not _is_accelerator(reading, call) or call.unpacked or call.keywords:
             continue
         names, targets = [v.name for v in call.args], list(call.targets)
-        if len(targets) > 1 and len(targets) == len(names) and names != targets:
-            if sorted(names) == sorted(targets):
-                yield Match(call.span, "prepare() returns its arguments in their own order")
+        if names != targets and sorted(names) == sorted(targets):
+            yield Match(call.span, "prepare() returns its arguments in their own order")
 
 
 def _is_accelerator(reading: Training, call: Call) -> bool:
@@ -190,7 +189,7 @@ RULES = (
         "FullyShardedDataParallel wraps: each process scales by another norm.",
         fires=("torch.nn.utils.clip_grad_norm_ on the parameters of such a model",),
         fix="Call model.clip_grad_norm_(max_norm). With fully_shard torch's function is right.",
-        sources=("HALOs-15", "OpenDiloco-6"),
+        sources=("halos-15", "opendiloco-6"),
     ),
     Rule(
         code="SCR295",

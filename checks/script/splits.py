@@ -94,16 +94,8 @@ def _below_split(reading: Training) -> Iterator[Match]:
         split = reading.calls[number]
         if split.name != SPLIT or len(split.targets) < 2:
             continue
-        parts = {reading.key(name, split.scope): name for name in split.targets}
-        for each in reading.script.assignments:
-            base, _, last = each.target.rpartition(".dataset.")
-            if last in ("transform", "transforms") and reading.key(base, each.scope) in parts:
-                copied = any(
-                    other.target == f"{base}.dataset" for other in reading.script.assignments
-                )
-                if not copied:
-                    message = f"{each.target} is set for all parts: they share one dataset"
-                    yield Match(each.span, message)
+        parts = {reading.key(name, split.scope) for name in split.targets}
+        yield from _shared_transforms(reading, parts)
         for n in reading.methods("DataLoader"):
             call, data = reading.calls[n], _data(reading.calls[n])
             if data is None or data.kind != "name":
@@ -114,6 +106,15 @@ def _below_split(reading: Training) -> Iterator[Match]:
             elif _is_whole(reading, split, call, data):
                 message = f"the loader reads {data.name}, and not {split.targets[0]}"
                 yield Match(call.span, message)
+
+
+def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
+    copied = {each.target for each in reading.script.assignments}
+    for each in reading.script.assignments:
+        base, _, last = each.target.rpartition(".dataset.")
+        shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
+        if shared and last in ("transform", "transforms"):
+            yield Match(each.span, f"{each.target} is set for all parts: they share a dataset")
 
 
 def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:
@@ -186,23 +187,32 @@ def _is_fitted(reading: Training, call: Call, number: int) -> bool:
 def _splits(reading: Training, splits: list[Call]) -> Iterator[Match]:
     for n, call in enumerate(splits):
         names = call.targets
-        if len(names) == 4 and len(call.args) == 2 and all(map(_has_side, names)):
-            if is_training(names[1]) and is_held_out(names[2]):
-                yield Match(call.span, "train_test_split returns both parts of X first, then of y")
+        sides = len(names) == 4 and len(call.args) == 2 and all(map(_has_side, names))
+        if sides and is_training(names[1]) and is_held_out(names[2]):
+            yield Match(call.span, "train_test_split returns both parts of X first, then of y")
         for other in splits[:n]:
-            source = call.args[0]
-            same = source.kind == "name" and other.args[0].name == source.name
-            apart = not call.loops and other.scope == call.scope
-            results = any(is_held_out(name) for name in (*names, *other.targets))
-            changed = source.name in other.targets or any(
-                each.target == source.name and each.scope == call.scope
-                and reading.numbers[id(other)] < each.position <= reading.numbers[id(call)]
-                for each in reading.script.assignments
-            )  # fmt: skip
-            if same and apart and results and not changed and names != other.targets:
-                if not exclusive(call.arms, other.arms) and len(names) == len(other.targets) > 1:
-                    message = f"{source.name} is split once more: rows of the first test part train"
-                    yield Match(call.span, message)
+            if _is_again(reading, other, call):
+                source = call.args[0].name
+                yield Match(
+                    call.span, f"{source} is split once more: rows of the first test part train"
+                )
+
+
+def _is_again(reading: Training, first: Call, call: Call) -> bool:
+    """Another split of the same rows, of which one is for test."""
+    source, names = call.args[0], call.targets
+    same = source.kind == "name" and first.args[0].name == source.name
+    if not same or call.loops or first.scope != call.scope or exclusive(call.arms, first.arms):
+        return False
+    if names == first.targets or len(names) != len(first.targets) or len(names) < 2:
+        return False
+    changed = source.name in first.targets or any(
+        each.target == source.name
+        and each.scope == call.scope
+        and reading.numbers[id(first)] < each.position <= reading.numbers[id(call)]
+        for each in reading.script.assignments
+    )
+    return not changed and any(is_held_out(name) for name in (*names, *first.targets))
 
 
 def _has_side(name: str) -> bool:
@@ -228,7 +238,7 @@ RULES = (
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "
         "torch.utils.data.Subset.",
-        sources=("x-vector-pytorch-8", "Swin-Unet-135", "aestetik-8", "torchgeo-257"),
+        sources=("x-vector-pytorch-8", "swin-unet-135", "aestetik-8", "torchgeo-257"),
     ),
     Rule(
         code="SCR263",
@@ -245,6 +255,6 @@ RULES = (
         ),
         fix="Split first; fit on the training part; transform the others. The order is X_train, "
         "X_test, y_train, y_test.",
-        sources=("100-days-of-machine-learning-75", "ML-CaPsule-1574", "DESlib-126"),
+        sources=("100-days-of-machine-learning-75", "ml-capsule-1574", "deslib-126"),
     ),
 )

@@ -510,7 +510,7 @@ RULES = (
         why="Without backward() there are no gradients: step() changes nothing.",
         fires=("a loss, zero_grad() and step() in a loop, and no backward() in the file",),
         fix="Call loss.backward() before the step.",
-        sources=("PyramidBox-7",),
+        sources=("pyramidbox-7",),
     ),
     Rule(
         code="SCR288",

@@ -8,10 +8,11 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of, lineage_of_value
 from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.checks.script.training import Trained, Training
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
+ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
 STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 
@@ -157,33 +158,29 @@ def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]
     """Adapters that are frozen, and quantized weights without adapters."""
     if reading.mentions("requires_grad", "set_adapter", "unsloth", "fastlanguagemodel"):
         return
-    for number in reading.methods(
-        "LoraConfig", "LoHaConfig", "AdaLoraConfig", "PrefixTuningConfig"
-    ):
+    for number in reading.calls_where(lambda name: name.endswith("Config")):
         call = reading.calls[number]
         value = call.keywords.get("inference_mode")
-        if call.name.startswith("peft.") and value is not None and reading.trained:
-            if value.literal is True:
-                yield Match(call.span, "inference_mode=True freezes the adapters")
+        frozen = value is not None and value.literal is True and reading.trained
+        if frozen and call.name.startswith("peft."):
+            yield Match(call.span, "inference_mode=True freezes the adapters")
     yield from _prepared_late(reading)
     for trained in reading.trained:
         calls = [reading.calls[n] for n in trained.lineage.calls]
         methods = {call.method for call in calls}
-        for call in calls:
+        for call in calls if not methods & {"merge_and_unload", "get_peft_model"} else ():
             if call.name == "peft.PeftModel.from_pretrained" and _is_frozen(reading, call):
-                if "merge_and_unload" not in methods and "get_peft_model" not in methods:
-                    yield Match(call.span, "the adapter is loaded frozen: is_trainable is False")
-        sink = reading.calls[trained.sink]
-        adapted = {
-            "get_peft_model",
-            "add_adapter",
-            "load_adapter",
-            "prepare_model",
-        } & methods or any("peft" in call.name.casefold() for call in calls)
-        if trained.trainer and not adapted and "peft_config" not in sink.keywords:
-            for call in calls if not sink.unpacked else ():
-                if _is_quantized(reading, call) and not reading.mentions("get_peft_model"):
-                    yield Match(sink.span, f"{trained.name} is quantized and has no adapters")
+                yield Match(call.span, "the adapter is loaded frozen: is_trainable is False")
+        adapted = methods & ADAPTS or any("peft" in call.name.casefold() for call in calls)
+        if not adapted and any(_is_quantized(reading, call) for call in calls):
+            yield from _without_adapters(reading, trained)
+
+
+def _without_adapters(reading: Training, trained: Trained) -> Iterator[Match]:
+    sink = reading.calls[trained.sink]
+    known = trained.trainer and not sink.unpacked and "peft_config" not in sink.keywords
+    if known and not reading.mentions("get_peft_model"):
+        yield Match(sink.span, f"{trained.name} is quantized and has no adapters")
 
 
 def _is_frozen(reading: Training, call: Call) -> bool:
@@ -347,7 +344,7 @@ RULES = (
             "a model loaded in 4 or 8 bits reaches a Trainer without adapters",
         ),
         fix="Pass is_trainable=True; prepare the model first, then call get_peft_model.",
-        sources=("Chinese-LLaMA-Alpaca-2-577", "transformers-26098", "peft-282"),
+        sources=("chinese-llama-alpaca-2-577", "transformers-26098", "peft-282"),
     ),
     Rule(
         code="SCR276",
@@ -375,7 +372,7 @@ RULES = (
         "model trains on a start that it does not see later.",
         fires=("tokenizer(text) of apply_chat_template(tokenize=False)",),
         fix="Pass add_special_tokens=False, or tokenize=True to apply_chat_template.",
-        sources=("OpenRLHF-393", "Generalizable-Reward-Model-6"),
+        sources=("openrlhf-393", "generalizable-reward-model-6"),
         limits="that the tokenizer of another family adds no BOS.",
     ),
     Rule(
@@ -388,7 +385,7 @@ RULES = (
         "at the first evaluation.",
         fires=("compute_metrics decodes labels, and -100 is not in the function",),
         fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
-        sources=("transformers-24433",),
+        sources=("transformers-22634",),
     ),
     Rule(
         code="SCR279",

@@ -113,7 +113,13 @@ class Walk:
         return ".".join([root, *reversed(parts)]) if parts else root
 
     def record(
-        self, name: str, value: Value, node: ast.stmt, *, augmented: bool = False, operator: str = ""
+        self,
+        name: str,
+        value: Value,
+        node: ast.stmt,
+        *,
+        augmented: bool = False,
+        operator: str = "",
     ) -> None:
         if not name:
             return
