@@ -168,8 +168,10 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
 
 
 def _is_given(reading: Training, name: str, call: Call) -> bool:
-    """The optimizer is a parameter of the function, and nothing in its loop gets it."""
+    """A parameter of a function that other files call, and nothing in its loop gets it."""
     given = evaluate.is_parameter(reading, call.scope, name) and "opt" in name
+    if any(reading.calls[n].args for n in reading.methods(reading.function(call.scope).name)):
+        return False
     inside = [reading.calls[n] for n in reading.by_loop[call.loops[-1]]]
     return given and not any(
         name in (value.name, *value.names)
