@@ -5,6 +5,7 @@ Rank 0 prints the report on all of them; the others print one line each.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown, visible
 from doctor.cli.compare import CompareOptions, expected_nodes, judge
+from doctor.cli.examination import Record
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import background
@@ -27,7 +29,7 @@ from doctor.facts.fleet import Clock, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
-from doctor.fleet.compare import compare
+from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.fleet.meeting import GRACE_SECONDS, Contact, Duty, Gathered, Other, RankZero
 from doctor.fleet.member import Member, member_of
@@ -146,24 +148,45 @@ def meet(
 
 def _as_other(node: Node, examination: Future[Report]) -> int:
     """Deliver what was examined, and stay until rank 0 has printed or the deadline has passed."""
-    duties = _duties(node, examination)
-    other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
-    talking = background(other.talk)
+    other = Talk(node, _duties(node, examination))
     own = _outcome(examination, result_deadline(node) - DELIVERY_SECONDS)
-    other.deliver(_result(_summary(node, own)))
-    try:
-        contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
-    except TimeoutError:
-        contact = other.contact
-    finally:
-        other.stop()
-    verdict = f"not examined: {own}" if isinstance(own, str) else own.verdict_line
-    terminal.write(visible(f"{node.name}: {verdict}"), sys.stdout)
-    if not contact.verdict:
-        terminal.write(visible(first_unheard(node, contact)), sys.stderr)
+    heard = other.deliver(_result(_summary(node, own)))
+    other.say(f"not examined: {own}" if isinstance(own, str) else own.verdict_line)
     if isinstance(own, str):
         return UNKNOWN
-    return own.exit_code or (0 if contact.verdict else UNKNOWN)
+    return own.exit_code or (0 if heard else UNKNOWN)
+
+
+class Talk:
+    """This node's conversation with rank 0, from now on."""
+
+    def __init__(self, node: Node, duties: Mapping[str, Duty]) -> None:
+        self._node = node
+        self._other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
+        self._talking = background(self._other.talk)
+
+    def deliver(self, result: Result) -> bool:
+        """Send the result, and stay to the end; whether rank 0 has printed its report."""
+        self._other.deliver(result)
+        seconds = max(0.0, self._node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0
+        with contextlib.suppress(TimeoutError):
+            self._talking.result(seconds)
+        self._other.stop()
+        return bool(self._other.contact.verdict)
+
+    def say(self, text: str) -> None:
+        """This node's one line, and what it did not hear."""
+        terminal.write(visible(f"{self._node.name}: {text}"), sys.stdout)
+        if not self._other.contact.verdict:
+            terminal.write(visible(first_unheard(self._node, self._other.contact)), sys.stderr)
+
+
+def stay(node: Node, result: Result, duties: Mapping[str, Duty], text: str) -> int:
+    """Deliver the result at once, carry out orders, say the text; the exit code."""
+    talk = Talk(node, duties)
+    heard = talk.deliver(result)
+    talk.say(text)
+    return 0 if heard else UNKNOWN
 
 
 def _duties(node: Node, examination: Future[Report]) -> dict[str, Duty]:
@@ -302,12 +325,14 @@ def _fleet_report(
     expected = Expected(count=member.nodes, names=member.expected)
     fleet = compare(nodes, expected, unread=unread)
     fleet = msgspec.structs.replace(
-        fleet, meeting=_meeting(node, gathered, together), origin="live"
+        fleet, meeting=meeting_of(node, gathered, together), origin="live"
     )
-    return judge(fleet, flags, config, fail_on, time.monotonic() - node.started)
+    seconds = time.monotonic() - node.started
+    examination = Record(time.time() - seconds).close()
+    return judge(fleet_facts(fleet, seconds, examination), flags, config, fail_on)
 
 
-def _meeting(node: Node, gathered: Gathered, together: Together) -> Meeting:
+def meeting_of(node: Node, gathered: Gathered, together: Together) -> Meeting:
     member = node.member
     absent = [rank for rank in range(1, member.nodes) if rank not in gathered.results]
     return Meeting(

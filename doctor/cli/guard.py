@@ -20,6 +20,7 @@ from doctor._util.units import printable, shown
 from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.alarm_command import AlarmCommand
+from doctor.cli.examination import Record
 from doctor.cli.inputs import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_records import FILE, read_gpus, read_records
@@ -119,7 +120,9 @@ def _directory(out: Path | None) -> Path:
     """An absolute directory without records of an earlier run. Raises UserError."""
     if out is not None:
         if _has_records(out):
-            raise UserError(f"--out {out} holds records of an earlier run; name another directory")
+            raise UserError(
+                f"--output-dir {out} holds records of an earlier run; name another directory"
+            )
         return Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
     number = 1
     while _has_records(path := Path(DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
@@ -133,7 +136,7 @@ def _has_records(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise UserError(f"--out {path}: {error.strerror or error}") from None
+        raise UserError(f"--output-dir {path}: {error.strerror or error}") from None
 
 
 def _selected(flags: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -202,7 +205,7 @@ def _first_step(guarded: Guarded | Unknown, code: str, status: Status) -> int:
 
 def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> Facts:
     seconds = 0.0
-    examination = None
+    examination = Record().close()
     if isinstance(guarded, Guarded):
         seconds = max((process.counts.seconds for process in guarded.processes), default=0.0)
         first = min((process.started for process in guarded.processes), default=int(time.time()))

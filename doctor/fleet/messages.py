@@ -93,6 +93,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     at: float
     """Seconds since the epoch."""
+    last: bool = False
+    """No further exchange follows: on a slow connection one or two must do."""
 
 
 class Printed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -193,7 +193,7 @@ ROWS = (
             r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+)",
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
             r"Timed out initializing process group in store based barrier",
-            r"The client socket has timed out after \d+ms while trying to connect",
+            r"The client socket has timed out after \d+ ?m?s while trying to connect",
             r"DistStoreError: Socket Timeout",
         ),
         examples=(

@@ -62,12 +62,12 @@ ROWS = (
         ),
         why="The compiler met a state that it does not expect: a defect of this torch version for "
         "this model, or a GPU that the kernel does not support (bf16 below compute capability "
-        "8.0), "
-        "not a missing tool.",
+        "8.0), not a missing tool.",
         fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model works. "
         "Then upgrade torch, or leave the function that the traceback names out with "
         "torch.compiler.disable.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+        role="summary",
     ),
     Cause(
         id="dynamo-refuses-code",

@@ -127,8 +127,9 @@ ROWS = (
             r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
-            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer|"
-            r"malloc\(\): \w{5,}",
+            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
+            r"corrupted|"
+            r"malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
         ),
         examples=(
             "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "
@@ -206,5 +207,6 @@ ROWS = (
         "ones often follow from it.",
         role="exception",
         sources=("python-exceptions",),
+        quotes=True,
     ),
 )
