@@ -20,7 +20,7 @@ SCRIPT_THREADS = (
     _thread("HuCaoFighting/Swin-Unet", 135, "The validation loader reads the training data"),
     _thread("ratschlab/aestetik", 8, "The training loader reads the whole data"),
     _thread("torchgeo/torchgeo", 257, "Transforms of a split are those of its dataset", "pull"),
-    _thread("campusx-official/100-days-of-machine-learning", 75, "Transformers fitted on test data"),
+    _thread("campusx-official/100-days-of-machine-learning", 75, "Fitted on test data"),
     _thread("Niketkumardheeryan/ML-CaPsule", 1574, "A scaler is fitted before the split"),
     _thread("scikit-learn-contrib/DESlib", 126, "A second split of all data"),
     _thread(
