@@ -6,13 +6,16 @@ from doctor.judge.sources.source import Source
 
 READ = "2026-11-23"
 
+
 def _thread(repository: str, number: int, title: str, kind: str = "issues") -> Source:
     address = f"https://github.com/{repository}/{kind}/{number}"
     name = repository.split("/")[1].lower().replace("_", "-")
     return Source(f"{name}-{number}", title, f"#{number}", address, checked=READ)
 
+
 def _page(id: str, title: str, address: str) -> Source:
     return Source(id, title, "", address, checked=READ)
+
 
 SCRIPT_THREADS = (
     _thread("mit-ll-responsible-ai/equine", 206, "Results of to(device) are discarded"),
