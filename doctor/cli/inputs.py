@@ -128,10 +128,12 @@ def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
     """The request without what none of the checks reads."""
     job, options, expect = request
     families = {check.family for check in checks}
-    if not families & {"SMK", "GPU", "NUM"}:
+    if not families & {"SMK", "GPU", "NUM", "DAT"}:
         options = msgspec.structs.replace(options, smoke=False, quick=True)
-    if not families & {"SMK", "NUM", "MEM", "DSK"}:
-        job = msgspec.structs.replace(job, model=None, hf=None, lora=None, compile=False)
+    if not families & {"SMK", "NUM", "MEM", "DSK", "DAT"}:
+        job = msgspec.structs.replace(job, model=None, hf=None, data=None, lora=None, compile=False)
+    elif "DAT" not in families:
+        job = msgspec.structs.replace(job, data=None)
     return Request(job, options, expect)
 
 

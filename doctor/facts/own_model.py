@@ -250,6 +250,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    has_loader: bool = False
+    """Its batch is the first one of a loader, of which `data` in Facts has more."""
     data: Data | None = None
     """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None

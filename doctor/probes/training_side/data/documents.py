@@ -15,6 +15,7 @@ from ..foreign import Foreign, containers, observing
 TOKENS = ("input_ids", "inputs", "tokens", "idx", "x", "text")
 LABELS = ("labels", "label_ids", "targets", "target", "label", "y")
 MASKS = ("loss_mask", "loss_weights", "assistant_masks")
+POSITIONS = ("position_ids", "input_pos")
 BORDERS = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "cu_seq_lens")
 
 
@@ -148,7 +149,7 @@ def borders(tokens: Tokens, row: int) -> List[int]:
             return _changes(others[name][row])
     if tokens.mask is not None and int(tokens.mask[row].max()) > 1:
         return _changes(tokens.mask[row])
-    positions = others.get("position_ids")
+    positions = next((others[name] for name in POSITIONS if name in others), None)
     if positions is not None and positions.shape == tokens.ids.shape:
         each = positions[row]
         fresh = (each[1:] == 0) & (each[:-1] > 0)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set
 
 import torch
 
-from .documents import Document, quantiles
+from ..foreign import Foreign, containers
+from .documents import LABELS, Document, host, quantiles
 from .vocabulary import Vocabulary
 
+IGNORED = -100
 OFFSETS = (-1, 0, 1, 2)
 SAME = 0.9
 """Share of trained labels that are tokens of the row itself, at one offset, where the row's own
@@ -23,6 +25,43 @@ NO_STOPS = (
 )
 FEW = 4
 """Documents that are shorter than the longest, to conclude how answers end."""
+
+
+class OtherLabels:
+    """Labels that are not of the tokens' shape: of a decoder, of sound, or one class a row."""
+
+    def __init__(self) -> None:
+        self.rows = self.ignored = 0
+        self.first: List[int] = []
+
+    def add(self, batch: Foreign, first_row: int) -> None:
+        value = labels_in(batch)
+        if value is None or value.is_floating_point() or not value.dim():
+            return
+        ignored = (host(value) == IGNORED).reshape(len(value), -1).all(1)
+        self.rows += len(value)
+        self.ignored += int(ignored.sum())
+        found = [first_row + int(row) for row in torch.nonzero(ignored)]
+        self.first = (self.first + found)[:MOST_ROWS]
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.rows:
+            return None
+        return {
+            "type": "Labels",
+            "objective": "other tokens",
+            "documents": self.rows,
+            "unlabelled": self.ignored,
+            "rows": self.first,
+        }
+
+
+def labels_in(batch: Foreign) -> Optional[torch.Tensor]:
+    """The labels of a batch by their name."""
+    if not containers.is_mapping(batch):
+        return None
+    found = next((batch[name] for name in LABELS if name in batch), None)
+    return found if isinstance(found, torch.Tensor) and found.numel() else None
 
 
 def lengths(documents: List[Document]) -> Optional[Dict[str, Any]]:
@@ -115,13 +154,19 @@ def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:
     return bool((windows == torch.tensor(part)).all(1).any())
 
 
-def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
-    """The record Stops, over documents with a prompt; None where there is none."""
+def stops(
+    documents: List[Document], vocabulary: Vocabulary, marker: List[int]
+) -> Optional[Dict[str, Any]]:
+    """The record Stops, over documents with a prompt, else over chats, which have the marker of an
+    answer; None where there is neither."""
     answers = [each for each in documents if each.labels is not None and has_prompt(each)]
-    if not answers:
+    chats = [each for each in documents if _is_whole(each, marker)] if marker else []
+    if not answers and not chats:
         return None
     if not vocabulary.stops:
         return {"type": "Unknown", "reason": NO_STOPS}
+    if not answers:
+        return _stops_of_chats(chats, vocabulary)
     stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
     at_limit = _at_limit(answers, [bool(each) for each in stopped])
     cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
@@ -140,12 +185,40 @@ def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[st
         "cut": cut,
         "generation": [vocabulary.name(each) for each in vocabulary.stops],
         "source": vocabulary.source,
+        "stated": vocabulary.stated,
         "ends": ends,
         "masked_ends": sum(
             not stop and _next_token(each) in vocabulary.stops
             for each, stop in zip(answers, stopped)
         ),
     }
+
+
+def _is_whole(document: Document, marker: List[int]) -> bool:
+    """Whether it is a chat whose tokens are trained from the first ones on."""
+    if document.labels is None or not bool(document.trained[:3].any()):
+        return False
+    return contains(document.ids, marker)
+
+
+def _stops_of_chats(chats: List[Document], vocabulary: Vocabulary) -> Dict[str, Any]:
+    stops = [(_present(each.ids, vocabulary), _present(each.labels, vocabulary)) for each in chats]
+    ended = [each for each in stops if each[0]]
+    return {
+        "type": "Stops",
+        "answers": 0,
+        "stopped": 0,
+        "generation": [vocabulary.name(each) for each in vocabulary.stops],
+        "source": vocabulary.source,
+        "stated": vocabulary.stated,
+        "chats": len(ended),
+        "untrained": sum(not there <= trained for there, trained in ended),
+    }
+
+
+def _present(tokens: Foreign, vocabulary: Vocabulary) -> Set[int]:
+    """The stops among the tokens."""
+    return set(tokens.tolist()) & set(vocabulary.stops)
 
 
 def _last_labels(document: Document, count: int) -> Any:

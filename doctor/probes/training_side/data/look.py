@@ -108,8 +108,11 @@ class Look:
 
     def _open(self) -> targets.Opened:
         if self.request["kind"] == "file":
-            return targets.Opened(files.open_path(self.request["path"]))
-        return targets.call(self.request)
+            opened = targets.Opened(files.open_path(self.request["path"]))
+        else:
+            opened = targets.call(self.request)
+        directory = self.request.get("model")
+        return targets.with_model(opened, directory) if directory else opened
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
@@ -210,7 +213,7 @@ class SplitLook:
         self.documents: List[documents.Document] = []
         self.first: Foreign = None
         self.tokens: Optional[documents.Tokens] = None
-        self.foreign_labels = False
+        self.other_labels = labels.OtherLabels()
 
     def add(self, batch: Foreign) -> None:
         tokens = documents.tokens_of(batch)
@@ -221,6 +224,8 @@ class SplitLook:
         if len(self.shown) < self.show:
             self._show(batch, tokens, row)
         self.inputs.add(batch)
+        if tokens is None or tokens.foreign_labels:
+            self.other_labels.add(batch, row)
         if self.source.kind == "loader":
             self.mixing.add(batch, tokens, row)
             self.batches.append(batch)
@@ -228,7 +233,6 @@ class SplitLook:
             self.documents += self.chats.documents(batch, row)
             return
         self.padding.add(tokens, row)
-        self.foreign_labels = self.foreign_labels or tokens.foreign_labels
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
     def record(self) -> Dict[str, Any]:
@@ -240,6 +244,10 @@ class SplitLook:
             record["starts"] = labels.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)
+        if record.get("labels") is None:
+            record["labels"] = self.other_labels.record()
+        if record["labels"] is not None:
+            record["labels"]["dropped"] = observing.attempt(lambda: rows.dropped(self.source), 0)
         if not self.pairs.pairs:
             observing.attempt(self._add_pairs_of_dataset, None)
         record["pairs"] = self.pairs.record()
@@ -262,8 +270,10 @@ class SplitLook:
         """What is said of answers, where the labels are tokens of the row."""
         own = (record["labels"] or {}).get("objective", "next token") == "next token"
         if own:
-            record["stops"] = labels.stops(each, self.vocabulary)
-            record["markers"] = templates.markers(each, self.vocabulary)
+            prompt = templates.prompt_of(self.vocabulary)
+            marker = prompt.marker if prompt is not None else []
+            record["stops"] = labels.stops(each, self.vocabulary, marker)
+            record["markers"] = templates.markers(each, self.vocabulary, prompt)
 
     def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
         most = self.show - len(self.shown)

@@ -140,6 +140,7 @@ def first_of(batch: Foreign) -> Foreign:
                           "next(iter(loader))")  # fmt: skip
     if not is_loader(batch):
         return batch
+    wire.send(note={"own": {"has_loader": True}})
     with wire.stage("take the first batch of the loader"):
         try:
             for first in batch:
