@@ -13,6 +13,7 @@ import msgspec
 from doctor._util.errors import UserError
 from doctor._util.units import shown
 from doctor.cli.compare import judge
+from doctor.cli.examination import Record
 from doctor.cli.fleet import UNKNOWN, Node, Talk, label_of, result_deadline
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
@@ -21,7 +22,7 @@ from doctor.facts.fleet import Clock, Fleet, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
-from doctor.fleet.compare import compare
+from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.fleet.meeting import GRACE_SECONDS, Duty, Gathered, RankZero
 from doctor.fleet.messages import Reply, Result
@@ -150,7 +151,9 @@ def _as_rank_zero(
             results |= _settled(results, orders, measure)
             together = _together(node, own, gathered, orders)
         fleet = _fleet(node, results, gathered, together)
-        report = judge(fleet, flags, config, fail_on, time.monotonic() - node.started)
+        seconds = time.monotonic() - node.started
+        facts = fleet_facts(fleet, seconds, Record(time.time() - seconds).close())
+        report = judge(facts, flags, config, fail_on)
         code = delivery.deliver(report, output)
         if gathering.done():
             rank_zero.finish(report.headline, node.deadline)
