@@ -21,7 +21,7 @@ from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.alarm_command import AlarmCommand
 from doctor.cli.examination import Record
-from doctor.cli.inputs import policy_of, read_job_file
+from doctor.cli.job_file import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_data import read_data
 from doctor.collect.guard_overseer import DATA
