@@ -46,13 +46,22 @@ ROWS = (
     Cause(
         id="hip-architecture",
         refines=("no-kernel-image",),
-        messages=(r"HIP error: (?:invalid device function|no kernel image)",),
-        examples=("RuntimeError: HIP error: invalid device function",),
-        why="The ROCm build has no code for this GPU's gfx number, or an extension of the program "
-        "has none.",
+        messages=(
+            r"HIP error: (?:invalid device function|no kernel image)",
+            r"rocBLAS error: Cannot read .{0,200}Tensile",
+            r"Illegal seek for GPU arch",
+        ),
+        examples=(
+            "RuntimeError: HIP error: invalid device function",
+            "rocBLAS error: Cannot read "
+            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
+            "arch : gfx1032",
+        ),
+        why="The ROCm build or its libraries have no code for this GPU's gfx number, or an "
+        "extension of the program has none.",
         fix="Install the ROCm wheel whose list has the GPU (rocminfo names its gfx). A consumer "
-        "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx103x, 11.0.0 "
-        "for gfx110x. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
+        "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 to "
+        "gfx1036, 11.0.0 for gfx1101 to gfx1103. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep gfx",),
     ),

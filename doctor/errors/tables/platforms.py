@@ -116,26 +116,6 @@ ROWS = (
         "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
     ),
     Cause(
-        id="rocm-library-without-gpu",
-        messages=(
-            r"rocBLAS error: Cannot read .{0,200}Tensile",
-            r"Illegal seek for GPU arch",
-        ),
-        examples=(
-            "rocBLAS error: Cannot read "
-            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
-            "arch : gfx1032",
-        ),
-        why="ROCm's libraries have no code for this consumer GPU.",
-        fix="Run with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 "
-        "to gfx1036, 11.0.0 for gfx1101 to gfx1103; or a ROCm build that lists the GPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "rocminfo | grep gfx",
-            "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
-        ),
-    ),
-    Cause(
         id="ascend-communication-failed",
         messages=(r"HCCL (?:function )?error|hcclComm\w{0,40}.{0,80}error code is|ERR\d{5} DIST",),
         examples=(
