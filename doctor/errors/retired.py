@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 RETIRED: dict[str, str] = {
+    "numpy-bfloat16": "numpy-of-gradient",
+    "schedule-of-no-optimizer": "schedule-mode",
+    "schedule-factors": "schedule-mode",
+    "schedule-momentum": "schedule-mode",
+    "engine-wakes-without-memory": "gpu-share-not-free",
+    "flash-attention-on-cpu": "flash-attention-in-float32",
+    "nccl-out-of-memory": "nccl-cuda-error",
+    "mask-arithmetic": "mask-dtype",
+    "assert-probabilities": "not-probabilities",
     "model-type-newer": "architecture-unknown",
     "tokenizer-class-unknown": "architecture-unknown",
     "torchvision-of-other-torch": "torchvision-name-moved",

@@ -33,11 +33,10 @@ ROWS = (
         ),
         why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
         "this GPU's architecture.",
-        fix="Install a torch wheel whose architecture list has this GPU (TOR003): cu128 "
-        "or newer for "
-        "RTX 50, B200 and GB10 (sm_100 to sm_121), cu126 or older for GPUs below sm_75, "
-        "which cu130 "
-        "left out. If torch alone works, rebuild the extension with TORCH_CUDA_ARCH_LIST set.",
+        fix="Install a torch wheel whose architecture list has this GPU (TOR003): cu128 or newer "
+        "for RTX 50, B200 and GB10 (sm_100 to sm_121), cu126 or older for GPUs below sm_75, which "
+        "cu130 left out. If torch alone works, rebuild the extension with TORCH_CUDA_ARCH_LIST "
+        "set.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
         sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
@@ -294,11 +293,9 @@ ROWS = (
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
         fix="Check NUM003 and TOR004 first. Run with CUDA_LAUNCH_BLOCKING=1 to find the call. "
-        "Reinstall or rebuild extensions for this torch and this GPU, then replace "
-        "custom kernels one "
-        'at a time (attn_implementation="eager", no torch.compile, no fused optimizer). '
-        "If only one "
-        "machine fails with the same code, test its GPU.",
+        "Reinstall or rebuild extensions for this torch and this GPU, then replace custom kernels "
+        'one at a time (attn_implementation="eager", no torch.compile, no fused optimizer). If '
+        "only one machine fails with the same code, test its GPU.",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),

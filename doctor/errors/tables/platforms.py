@@ -66,8 +66,7 @@ ROWS = (
         why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
         "not have.",
         fix="Set USE_LIBUV=0 in the environment before torchrun (or "
-        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without '
-        "a launcher.",
+        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without a launcher.',
         owner=Owner.ENVIRONMENT,
         commands=("set USE_LIBUV=0",),
     ),

@@ -216,9 +216,9 @@ ROWS = (
         "torch 2.4).",
         fix="Upgrade the package whose file stands in the frame above (deepspeed to 0.14.5 or "
         "newer, apex, timm, basicsr); or install the torch that it was written for; a single "
-        "import can be edited: functional_tensor is transforms.functional, inf of torch._six "
-        "is torch.inf, container_abcs is collections.abc, "
-        "pytorch_lightning.utilities.distributed is ...rank_zero (or pytorch-lightning<1.8).",
+        "import can be edited: functional_tensor is transforms.functional, inf of torch._six is "
+        "torch.inf, container_abcs is collections.abc, pytorch_lightning.utilities.distributed is "
+        "...rank_zero (or pytorch-lightning<1.8).",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch torchvision",),
     ),
@@ -286,8 +286,7 @@ ROWS = (
         why="Generated code of an older package (tensorboard, wandb, onnx, sentencepiece) "
         "meets protobuf 4 or newer.",
         fix="Upgrade that package, or install protobuf<=3.20.3; "
-        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but "
-        "slowly.",
+        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but slowly.",
         owner=Owner.ENVIRONMENT,
         commands=('python -m pip install "protobuf<=3.20.3"',),
     ),
@@ -306,8 +305,8 @@ ROWS = (
         why="Two packages bring different OpenMP libraries into one process, often numpy "
         "of conda and torch of pip.",
         fix="Install both from one source in a new environment. For libgomp: export "
-        "MKL_THREADING_LAYER=GNU, or import numpy before torch. "
-        "KMP_DUPLICATE_LIB_OK=TRUE lets it run, with results that nobody vouches for.",
+        "MKL_THREADING_LAYER=GNU, or import numpy before torch. KMP_DUPLICATE_LIB_OK=TRUE lets it "
+        "run, with results that nobody vouches for.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "export MKL_THREADING_LAYER=GNU",
