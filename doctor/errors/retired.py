@@ -11,7 +11,6 @@ RETIRED: dict[str, str] = {
     "flash-attention-on-cpu": "flash-attention-in-float32",
     "nccl-out-of-memory": "nccl-cuda-error",
     "mask-arithmetic": "mask-dtype",
-    "assert-probabilities": "not-probabilities",
     "model-type-newer": "architecture-unknown",
     "tokenizer-class-unknown": "architecture-unknown",
     "torchvision-of-other-torch": "torchvision-name-moved",

@@ -19,6 +19,18 @@ ROWS = (
         "be ignored with -100.",
     ),
     Cause(
+        id="assert-probabilities",
+        errors=("RuntimeError",),
+        messages=(r"input_val >= zero", r"target_val >= zero"),
+        examples=(
+            "Loss.cu:94: operator(): Assertion `input_val >= zero && input_val <= one` failed.",
+            "Assertion `target_val >= zero && target_val <= one` failed.",
+        ),
+        why="binary_cross_entropy got a value outside [0, 1], or NaN.",
+        fix="Pass probabilities to binary_cross_entropy: inputs and targets in [0, 1], and no "
+        "NaN. binary_cross_entropy_with_logits takes raw outputs.",
+    ),
+    Cause(
         id="assert-multinomial",
         errors=("RuntimeError",),
         messages=(r"probability tensor contains", r"sum of probabilities", r"cumdist"),
@@ -29,10 +41,11 @@ ROWS = (
             "scalar_t(0)` failed.",
         ),
         why="torch.multinomial got probabilities that are negative, NaN, or add up to 0.",
-        fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum above "
-        "0. Look for the first NaN before it: in generation and RL usually fp16 that overflowed "
-        "(use bfloat16, or float32 on GPUs without it), broken or half-merged weights, or a mask "
-        "that leaves no token.",
+        fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum "
+        "above 0. Look for the first NaN before it: in "
+        "generation and RL usually fp16 that overflowed (use bfloat16, or float32 on GPUs "
+        "without it), "
+        "broken or half-merged weights, or a mask that leaves no token.",
     ),
     Cause(
         id="assert-embedding",
@@ -65,7 +78,8 @@ ROWS = (
             'index_size && "index out of bounds"` failed.',
         ),
         why="An index of x[index], gather or scatter exceeds the dimension.",
-        fix="Fix the index of x[index], gather or scatter: it exceeds the dimension that it "
-        "selects from. A label of -100 is no index: use labels.clamp(min=0), and mask the result.",
+        fix="Fix the index of x[index], gather or scatter: it exceeds the dimension "
+        "that it selects from. A label of -100 is no index: use "
+        "labels.clamp(min=0), and mask the result.",
     ),
 )
