@@ -38,16 +38,6 @@ from . import (
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
-SIMPLE_SAMPLERS = (
-    "BatchSampler",
-    "RandomSampler",
-    "SequentialSampler",
-    "DistributedSampler",
-    "NoneType",
-    "_InfiniteConstantSampler",
-    "SeedableRandomSampler",
-    "BatchSamplerShard",
-)
 COMPARED = 3.0
 """Times --sample-time in which the rows of a split are compared."""
 OFFLINE = {
@@ -240,7 +230,7 @@ class SplitLook:
         each = list(self.documents)
         if each:
             record["lengths"] = labels.lengths(each)
-            record["labels"] = labels.labels(each, None)
+            record["labels"] = labels.labels(each)
             record["starts"] = labels.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)
@@ -254,9 +244,14 @@ class SplitLook:
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
         if self.source.kind == "loader":
-            record["mixing"] = self.mixing.record(has_own_order(self.source.items))
+            record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)
         return record
+
+    def _own_order(self) -> bool:
+        names = ("batch_sampler", "sampler")
+        samplers = [observing.attribute(self.source.items, name) for name in names]
+        return mixing.has_own_order(samplers)
 
     def _add_pairs_of_dataset(self) -> None:
         """A collator may join the columns of chosen and rejected answers."""
@@ -287,12 +282,6 @@ class SplitLook:
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)
-
-
-def has_own_order(loader: Foreign) -> bool:
-    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
-    samplers = [observing.attribute(loader, name) for name in ("batch_sampler", "sampler")]
-    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)
 
 
 def note(**fields: Foreign) -> None:
