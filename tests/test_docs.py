@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -263,3 +264,18 @@ def test_a_workflow_is_pinned_and_has_few_rights(path: Path) -> None:
         assert name == "./" or re.fullmatch(r" # v\d+\.\d+\.\d+", comment), name
     if path.parent.name == "workflows":
         assert read["permissions"] == {}
+
+
+def test_the_figures_of_the_readme_are_those_of_the_script() -> None:
+    made = runpy.run_path(str(ROOT / "benchmarks/readme_figures.py"))
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    seconds, day = made["figures"]().values()
+    assert f"On one H100, on {day}, this took {seconds} beyond `import torch`" in text
+    size = made["size_of_one_file"]()
+    assert not size or f"one file of {size}" in text
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_a_transcript_names_this_version(path: Path) -> None:
+    named = re.findall(r"(?m)^doctor (\d+\.\d+\.\d+\w*)$", path.read_text("utf-8"))
+    assert set(named) <= {doctor.__version__}
