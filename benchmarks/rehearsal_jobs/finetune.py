@@ -49,7 +49,7 @@ class Loses(SFTTrainer):
 if kind == "dpo":
     rows = [{"prompt": "1 2 3", "chosen": f"4 {i}", "rejected": f"5 {i}"} for i in range(40)]
     data = Dataset.from_list(rows)
-    trainer: Any = DPOTrainer(model, args=DPOConfig(**common), train_dataset=data,
+    trainer: Any = DPOTrainer(model, GPT2LMHeadModel(config), args=DPOConfig(**common), train_dataset=data,
                               eval_dataset=data.select(range(4)), processing_class=tokenizer)  # fmt: skip
 else:
     field = "text" if fault != "field" else "content"

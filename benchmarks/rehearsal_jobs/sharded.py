@@ -67,6 +67,7 @@ if found:
     dcp.load({"app": app}, checkpoint_id=os.path.dirname(found[-1]))
 g = torch.Generator().manual_seed(100 + mesh.get_rank())
 pending: Any = None
+group = dist.new_group(backend="gloo")  # of the background thread
 while app.step < 12:
     x = torch.randn(4, 16, generator=g)
     model(x).square().mean().backward()
@@ -80,7 +81,7 @@ while app.step < 12:
         if kind == "asynchronous":
             if pending is not None:
                 pending.result()
-            pending = dcp.async_save({"app": app}, checkpoint_id=place)
+            pending = dcp.async_save({"app": app}, checkpoint_id=place, process_group=group)
         elif fault != "one rank saves" or rank == 0:
             dcp.save({"app": app}, checkpoint_id=place)
 if pending is not None:

@@ -10,6 +10,7 @@ from doctor.checks.rehearsal import (
     running,
     saving,
     stopping,
+    worst_batch,
 )
 
 CHECKS = (
@@ -20,4 +21,5 @@ CHECKS = (
     *stopping.CHECKS,
     *resuming.CHECKS,
     *pace.CHECKS,
+    *worst_batch.CHECKS,
 )

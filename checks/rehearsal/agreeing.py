@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.rehearsal import Agreement, Rehearsal
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 
 def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
@@ -64,6 +64,8 @@ def data(rehearsal: Rehearsal) -> Verdict:
         return unknown("the first batches of the ranks were not seen")
     if found.distinct == found.batches:
         return ok(f"the first batches of {found.batches} ranks differ")
+    if rehearsal.trained and not rehearsal.own_trainer:
+        return skip("the doctor distributed the batches, and not the job")
     same = f"{found.batches} ranks have {found.distinct} different first batches"
     if not found.replicated:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")

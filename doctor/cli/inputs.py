@@ -130,7 +130,7 @@ def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
     families = {check.family for check in checks}
     if not families & {"SMK", "GPU", "NUM"}:
         options = msgspec.structs.replace(options, smoke=False, quick=True)
-    if not families & {"SMK", "NUM", "MEM", "DSK"}:
+    if not families & {"SMK", "NUM", "MEM", "DSK", "RHS"}:
         job = msgspec.structs.replace(job, model=None, hf=None, lora=None, compile=False)
     return Request(job, options, expect)
 

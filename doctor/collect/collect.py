@@ -194,6 +194,27 @@ def _examine_own(session: Session, facts: Facts) -> Facts:
     return facts
 
 
+def _rehearse(session: Session, facts: Facts) -> Facts:
+    """The user's own training in small, as a job that saves and continues."""
+    if not facts.options.rehearse:
+        return facts
+    from doctor.collect.rehearsal.own import rehearse_own
+
+    interpreter, device, chosen, own = facts.interpreter, _device(facts), facts.chosen, facts.own
+    for section in (interpreter, device, chosen, own):
+        if isinstance(section, Unknown):
+            return facts.with_(rehearsal=section)
+    assert isinstance(interpreter, Interpreter)
+    assert isinstance(device, str)
+    assert isinstance(chosen, Chosen)
+    budget = facts.options.budget
+    left = None if budget is None else max(1.0, budget - (time.monotonic() - session.started))
+    return facts.with_(rehearsal=rehearse_own(
+        interpreter.path, facts.job, device, chosen, facts.options.ranks, left,
+        session.report_progress,
+    ))  # fmt: skip
+
+
 def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | Unknown | None:
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
@@ -261,6 +282,7 @@ STAGES: tuple[Callable[[Session, Facts], Facts], ...] = (
     _wait_for_driver,
     _examine_torch,
     _examine_own,
+    _rehearse,
     _wait_for_disks,
 )
 """In this order; what needs neither torch nor the driver has been at work since `begin`."""

@@ -51,7 +51,7 @@ def compare(
     )
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
-    rates = _rates(first, continued, saved.s) if not from_start else None
+    rates = None if from_start else _rates(first, continued, saved)
     loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
     return Resumed(
@@ -235,14 +235,19 @@ def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -
 
 
 def _rates(
-    first: Sequence[Observed], continued: Sequence[Observed], saved_step: int
+    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
 ) -> Lost | None:
-    """The learning rates after the save, in both runs, at the step where they differ most."""
+    """The learning rates after the save, in both runs, at the step where they differ most.
+
+    One that follows the loss (ReduceLROnPlateau) is compared at the first step alone: in another
+    order of the data the losses that come later are others.
+    """
     whole = _of_rank_0(first)
     after = _of_rank_0(continued)
     if whole is None or after is None:
         return None
-    pairs = list(zip(whole.rates[saved_step:], after.rates, strict=False))
+    end = saved.s + 1 if any("Plateau" in name for name in saved.schedules) else None
+    pairs = list(zip(whole.rates[saved.s : end], after.rates, strict=False))
     apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
     if not apart:
         return None
@@ -251,7 +256,7 @@ def _rates(
     fresh = _close(whole.rates[0], after.rates[0])
     texts = (f"{max(before):g}", f"{max(now):g}")
     entry = _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
-    return msgspec.structs.replace(entry, step=saved_step + most + 1)
+    return msgspec.structs.replace(entry, step=saved.s + most + 1)
 
 
 def _distance(left: Sequence[float], right: Sequence[float]) -> float:

@@ -69,6 +69,8 @@ class Options:
     total_steps: int | None = None
     price: float | None = None
     progress: Callable[[str], None] = lambda text: None
+    look: Callable[[Path], None] = lambda records: None
+    """Gets the directory of the records of the first run, before it is removed."""
 
 
 def rehearse(
@@ -133,6 +135,7 @@ class _Stages:
         self.estimate()
         first = self.run("run", self.command, "run")
         self.guarded = self.read_guard(first)
+        self.options.look(self.workplace.records("run"))
         self.note_first(first)
         reason = self.no_second(first)
         stop_at = stop_step(first)
