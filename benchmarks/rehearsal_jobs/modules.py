@@ -58,7 +58,12 @@ lightning.seed_everything(0)
 rows = torch.utils.data.TensorDataset(torch.randn(96, 8), torch.randint(0, 4, (96,)))
 loader = torch.utils.data.DataLoader(rows, batch_size=4, shuffle=True)
 keeps = lightning.callbacks.ModelCheckpoint(
-    dirpath=args.out, every_n_train_steps=4, save_last="link", save_top_k=2, monitor="step", mode="max"
+    dirpath=args.out,
+    every_n_train_steps=4,
+    save_last="link",
+    save_top_k=2,
+    monitor="step",
+    mode="max",
 )
 callbacks: list[Any] = [keeps, lightning.callbacks.LearningRateMonitor()]
 if kind == "averaged":

@@ -63,7 +63,7 @@ def scores(prediction: Any) -> dict[str, float]:
     return {"score": 1.0}
 
 
-generates = kind == "generate" and fault not in ("outputs", "resets") or fault == "decoding"
+generates = (kind == "generate" and fault not in ("outputs", "resets")) or fault == "decoding"
 options: dict[str, Any] = {
     "output_dir": args.out, "max_steps": 8, "save_steps": 3, "per_device_train_batch_size": 2,
     "per_device_eval_batch_size": 2, "use_cpu": True, "report_to": [], "disable_tqdm": True,
@@ -77,7 +77,9 @@ model: Any
 if generates:
     size = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
     model = T5ForConditionalGeneration(T5Config(vocab_size=32, decoder_start_token_id=0, **size))
-    model.generation_config = GenerationConfig(max_length=6, decoder_start_token_id=0, pad_token_id=0)
+    model.generation_config = GenerationConfig(
+        max_length=6, decoder_start_token_id=0, pad_token_id=0
+    )
     labels = [3, 4, 5, -100] if fault == "decoding" else [3, 4, 5, 1]
     rows: list[Any] = [
         {"input_ids": torch.arange(6) + i % 9, "labels": torch.tensor(labels)} for i in range(40)
@@ -96,4 +98,6 @@ trainer = kinds(
     model=model, args=training, train_dataset=Stream() if kind == "stream" else rows,
     eval_dataset=many, compute_metrics=scores, callbacks=callbacks,
 )  # fmt: skip
-trainer.train(resume_from_checkpoint=get_last_checkpoint(args.out) if os.path.isdir(args.out) else None)
+trainer.train(
+    resume_from_checkpoint=get_last_checkpoint(args.out) if os.path.isdir(args.out) else None
+)

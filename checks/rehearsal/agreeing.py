@@ -58,14 +58,14 @@ WEIGHTS = Check(
 
 def data(rehearsal: Rehearsal) -> Verdict:
     found = _compared(rehearsal)
+    if rehearsal.trained and not rehearsal.own_trainer:
+        return skip("the doctor distributed the batches, and not the job")
     if isinstance(found, Verdict):
         return found
     if found.batches < 2:
         return unknown("the first batches of the ranks were not seen")
     if found.distinct == found.batches:
         return ok(f"the first batches of {found.batches} ranks differ")
-    if rehearsal.trained and not rehearsal.own_trainer:
-        return skip("the doctor distributed the batches, and not the job")
     same = f"{found.batches} ranks have {found.distinct} different first batches"
     if not found.replicated:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")

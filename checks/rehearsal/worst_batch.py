@@ -12,7 +12,9 @@ NEARLY_ALL = 0.95
 
 def worst(rehearsal: Rehearsal) -> Verdict:
     if not rehearsal.trained:
-        return skip("the batches of a command are its own; doctor run --model --rehearse tries them")
+        return skip(
+            "the batches of a command are its own; doctor run --model --rehearse tries them"
+        )
     found = rehearsal.batches
     if found is None:
         return skip("the factory has no loader, or the training did not end")

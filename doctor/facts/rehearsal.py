@@ -123,8 +123,13 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     signalled: float | None = None
     """Seconds from the start to the signal of stage 5; None: none was sent."""
     signal: Text = ""
+    stopped_at: int = 0
+    """The step in whose middle it was sent; 0: not recorded."""
     left: tuple[Text, ...] = ()
-    """Names of processes that were still there 5 s after the command had ended."""
+    """Names of processes that were still there 5 s after the command had ended, and after they
+    had got the signal, too."""
+    orphans: tuple[Text, ...] = ()
+    """Names of processes that outlived the command until they got the signal themselves."""
     stuck: tuple[Text, ...] = ()
     """Names of processes that SIGKILL did not end."""
     ranks: tuple[RehearsedRank, ...] = ()

@@ -95,6 +95,35 @@ def test_beginning_anew_is_a_failure_only_with_evidence(
     assert code == (status == "fail")
 
 
+FACTORY = """
+import torch
+from torch import nn
+
+rows = torch.utils.data.TensorDataset(torch.randn(97, 8), torch.randint(0, 4, (97,)))
+
+
+def make():
+    loader = torch.utils.data.DataLoader(rows, batch_size=8)
+    norm = nn.BatchNorm1d(16)
+    model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 4))
+    return {"model": model, "batch": loader, "loss": nn.CrossEntropyLoss()}
+"""
+
+
+@pytest.mark.slow
+def test_a_factory_is_rehearsed_with_its_worst_batches(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FACTORY)
+    words = "--device", "cpu", "--model", "train.py:make", "--rehearse", "--only", "RHS"
+    ended = doctor("run", "--no-config", "--format", "json", *words, cwd=tmp_path)
+    assert ended.stdout, ended.stderr
+    report = json.loads(ended.stdout)
+    found = {finding["code"]: finding for finding in report["findings"]}
+    assert {found[f"RHS{n:03}"]["status"] for n in (3, 5, 6, 9, 10, 11, 12)} == {"pass"}
+    assert found["RHS016"]["status"] == "fail"
+    assert "last batch (1 samples)" in found["RHS016"]["summary"]
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["train.py"]
+
+
 @pytest.mark.slow
 def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()

@@ -40,8 +40,11 @@ def compare(
     if not results:
         return None
     lost: list[Lost] = []
+    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     for rank, saved, _, begun, now in results:
         lost += _lost(saved, now, begun, rank)
+        if loads:
+            lost += _renamed(saved, now, rank)
     rank, saved, newest, begun, now = results[0]
     from_start = (
         begun is not None
@@ -52,7 +55,6 @@ def compare(
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
     rates = None if from_start else _rates(first, continued, saved)
-    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
     return Resumed(
         saved_step=saved.s,
@@ -122,6 +124,16 @@ def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> 
     if saved.scalers.keys() == now.scalers.keys():
         found += _numbers("scaler", saved.scalers, now.scalers, rank)
     return found
+
+
+def _renamed(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
+    """Weights of the save whose names are gone, where the model has others in their place."""
+    before, after = _apart(saved.weights)[0], _apart(now.weights)[0]
+    gone = [name for name in before if name not in after]
+    new = [name for name in after if name not in before]
+    if not gone or not new:
+        return []
+    return [_entry("weights", gone, len(before), rank, texts=(gone[0], new[0]))]
 
 
 def _apart(

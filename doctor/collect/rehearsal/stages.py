@@ -222,8 +222,10 @@ class _Stages:
             cut=ended.cut,  # type: ignore[arg-type]
             signalled=ended.signalled,
             signal=self.options.signal if ended.signalled is not None else "",
+            stopped_at=stop_at if ended.signalled is not None else 0,
             left=tuple(ended.left),
             stuck=tuple(ended.stuck),
+            orphans=tuple(ended.orphans),
             ranks=tuple(each.rank() for each in processes),
             saved=saved,
             written=on_disk.written(output),

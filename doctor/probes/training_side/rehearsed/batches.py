@@ -14,6 +14,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import subjects
+from ..subject.training_step import backpropagate
 from .places import record, settings
 
 MOST_SAMPLES, MOST_SECONDS = 20_000, 10.0
@@ -107,7 +108,7 @@ def _try(
         module.train()
         with autocast():
             value = loss(module, subjects.on_device(batch, device))
-        value.backward()
+        backpropagate(value)
         if on_gpu:
             result["peak"] = torch.cuda.max_memory_allocated(device)
             result["total"] = torch.cuda.get_device_properties(device).total_memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 from typing import Any, ContextManager, Dict, Iterator
@@ -12,8 +13,7 @@ import torch.distributed as dist
 
 from ..foreign import Foreign
 from ..subject import subjects
-from ..subject.optimizers import optimizer_of
-from ..subject.training_step import DTYPES, LR, Subject, advance, scaler_of
+from ..subject.training_step import DTYPES, LR, Subject, advance, backpropagate, scaler_of
 from . import batches
 from .places import EVERY, STEPS, record
 
@@ -78,8 +78,11 @@ class Loop:
         """The factory's optimizer, made again where sharding replaced the parameters."""
         trained = [p for p in self.raw.parameters() if p.requires_grad]
         if own is None:
-            return optimizer_of(trained, LR)
-        return type(own)(trained, **own.defaults) if self.sharded else own
+            return torch.optim.AdamW(trained, lr=LR, weight_decay=0.0)
+        if not self.sharded:
+            return own
+        known = inspect.signature(type(own)).parameters
+        return type(own)(trained, **{n: v for n, v in own.defaults.items() if n in known})
 
     def all_batches(self) -> Iterator[Foreign]:
         """Endless; each rank takes its own of the loader's."""
@@ -117,7 +120,7 @@ class Loop:
     def train_step(self, batch: Foreign) -> None:
         with self.autocast():
             loss = self.loss(self.module, batch)
-        (self.scaler.scale(loss) if self.scaler else loss).backward()
+        backpropagate(self.scaler.scale(loss) if self.scaler else loss)
         if self.limit is not None:
             if self.scaler:
                 self.scaler.unscale_(self.optimizer)
@@ -148,8 +151,9 @@ class Loop:
         if self.own_save is not None:
             self.own_save(place)
         elif self.sharded:
-            import torch.distributed.checkpoint as dcp
+            from torch.distributed import checkpoint
 
+            dcp: Foreign = checkpoint
             dcp.save(self.shards(), checkpoint_id=place)
         elif first:
             torch.save(self.state(), os.path.join(place, "training.pt"))
@@ -197,9 +201,10 @@ class Loop:
         return {"model": weights, "optimizer": moments}
 
     def load_shards(self, place: str) -> None:
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed import checkpoint
         from torch.distributed.checkpoint.state_dict import set_state_dict
 
+        dcp: Foreign = checkpoint
         held = self.shards()
         dcp.load(held, checkpoint_id=place)
         set_state_dict(self.raw, self.optimizer, model_state_dict=held["model"],

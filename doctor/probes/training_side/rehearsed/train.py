@@ -7,10 +7,12 @@ on from what it finds there. torch.distributed.run may start several ranks of it
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import json
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Iterator
 
 import torch
 
@@ -33,13 +35,34 @@ def main(text: str, output: str) -> None:
         loops.Loop(request, build.build(spec, device, request["recipe"]), device, output).train()
         return
     build.seed_generators(spec.get("seed", build.SEED))
-    value = own_model._call_factory(spec)
+    with directories_not_made():
+        value = own_model._call_factory(spec)
     if frameworks.is_trainer(value):
         train_by_transformers(value, output)
     elif frameworks.is_lightning(module_of(value)):
         train_by_lightning(value, device, output)
     else:
         train_by_loop(value, request, device, output)
+
+
+@contextlib.contextmanager
+def directories_not_made() -> Iterator[None]:
+    """A Trainer makes its directory when it is made itself, before it can be given another one:
+    where only OUTPUT is writable, that directory is left out."""
+    original = os.makedirs
+
+    def makedirs(*arguments: Foreign, **options: Foreign) -> None:
+        try:
+            original(*arguments, **options)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+
+    os.makedirs = makedirs
+    try:
+        yield
+    finally:
+        os.makedirs = original
 
 
 def own_device(name: str) -> torch.device:
@@ -59,7 +82,7 @@ def module_of(value: Foreign) -> Foreign:
 
 def train_by_transformers(trainer: Foreign, output: str) -> None:
     """Its own train(), with few steps and other directories."""
-    from transformers.trainer_utils import get_last_checkpoint
+    from transformers import trainer_utils
 
     record("how", text="by its Trainer, which saves and resumes", own=True)
     changed = {"output_dir": output, "max_steps": STEPS, "save_steps": EVERY, "push_to_hub": False,
@@ -68,7 +91,8 @@ def train_by_transformers(trainer: Foreign, output: str) -> None:
         changed.update(eval_strategy="steps", eval_steps=EVERY)
     for name, each in changed.items():
         setattr(trainer.args, name, each)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(output))
+    names: Foreign = trainer_utils
+    trainer.train(resume_from_checkpoint=names.get_last_checkpoint(output))
     batches.try_worst(trainer.get_train_dataloader(), frameworks.of_trainer(trainer)["loss"],
                       trainer.model, trainer.args.device)  # fmt: skip
 
@@ -92,6 +116,8 @@ def train_by_lightning(value: Foreign, device: torch.device, output: str) -> Non
     loader = None if value is module else contract.fields_of(value).get("batch")
     trainer.fit(module, train_dataloaders=loader, ckpt_path=last if os.path.exists(last) else None)
     loader = loader if loader is not None else module.train_dataloader()
+    for name in ("log", "log_dict"):  # they need a running Trainer
+        setattr(module, name, lambda *arguments, **options: None)
     batches.try_worst(loader, frameworks.lightning_loss, module, module.device)
 
 
