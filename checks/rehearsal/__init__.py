@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.rehearsal import (
+    accessing,
     agreeing,
     confinement,
     pace,
@@ -22,4 +23,5 @@ CHECKS = (
     *resuming.CHECKS,
     *pace.CHECKS,
     *worst_batch.CHECKS,
+    *accessing.CHECKS,
 )

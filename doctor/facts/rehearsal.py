@@ -249,6 +249,17 @@ class Batches(Section, frozen=True, kw_only=True):
     tried: tuple[TriedBatch, ...] = ()
 
 
+class Accessed(Section, frozen=True, kw_only=True):
+    """What a server of others answered."""
+
+    target: Text
+    """Without secrets."""
+    usable: bool | None
+    """The job can use it; None: not known."""
+    detail: Text = ""
+    seconds: float = 0.0
+
+
 class RehearsedStage(Section, frozen=True, kw_only=True):
     """A stage: tried or not, and why not."""
 
@@ -287,6 +298,8 @@ class Rehearsal(Section, frozen=True, kw_only=True):
     """Its own Trainer chose the batches."""
     batches: Batches | None = None
     """None: the job's own command was run, or nothing was tried."""
+    accessed: tuple[Accessed, ...] = ()
+    """(): not asked for."""
     stages: tuple[RehearsedStage, ...] = ()
     seconds: float = 0.0
 

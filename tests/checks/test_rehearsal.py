@@ -13,6 +13,7 @@ from doctor.checks.rehearsal.pace import Pace, measured
 from doctor.facts.facts import Facts, decode, encode, without_machine
 from doctor.facts.guard import Guarded, GuardedProcess, GuardError
 from doctor.facts.rehearsal import (
+    Accessed,
     Agreement,
     Attempt,
     Batches,
@@ -97,6 +98,7 @@ def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
     assert statuses.pop("RHS004") is Status.SKIP  # no GPU
     assert statuses.pop("RHS015") is Status.SKIP  # no number of steps
     assert statuses.pop("RHS016") is Status.SKIP  # no factory
+    assert statuses.pop("RHS017") is Status.SKIP  # no --access
     assert set(statuses.values()) == {Status.PASS}
 
 
@@ -126,6 +128,10 @@ def lost(kind: Any, **fields: Any) -> Lost:
 def of_factory(*tried: TriedBatch, **fields: Any) -> Rehearsal:
     values: dict[str, Any] = {"read": 41, "of": 41, "tried": tried}
     return changed(trained="in a loop", batches=Batches(**values | fields))
+
+
+def accessed(*usable: bool | None) -> Rehearsal:
+    return changed(accessed=tuple(Accessed(target="hf://org/model", usable=u) for u in usable))
 
 
 LONGEST = TriedBatch(name="longest", samples=4, length=512)
@@ -312,6 +318,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         Status.SKIP,
         "the doctor distributed",
     ),
+    ("RHS017", accessed(True), Status.PASS, "hf://org/model"),
+    ("RHS017", accessed(True, None), Status.UNKNOWN, "hf://org/model"),
+    ("RHS017", accessed(True, None, False), Status.FAIL, "hf://org/model"),
     ("RHS016", HEALTHY, Status.SKIP, "--rehearse"),
     ("RHS016", changed(trained="in a loop"), Status.SKIP, "no loader"),
     ("RHS016", of_factory(LONGEST), Status.PASS, "longest batch (4 samples)"),

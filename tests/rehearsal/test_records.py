@@ -105,3 +105,11 @@ def test_weights_under_other_names_are_lost() -> None:
     more = msgspec.structs.replace(now, weights={**now.weights, **renamed.weights})
     assert [each.names for each in resume._renamed(saved, renamed, 0)] == [("w",)]
     assert resume._renamed(saved, more, 0) == []
+
+
+def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
+    own, shared = snapshot("save", kept=1), snapshot("save", kept=2)
+    for value, lost in ((1, False), (2, False), (3, True)):
+        now = snapshot("start", kept=value)
+        found = resume._lost(resume._with_shared(own, shared, now), now, None, 1)
+        assert bool(found) is lost

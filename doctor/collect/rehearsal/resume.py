@@ -42,7 +42,7 @@ def compare(
     lost: list[Lost] = []
     loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     for rank, saved, _, begun, now in results:
-        lost += _lost(saved, now, begun, rank)
+        lost += _lost(_with_shared(saved, results[0][1], now), now, begun, rank)
         if loads:
             lost += _renamed(saved, now, rank)
     rank, saved, newest, begun, now = results[0]
@@ -98,6 +98,17 @@ def _nearest(saves: Sequence[Snapshot], now: Snapshot) -> Snapshot:
 
 def _same(left: dict[str, LastTensor], right: dict[str, LastTensor]) -> bool:
     return left == right
+
+
+def _with_shared(saved: Snapshot, shared: Snapshot, now: Snapshot) -> Snapshot:
+    """The save with rank 0's buffers where the rank has taken them over: statistics of BatchNorm
+    differ between ranks, and a checkpoint holds one of them."""
+    taken = {
+        name: tensor
+        for name, tensor in shared.buffers.items()
+        if name in saved.buffers and now.buffers.get(name) == tensor
+    }
+    return msgspec.structs.replace(saved, buffers={**saved.buffers, **taken})
 
 
 def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
