@@ -136,11 +136,26 @@ def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_command_without_steps_is_a_failure_with_its_last_line(tmp_path: Path) -> None:
-    report, code = rehearse("--", "sh", "-c", "echo ValueError: no data; exit 3", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("echo ValueError: no data; exit 3", ["exit code 3", "ValueError: no data"]),
+        ("echo done", ["no training step", "exit code 0", "done"]),
+        ("sleep 600", ["no training step", "ended at --budget"]),
+        ("trap '' TERM; while :; do sleep 1; done", ["no training step", "ended at --budget"]),
+        ("exec python3 -c 'input()'", ["exit code 1", "EOF when reading a line"]),
+        ("exec no-such-program", ["exit code 127", "not found"]),
+        ("kill -9 $$", ["exit code -9"]),
+    ],
+)
+def test_a_command_that_does_not_train_is_a_failure_in_one_line(
+    line: str, words: list[str], tmp_path: Path
+) -> None:
+    report, code = rehearse("--budget", "4s", "--", "sh", "-c", line, "{output}", cwd=tmp_path)
     found = {finding["code"]: finding for finding in report["findings"]}
     assert code == 1
-    assert "ValueError: no data" in found["RHS003"]["summary"]
+    assert not [word for word in words if word not in found["RHS003"]["summary"]]
+    assert {found[f"RHS{n:03}"]["status"] for n in (6, 7, 8, 9, 10, 11, 12)} == {"skip"}
 
 
 @pytest.mark.slow
