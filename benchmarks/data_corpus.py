@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ def preload() -> Any:
     import torch
 
     torch.set_num_threads(1)
+    if find_spec("torchvision"):
+        import vision  # noqa: F401 - declares operators before anything imports torchvision
     for name in ("families", "transformers.trainer", "trl.trainer.sft_trainer", "lightning"):
         try:
             __import__(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -409,17 +410,59 @@ def latency(nodes: Nodes) -> list[str]:
     return expect(codes[1] == 0, f"{codes}") + says(nodes, 0, "3 nodes reported")
 
 
+@case()
+def reader_of_a_checkpoint_dies(nodes: Nodes) -> list[str]:
+    """A node is killed with its share; the others read it, and the report is complete."""
+    import numpy
+    from safetensors.numpy import save_file
+
+    values = numpy.random.default_rng(0).normal(0, 0.02, (4096, 4096)).astype("float16")
+    values[4000, 4000] = numpy.nan
+    path = nodes.directory / "model.safetensors"
+    save_file({"layers.0.q_proj.weight": values}, path)
+    nodes.command = (sys.executable, "-P", "-m", "doctor", "fleet", "scan", str(path), "--deep")
+    nodes.flags, nodes.deadline = ("--format", "plain", "--no-config"), 360.0
+    start_all(nodes)
+    reader = None
+    while reader is None and nodes.nodes[0].process.poll() is None:
+        found = (pid for pid in marked(nodes) if b'"share": [1, 3]' in command_of(pid))
+        reader = next(found, None)
+    if reader is None:
+        return ["no process read the second share"]
+    nodes.nodes[1].process.kill()
+    os.kill(reader, signal.SIGKILL)
+    nodes.codes()
+    return says(nodes, 0, "layers.0.q_proj.weight")
+
+
 @contextlib.contextmanager
 def delayed(port: int, seconds: float) -> Iterator[int]:
     """A port that leads to another one, each byte later by so many seconds."""
     listener = socket.create_server(("127.0.0.1", 0))
 
-    def forward(source: socket.socket, target: socket.socket) -> None:
+    def read(source: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
+        data = b" "
+        while data:
+            try:
+                data = source.recv(1 << 16)
+            except OSError:
+                data = b""
+            late.put((time.monotonic() + seconds, data))
+
+    def write(target: socket.socket, late: queue.SimpleQueue[tuple[float, bytes]]) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                time.sleep(seconds)
+            while True:
+                due, data = late.get()
+                time.sleep(max(0.0, due - time.monotonic()))
+                if not data:
+                    break
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        late: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+        threading.Thread(target=read, args=(source, late), daemon=True).start()
+        write(target, late)
 
     def accept() -> None:
         with contextlib.suppress(OSError):

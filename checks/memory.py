@@ -178,7 +178,6 @@ VRAM = Check(
     judge=vram_fits,
     sources=("fnr-memory", "ps-U10", "ps-U11", "activation-recomputation", "bnb-optimizers"),
     also=("read",),
-    settles=("gradient checkpointing",),
 )
 
 HOST = Check(
@@ -224,7 +223,6 @@ SHM = Check(
     owner=Owner.ENVIRONMENT,
     judge=shm,
     sources=("pytorch-5040",),
-    settles=("data loader",),
 )
 
 CHECKS = (VRAM, HOST, SHM)

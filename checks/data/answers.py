@@ -8,7 +8,7 @@ from doctor.checks.data.labels import fills_the_length
 from doctor.checks.data.seen import each_split, observed, passed, share
 from doctor.facts.data import Data, Split, Stops
 from doctor.facts.data_rows import Markers
-from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
+from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown
 
 UNSTOPPED = 0.9
 """Share of answers without a trained stop that is a warning. Our own number."""
@@ -29,14 +29,29 @@ def _stop_trained(split: Split) -> Verdict:
         return unknown(stops.reason)
     if is_foreign(split):
         return skip("special tokens are plain text or split, see DAT014")
+    if not stops.answers:
+        return _whole_chats(stops, split)
     whole = stops.answers - stops.at_limit
     without = whole - stops.stopped
     if not whole:
         return unknown("every answer that was read ends where the longest row does")
     if without >= UNSTOPPED * whole:
         text = share(without, whole, "answers do not train a token at which generation stops")
-        return observed(f"{text} ({_stated(stops)}){_instead(stops)}", whole, fix=_fix(stops))
+        text = f"{text} ({_stated(stops)}){_instead(stops)}"
+        if stops.ends and not stops.stated:
+            return note(f"{text}, unless a generation_config says so", fix=_fix(stops))
+        return observed(text, whole, fix=_fix(stops))
     text = share(stops.stopped, whole, "answers train a token at which generation stops")
+    return passed(f"{text} ({_stated(stops)})", split)
+
+
+def _whole_chats(stops: Stops, split: Split) -> Verdict:
+    """Chats that are trained from their first token on."""
+    if not stops.chats:
+        return skip(NO_ANSWERS)
+    text = share(stops.untrained, stops.chats, "chats have a stop, and no label of it is trained")
+    if stops.untrained >= UNSTOPPED * stops.chats:
+        return observed(f"{text} ({_stated(stops)})", stops.chats, fix=MASKED)
     return passed(f"{text} ({_stated(stops)})", split)
 
 
@@ -62,6 +77,12 @@ def _instead(stops: Stops) -> str:
     return "; no stop follows the answer"
 
 
+MASKED = (
+    "Train the stop: give padding a token of its own, as labels that are masked by the padding's "
+    "id lose an equal eos_token, or extend the mask of the answer by the stop."
+)
+
+
 def _fix(stops: Stops) -> str:
     if stops.ends:
         end = shown(max(stops.ends, key=lambda name: stops.ends[name]), 40)
@@ -70,10 +91,7 @@ def _fix(stops: Stops) -> str:
             "model; or train the token at which generation stops."
         )
     if stops.masked_ends:
-        return (
-            "Train the stop: give padding a token of its own, as labels that are masked by the "
-            "padding's id lose an equal eos_token, or extend the mask of the answer by the stop."
-        )
+        return MASKED
     return "Let each answer end with the stop: the template's end of turn, or add_eos_token=True."
 
 
@@ -84,7 +102,11 @@ STOP = Check(
     why="A model that was never trained to emit the stop does not end its answers. Often another "
     "token is trained than the one in generation_config.",
     passes=("an answer's last trained labels contain a token at which generation stops",),
-    warns=("at least 90 % of 32 or more answers that are not cut train none",),
+    notes=("answers end with another special token, and no generation_config is known",),
+    warns=(
+        "at least 90 % of 32 or more answers that are not cut train none",
+        "at least 90 % of 32 or more chats that are trained as a whole have a stop that is masked",
+    ),
     fix="Let each answer end with a token of generation_config.eos_token_id, and train it.",
     owner=Owner.JOB,
     judge=stop_trained,
@@ -99,7 +121,7 @@ def complete(data: Data) -> Verdict:
 
 def _complete(split: Split) -> Verdict:
     stops, lengths = split.stops, split.lengths
-    if stops is None or lengths is None:
+    if stops is None or lengths is None or (isinstance(stops, Stops) and not stops.answers):
         return skip(NO_ANSWERS)
     if isinstance(stops, Unknown):
         return unknown(stops.reason)

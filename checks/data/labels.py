@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.data.seen import each_split, observed, passed, read_of, rows, share
 from doctor.facts.data import Data, Labels, Split
-from doctor.judge.check import Check, Owner, Verdict, fail, skip
+from doctor.judge.check import Check, Owner, Verdict, fail, note, skip
 
 UNLABELLED = 0.05
 """Share of documents without a trained label that is a warning. Our own number."""
@@ -20,11 +20,21 @@ def _trained(split: Split) -> Verdict:
     if labels is None:
         return skip(NO_LABELS)
     if labels.unlabelled == labels.documents:
+        if labels.learned:
+            return note(
+                f"every label of the {labels.documents:,} documents read is {labels.ignored}, and "
+                "yet gradients are not 0: the loss comes from something else, or from later rows"
+            )
         return fail(
             f"all {labels.documents:,} documents have no trained label: every label is "
             f"{labels.ignored}{_cause(labels)}; read: {read_of(split)}",
             fix=_fix(labels),
         )
+    if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
+        text = share(
+            labels.dropped, whole, "rows have no trained label, and the trainer drops them"
+        )
+        return observed(f"{text} without a word", whole, fix=LENGTH)
     if labels.objective != "next token":
         return skip("the labels are not the row's own tokens, so rows may have none by chance")
     if labels.unlabelled >= UNLABELLED * labels.documents:
@@ -49,12 +59,12 @@ def _cause(labels: Labels) -> str:
     return ""
 
 
+LENGTH = "Raise max_length, drop rows whose prompt fills it, or truncate the prompt from the left."
+
+
 def _fix(labels: Labels) -> str | None:
     if labels.full and 2 * labels.full >= labels.unlabelled:
-        return (
-            "Raise max_length, drop rows whose prompt fills it, or truncate the prompt from the "
-            "left."
-        )
+        return LENGTH
     if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
         return (
             "Give the collator the text before an answer exactly as the chat template writes it, "
@@ -70,7 +80,11 @@ TRAINED = Check(
     why="A row whose labels are all ignored adds nothing; a batch of them gives a loss of 0 or "
     "NaN, and no error. Prompts that fill the maximum length cause it, and wrong markers.",
     passes=("fewer than 5 % of the documents have no trained label",),
-    warns=("at least 5 % of 32 or more documents have none",),
+    notes=("none has, and gradients that are not 0 were observed",),
+    warns=(
+        "at least 5 % of 32 or more documents have none",
+        "the trainer dropped at least 5 % of 32 or more rows because they have none",
+    ),
     fails=("no document that was read has a trained label",),
     fix="Look at a row: the prompt may fill the whole length, the marker of an answer may not "
     "match, or the template may lack {% generation %}.",

@@ -107,11 +107,14 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
         return skip(NO_ANSWERS)
     unlike = markers.answers - markers.prompted - markers.early - markers.late
     text = share(unlike, markers.answers, f"answers do not begin behind {shown(markers.prompt)}")
+    if not markers.marked:
+        return note(f"{text}: the rows do not use the tokenizer's chat template", fix=OTHER)
     if unlike >= MOST * markers.answers:
         return observed(f"{text}, which generation gets", markers.answers)
     return passed(text, split)
 
 
+OTHER = "Ask the trained model in the form of its rows, or render them with the chat template."
 RENDER = "Look at these rows: roles in another order than the template allows, or missing fields."
 SPLIT = "Tokenize rendered text with the tokenizer of the model, without split_special_tokens."
 FOREIGN = "Render the messages with the tokenizer's own chat template, not as text of another one."
@@ -124,7 +127,10 @@ PROMPTED = Check(
     why="If training and use render a chat differently, the model is asked in a form that it has "
     "not been trained on.",
     passes=("answers begin behind the template's generation prompt",),
-    notes=("markers of another family are plain text in fewer than half of the documents",),
+    notes=(
+        "no document has the template's prompt: they are written in another form",
+        "markers of another family are plain text in fewer than half of the documents",
+    ),
     warns=(
         "90 % of 32 or more answers do not begin behind it",
         "half of 32 or more documents have a marker as plain text, or split into tokens",

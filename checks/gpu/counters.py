@@ -48,7 +48,8 @@ class Fault(NamedTuple):
 
 def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list[Fault]:
     """What is wrong with it, the driver's own request first."""
-    action = gpu.recovery_action or 0
+    logged = tuple(logged)
+    action = _action(gpu, logged)
     conditions = (
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
@@ -69,19 +70,37 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
         ),
     )
     found = [fault for applies, fault in conditions if applies]
-    return found + (_during(run, action) if run else []) + _logged(gpu, run, logged)
+    if gpu.lost:  # what a log says of the same
+        return found
+    during = _during(run, action, _fatal(gpu, logged)) if run else []
+    return found + during + _logged(gpu, run, logged)
+
+
+def _action(gpu: Gpu, logged: Iterable[KernelEvent]) -> int:
+    """NVML's recovery action; where it has none, the last that the kernel log reports."""
+    if gpu.recovery_action is not None:
+        return gpu.recovery_action
+    return next((each.action for each in reversed([*logged]) if each.action is not None), 0)
+
+
+def _fatal(gpu: Gpu, logged: Iterable[KernelEvent]) -> frozenset[int]:
+    """Xids that the kernel log calls fatal, where NVML does not say that no action is needed."""
+    if gpu.recovery_action is not None:
+        return frozenset()
+    return frozenset(each.xid for each in logged if each.fatal and each.xid is not None)
 
 
 def _request(action: int) -> str:
     return f"the driver requests: {ACTIONS.get(action, f'recovery action {action}')}"
 
 
-def _during(run: Watched, action: int) -> list[Fault]:
+def _during(run: Watched, action: int, fatal: frozenset[int]) -> list[Fault]:
     """Events of the run. A row remap without an uncorrected error leaves the GPU working."""
+    when = "during the run" if run.samples else "in the kernel log"
     found = [
         Fault(
-            f"Xid {number} during the run{_meaning(number)}",
-            _grade(number, run, action),
+            f"Xid {number} {when}{_meaning(number)}",
+            _grade(number, run, action or (number in fatal)),
             xid=number,
             remap=number in REMAPS,
         )
@@ -97,7 +116,8 @@ def _during(run: Watched, action: int) -> list[Fault]:
 
 
 def _grade(number: int, run: Watched | None, action: int) -> Grade:
-    """A link's error breaks the GPU where a link is down or the driver requests an action."""
+    """A link's error breaks the GPU where a link is down, it is fatal, or the driver requests an
+    action."""
     xid = BY_NUMBER.get(number)
     if xid is None:
         return "warn"

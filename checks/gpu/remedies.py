@@ -15,6 +15,10 @@ MEMORY = (
     f"uncorrected error. If the error comes back, or a row remap has failed: {RETURN}Your own: "
     "replace the GPU."
 )
+CONTAINED = (
+    "Only the process that met the error ends: start the job again, and reset the GPU once nothing "
+    f"uses it, so that the row is remapped. If it comes back: {RETURN}Your own: replace the GPU."
+)
 RESET = (
     "Reset the GPU, or reboot, once nothing uses it, and run the doctor again. If it comes back: "
     f"{RETURN}Your own: update driver and firmware, then replace the GPU."
@@ -48,7 +52,7 @@ def remedy(fault: Fault) -> str:
     if fault.grade == "lost":
         return LOST
     if fault.grade == "memory":
-        return MEMORY
+        return CONTAINED if xid and xid.action == "restart the process" else MEMORY
     if fault.grade == "fail":
         return RESET
     return PROCESS if xid and xid.action == "restart the process" else REPORT

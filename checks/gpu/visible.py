@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from doctor._util.records import Unknown
-from doctor.checks.driver.errors import RETURN
 from doctor.checks.gpu import rocm
+from doctor.checks.gpu.remedies import LOST
 from doctor.facts.machine import Cuda, Gpu, Host
 from doctor.facts.views import JobGpu, JobGpus, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
@@ -154,7 +154,7 @@ def _lost(listed: Sequence[JobGpu] | None) -> Verdict | None:
     if not lost:
         return None
     errors = ", ".join(f"GPU {gpu.nvml.index}: {gpu.nvml.lost}" for gpu in lost if gpu.nvml)
-    return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=RETURN, owner=Owner.MACHINE)
+    return fail(f"{errors}; every GPU must respond", *KERNEL_LOG, fix=LOST, owner=Owner.MACHINE)
 
 
 def _occupied(job_gpus: JobGpus | Unknown, cuda: Cuda | Unknown | None) -> Verdict | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import enough, observed
+from doctor.checks.guard.observed import enough, observed, unless_unlabelled
 from doctor.judge.check import Check, Owner
 
 READ = "steps whose gradient norm was read"
@@ -78,16 +78,18 @@ NOT_ZERO = Check(
     "with LoRA check that the B matrices are trainable. With equal rewards in GRPO, change the "
     "reward or sample more completions.",
     owner=Owner.JOB,
-    judge=observed(
-        "GRD004",
-        enough("norms", 1, "{n} gradient norms, not 0 for long", READ),
-        {
-            "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards that "
-            "are all equal, or a batch without anything to predict. Print the share of such "
-            "samples, and end the training or choose harder ones.",
-            "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
-            "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
-        },
+    judge=unless_unlabelled(
+        observed(
+            "GRD004",
+            enough("norms", 1, "{n} gradient norms, not 0 for long", READ),
+            {
+                "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards "
+                "that are all equal, or a batch without anything to predict. Print the share of "
+                "such samples, and end the training or choose harder ones.",
+                "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
+                "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
+            },
+        )
     ),
     limits="that every parameter has a gradient that is not 0.",
     sources=("ps-P10", "ps-P18", "fnr-gradients", "trl-3857"),

@@ -9,7 +9,7 @@ CLASSES = tuple(sorted((row for row in CAUSES if row.code), key=lambda row: row.
 HARMLESS = tuple(row for row in CAUSES if row.role == "harmless")
 """Counted, and named once."""
 BY_SLUG = {row.id: row for row in CLASSES}
-BY_ID_OF_NO_CLASS = {row.id: row for row in CAUSES if not row.code and row.role == "cause"}
+BY_ID_OF_NO_CLASS = {
+    row.id: row for row in CAUSES if not row.code and row.role == "cause" and not row.quotes
+}
 """Rows that name a line where none of a class is in a short log."""
-REFINEMENTS = tuple(row for row in CAUSES if row.refines)
-"""Rows that say more about a line of a class, the first one that matches."""

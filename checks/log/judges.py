@@ -13,14 +13,14 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.checks.log import curves
 from doctor.checks.log import flight_recorder as flight_checks
-from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES, REFINEMENTS
+from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.memory_fit import what_fits
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
-from doctor.errors.match import MOST, is_message_of, with_message
+from doctor.errors.match import MOST, with_message
 from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.log import Log, LogEvent
@@ -50,6 +50,8 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
         return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
+    if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
+        return _named_only(named, read)
     summaries = [event for event in story.others if class_of(event).role == "summary"]
     if summaries:
         return unknown(
@@ -62,8 +64,6 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
             f"nothing was recognized in {read}; {len(problems)} not read to the end: "
             f"{problems[0].path}: {problems[0].problem}"
         )
-    if named := next((each for each in log.events if each.name in BY_ID_OF_NO_CLASS), None):
-        return _named_only(named, read)
     noted = story.overcome or story.warnings
     also = " that ended the training" if noted else ""
     return unknown(f"no known failure{also} in {read}; that is no proof of a healthy training")
@@ -192,9 +192,9 @@ def _refined(row: Cause, event: LogEvent) -> Cause:
     """The row that says more about this line than its class."""
     if not row.messages and (causes := _causes(row, event)):
         return causes[0]
-    rows = (each for each in REFINEMENTS if row.id in each.refines)
-    text = " ".join(event.excerpt) or event.text
-    return next((each for each in rows if is_message_of(each, text)), row)
+    text = "\n".join(event.excerpt) or event.text
+    first = next(iter(with_message(text)), row)
+    return row if first.code or first.role == "harmless" else first
 
 
 def _outlook(row: Cause, event: LogEvent) -> str:

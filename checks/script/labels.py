@@ -77,6 +77,10 @@ def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
         return
+    for call in reading.calls:
+        labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
+        if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
+            yield Match(call.span, f"labels are {labels.name}: padding is learned")
     for each in reading.script.assignments:
         if not each.target.endswith("[labels]") or each.value.kind not in ("item", "call"):
             continue

@@ -92,7 +92,7 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
         summary = f"{label}: the kernel {how(kernel)}; {code}"
         if hiding and find_cause(kernel) is NO_GPU_CODE:
             return _hidden(summary, hiding)
-        return _kernel_failed(summary, kernel, torch, _for_rocm(gpu) if torch.hip else wheel)
+        return _kernel_failed(summary, kernel, _for_gpu(torch, gpu, wheel))
     if torch.hip:
         return _by_gfx(f"{label}: no kernel was run", torch, gpu)
     if capability is None:
@@ -101,6 +101,13 @@ def _code_for(torch: Torch, gpu: JobGpu, hiding: tuple[str, ...], wheel: Replace
     if hiding:
         return unknown(f"{summary}; whether it is used with {_assigned(hiding)} is not known")
     return _by_table(summary, torch, capability, wheel)
+
+
+def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
+    """The remedy where this GPU has no code: one for NVIDIA's needs its capability."""
+    if torch.hip:
+        return _for_rocm(gpu)
+    return wheel if gpu.capability else Replacement(NO_GPU_CODE.fix, NO_GPU_CODE.commands)
 
 
 def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:
@@ -118,7 +125,7 @@ def _assigned(names: tuple[str, ...]) -> str:
     return ", ".join(f"{name}=1" for name in names)
 
 
-def _kernel_failed(summary: str, kernel: Ended, torch: Torch, wheel: Replacement) -> Verdict:
+def _kernel_failed(summary: str, kernel: Ended, wheel: Replacement) -> Verdict:
     pattern = find_cause(kernel)
     if pattern is NO_GPU_CODE:
         return fail(summary, *wheel.commands, fix=wheel.fix)
@@ -155,7 +162,11 @@ def _for_rocm(gpu: JobGpu) -> Replacement:
     """A remedy for an AMD GPU that the build has no code for."""
     gfx = _gfx(gpu)
     if gfx is None:
-        return Replacement("Install a ROCm build with code for this GPU; rocminfo prints its name.")
+        return Replacement(
+            "Install a ROCm build with code for this GPU; rocminfo prints its name. Or run the "
+            "code of a similar GPU, which AMD does not support: set HSA_OVERRIDE_GFX_VERSION to "
+            "10.3.0 for RDNA 2, to 11.0.0 for RDNA 3 and 3.5."
+        )
     first, command = first_rocm(gfx), override(gfx)
     fix = (
         f"Install a wheel of torch for ROCm {dotted(first)} or newer."

@@ -59,6 +59,8 @@ class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint that should hold the same values."""
     plan: Plan | None = None
     """How the run is to be continued."""
+    share: tuple[int, int] = (0, 1)
+    """With `deep`: which of how many shares of the values is read."""
 
 
 def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unknown:
@@ -79,7 +81,9 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
     return msgspec.structs.replace(
         checkpoint,
         contents=msgspec.structs.replace(checkpoint.contents, shares=shares(stored)),
-        values=_values(checkpoint, current, stage, progress) if request.deep else None,
+        values=_values(checkpoint, current, request.share, stage, progress)
+        if request.deep
+        else None,
         movement=_movement(checkpoint, current, request.baseline, stage, progress)
         if request.baseline
         else None,
@@ -167,7 +171,11 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
 
 
 def _values(
-    checkpoint: Checkpoint, current: TensorCollector, stage: Stage, progress: ProgressThrottle
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    share: tuple[int, int],
+    stage: Stage,
+    progress: ProgressThrottle,
 ) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
 
@@ -185,6 +193,7 @@ def _values(
             progress=report,
             further=current.further,
             moments=current.moments,
+            share=share,
         )
 
 

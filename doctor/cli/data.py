@@ -17,8 +17,8 @@ from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children
 from doctor.collect.data import DataRequest, collect_data
+from doctor.collect.data_target import what_of
 from doctor.collect.interpreter import choose
-from doctor.collect.own_names import file_of, functions_of
 from doctor.facts.data import Data
 from doctor.facts.facts import DELIVERED, Facts, without_machine
 from doctor.job.job import Job
@@ -29,7 +29,6 @@ from doctor.report.report import FailOn, Report
 
 CHECKS = catalog.of_families("DAT")
 SPLITS = ("train", "eval")
-ROWS = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".txt", ".ndjson")
 
 
 def request(
@@ -45,35 +44,13 @@ def request(
         raise UserError(f"--tokenizer {tokenizer}: no such directory; name a local directory")
     return DataRequest(
         target=printable(target),
-        what=_what(target),
+        what=what_of(target),
         tokenizer=str(tokenizer or ""),
         splits=names,
         samples=samples,
         seconds=seconds,
         show=show,
     )
-
-
-def _what(target: str) -> dict[str, object]:
-    """A factory, or a file or directory of rows. Raises UserError."""
-    if os.path.exists(target):  # noqa: PTH110 - never raises
-        if os.path.isdir(target) or target.endswith(ROWS):  # noqa: PTH112
-            return {"kind": "file", "path": os.path.abspath(target)}  # noqa: PTH100
-        hint = "name a function, as in train.py:make" if target.endswith(".py") else (
-            "files of rows end in " + ", ".join(ROWS))  # fmt: skip
-        raise UserError(f"TARGET {target}: {hint}{_functions(target)}")
-    file, colon, name = target.rpartition(":")
-    path = file_of(file)
-    if not colon or not name.isidentifier():
-        raise UserError(f"TARGET {target}: no such file or directory")
-    if not path.endswith(".py") or not os.path.isfile(path):  # noqa: PTH113
-        raise UserError(f"TARGET {target}: no such Python file: {path}")
-    return {"kind": "factory", "file": path, "name": name, "arguments": []}
-
-
-def _functions(path: str) -> str:
-    names = functions_of(path) if path.endswith(".py") else None
-    return f"; its functions are {', '.join(names[:8])}" if names else ""
 
 
 def data(

@@ -45,6 +45,7 @@ def check_installed() -> None:
 
 def _check_names(job: Job) -> None:
     """Raise UserError where a file or directory of the job does not exist."""
+    from doctor.collect.data_target import what_of
     from doctor.collect.interpreter import program
     from doctor.collect.own_names import factory_of, find_directory
 
@@ -61,6 +62,8 @@ def _check_names(job: Job) -> None:
         factory_of(job.model)
     if job.hf:
         find_directory(job.hf)
+    if job.data:
+        what_of(job.data, "--data")
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from doctor.checks.log.patterns import line_patterns
 from doctor.cli.explain_fragment import log_of_fragment
 from doctor.cli.explain_line import SHORT
 from doctor.errors.cause import Cause
+from doctor.errors.fitted import fitted
 from doctor.errors.match import message_of, with_message
 from doctor.facts.facts import without_machine
 from doctor.facts.log import Log
@@ -85,7 +86,7 @@ def _explain_as_it_is(text: str) -> Explained | None:
     message = message_of(text)
     rows = tuple(row for row in with_message(message, symptoms=True) if row.fix)
     of_lines = {finding.check.slug for finding in findings}
-    causes = tuple(row for row in rows if row.id not in of_lines)
+    causes = tuple(fitted(row, message) for row in rows if row.id not in of_lines)
     if not (findings or harmless or log.curves or causes):
         return None
     if not findings and len(text) <= SHORT and (part := explain_fragment(text)):

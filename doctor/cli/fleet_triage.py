@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from doctor._util.errors import UserError
-from doctor._util.units import shown, visible
+from doctor._util.units import shown
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli import triage
 from doctor.cli.examination import Record
-from doctor.cli.fleet import UNKNOWN, Node, first_unheard, label_of, result_deadline
+from doctor.cli.fleet import Node, label_of, result_deadline, stay
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
 from doctor.fleet.logs import Listed, listed, read_all, read_part
-from doctor.fleet.meeting import GRACE_SECONDS, Gathered, Other, RankZero
+from doctor.fleet.meeting import Gathered, RankZero
 from doctor.fleet.messages import Result
 from doctor.fleet.orders import Orders
 from doctor.log.flight_recorder import split_dumps
 from doctor.log.opening import files_of
-from doctor.report import terminal
 from doctor.report.delivery import OutputOptions, deliver
 from doctor.report.report import FailOn, Report
 
@@ -55,26 +52,11 @@ def _listing(paths: Sequence[str]) -> list[Listed] | str:
 
 
 def _as_other(node: Node, own: list[Listed] | str) -> int:
-    files = [] if isinstance(own, str) else own
-    duties = {"share": lambda content: read_part(content, files, line_patterns())}
-    other = Other(node.member, node.name, node.key, node.python, node.deadline, duties)
-    other.deliver(
-        Result(failed=own)
-        if isinstance(own, str)
-        else Result(content=msgspec.Raw(msgspec.json.encode(own)))
-    )
-    talking = background(other.talk)
-    try:
-        contact = talking.result(max(0.0, node.deadline + GRACE_SECONDS - time.monotonic()) + 1.0)
-    except TimeoutError:
-        contact = other.contact
-    finally:
-        other.stop()
-    what = own if isinstance(own, str) else f"{len(files)} log file{'s' * (len(files) != 1)}"
-    terminal.write(visible(f"{node.name}: {what}"), sys.stdout)
-    if not contact.verdict:
-        terminal.write(visible(first_unheard(node, contact)), sys.stderr)
-    return 0 if contact.verdict else UNKNOWN
+    if isinstance(own, str):
+        return stay(node, Result(failed=own), {}, own)
+    duties = {"share": lambda content: read_part(content, own, line_patterns())}
+    result = Result(content=msgspec.Raw(msgspec.json.encode(own)))
+    return stay(node, result, duties, f"{len(own)} log file{'s' * (len(own) != 1)}")
 
 
 def _as_rank_zero(

@@ -105,6 +105,10 @@ class JobFlags:
             metavar="[-- ARGUMENTS...]", help="Command-line arguments for the code of --model."
         ),
     ] = None
+    data: Annotated[
+        str | None,
+        panels.model("What --hf is trained on, as for doctor data.", metavar="TARGET"),
+    ] = None
     layers: Annotated[
         int | None, panels.model("Layers of --hf to keep (default: 2).", **NUMBER)
     ] = None

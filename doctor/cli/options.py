@@ -88,6 +88,7 @@ FactsFile = Annotated[
     Path | None,
     panels.facts("Judge saved facts, not this machine; - is stdin.", "--facts", **FILE),
 ]
+Deep = Annotated[bool, panels.scope("Read all values and report NaN and Inf.", "--deep")]
 SaveFacts = Annotated[
     Path | None,
     panels.facts(

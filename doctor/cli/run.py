@@ -60,9 +60,10 @@ def _report(
     # All checks are judged, so that those that are not reported still block others.
     observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts), *_of_rehearsal(facts))
     findings = overrides.apply(observed, inputs.policy, host, today)
+    codes = {check.code for check in inputs.checks}
     return Report(
         facts,
-        tuple(f for f in findings if f.check in inputs.checks or _is_added(f, inputs, selected)),
+        tuple(f for f in findings if f.check.code in codes or _is_added(f, inputs, selected)),
         fail_on,
         replayed=replayed,
         selected=selected,
@@ -75,7 +76,7 @@ def _checks(*, with_scripts: bool, rehearsed: bool) -> tuple[Check, ...]:
     """The checks of a machine, with those of scripts and of a rehearsal where these are judged."""
     of_scripts = _script_checks() if with_scripts else ()
     of_rehearsal = catalog.of_families("RHS") if rehearsed else ()
-    return catalog.MACHINE_CHECKS + _data_checks() + of_scripts + of_rehearsal
+    return catalog.MACHINE_CHECKS + DATA_CHECKS + of_scripts + of_rehearsal
 
 
 def _of_rehearsal(facts: Facts) -> tuple[Finding, ...]:
@@ -90,21 +91,27 @@ def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
     return examine(_script_checks(), facts) if facts.scripts is not None else ()
 
 
+DATA_CHECKS = catalog.of_families("DAT")
 OF_A_STEP = ("DAT005", "DAT006", "DAT015")
 """What one batch shows, made by hand or not: shares need more rows, see doctor data."""
 
 
-def _data_checks() -> tuple[Check, ...]:
-    return tuple(each for each in catalog.of_families("DAT") if each.code in OF_A_STEP)
-
-
 def _of_data(facts: Facts) -> tuple[Finding, ...]:
-    """What is known of the data in the step of the user's model; nothing if it has no tokens."""
+    """What is known of the data of the user's model: of its loader, else of the step's batch."""
     own = facts.own
-    if not isinstance(own, OwnModel) or own.data is None:
-        return ()
-    found = examine(_data_checks(), facts.with_(data=own.data))
-    return tuple(each for each in found if each.status not in (Status.SKIP, Status.UNKNOWN))
+    checks = DATA_CHECKS
+    if facts.data is None:
+        if not isinstance(own, OwnModel) or own.data is None:
+            return ()
+        facts = facts.with_(data=own.data)
+        checks = tuple(each for each in checks if each.code in OF_A_STEP)
+    found = examine(checks, facts)
+    return tuple(each for each in found if each.status is not Status.SKIP and _applies(each, facts))
+
+
+def _applies(finding: Finding, facts: Facts) -> bool:
+    """Whether it says something of this run: where --data names data, also that it is unknown."""
+    return facts.job.data is not None or finding.status is not Status.UNKNOWN
 
 
 def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:

@@ -109,8 +109,7 @@ def scan(
     check_exists(path, "PATH")
     request = options.request()
     record = Record()
-    with ProgressBar(enabled=progress) as bar:
-        checkpoint, rows = _read(path, json.dumps(request), bar)
+    checkpoint, rows = read_in_child(path, request, progress=progress)
     facts = facts_of(path, checkpoint, time.monotonic() - began)
     report = judge(facts.with_(examination=record.close()), flags, config, fail_on)
     return replace(report, tensors=tuple(rows) if options.tensors else None)
@@ -133,24 +132,31 @@ def judge(
     return judged(facts, observed, CHECKS, flags, config, fail_on, search=search)
 
 
-def _read(path: str, options: str, bar: ProgressBar) -> tuple[Checkpoint | Unknown, list[Tensor]]:
-    """The checkpoint, and the tensors that the child reported on its way."""
+def read_in_child(
+    path: str, request: Mapping[str, object], *, progress: bool = False
+) -> tuple[Checkpoint | Unknown, list[Tensor]]:
+    """The checkpoint, and the tensors that the child reported on its way.
+
+    `request`: fields of the child's ScanRequest.
+    """
     rows: list[Tensor] = []
-
-    def on_note(note: dict[str, Any]) -> None:
-        if "tensors" in note:
-            tensors = fit(note["tensors"], list[Tensor])
-            rows.extend(() if isinstance(tensors, Unknown) else tensors)
-        else:
-            bar.update(note)
-
     children = Children()
-    try:
-        answer = children.run_probe(
-            "checkpoint", path, options, seconds=SECONDS, on_enter=bar.show_stage, on_note=on_note
-        )
-    finally:
-        children.interrupt()
+    with ProgressBar(enabled=progress) as bar:
+
+        def on_note(note: dict[str, Any]) -> None:
+            if "tensors" in note:
+                tensors = fit(note["tensors"], list[Tensor])
+                rows.extend(() if isinstance(tensors, Unknown) else tensors)
+            else:
+                bar.update(note)
+
+        words = json.dumps(request)
+        try:
+            answer = children.run_probe(
+                "checkpoint", path, words, seconds=SECONDS, on_enter=bar.show_stage, on_note=on_note
+            )
+        finally:
+            children.interrupt()
     return read_checkpoint(answer), rows
 
 

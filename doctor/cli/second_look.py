@@ -41,8 +41,12 @@ def look_again(result: FileResult) -> FileResult:
 
 def _is_told(events: tuple[LogEvent, ...]) -> bool:
     """Whether a line is of a class, or an exception of a row of the table."""
-    known = [each for each in events if each.name in BY_SLUG]
+    known = [each for each in events if each.name in BY_SLUG and not _is_summary(each)]
     return any(each.name != UNCAUGHT or with_message(each.text) for each in known)
+
+
+def _is_summary(event: LogEvent) -> bool:
+    return BY_SLUG[event.name].role == "summary"
 
 
 def _read(text: str, result: FileResult) -> tuple[LogEvent, ...]:

@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
 from doctor.collect.attention import collect_attention
 from doctor.collect.children import Children, unless_cut_off
+from doctor.collect.data import collect_data, request_of
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.driver import driver_seconds, hung_driver, wait_for
 from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
@@ -215,6 +216,15 @@ def _rehearse(session: Session, facts: Facts) -> Facts:
     ))  # fmt: skip
 
 
+def _examine_data(session: Session, facts: Facts) -> Facts:
+    """What the loader of the user's training delivers, read in a process of its own."""
+    request, interpreter = request_of(facts), facts.interpreter
+    if request is None or isinstance(interpreter, Unknown):
+        return facts
+    path, report_progress = interpreter.path, session.report_progress
+    return facts.with_(data=collect_data(session.children, path, request, report_progress))
+
+
 def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | Unknown | None:
     if not facts.options.smoke or not (facts.job.model or facts.job.hf):
         return None
@@ -282,6 +292,7 @@ STAGES: tuple[Callable[[Session, Facts], Facts], ...] = (
     _wait_for_driver,
     _examine_torch,
     _examine_own,
+    _examine_data,
     _rehearse,
     _wait_for_disks,
 )

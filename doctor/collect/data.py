@@ -13,13 +13,19 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor.collect.children import Children, NotStartedError, fit
+from doctor.collect.data_target import what_of
+from doctor.collect.own_names import file_of
 from doctor.collect.torch_child import ReportProgress
 from doctor.facts.data import Data, Shown, Split
+from doctor.facts.facts import Facts
+from doctor.facts.own_model import OwnModel
 
 PROBE = "training_side.data.look"
 QUIET_SECONDS = 120.0
 """From one batch to the next, and for the import of the user's code; the probe itself waits less
 long for a batch."""
+RUN_SECONDS = 5.0
+"""For the samples of a split in a run, whose subject is the machine and the step."""
 CLASS = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Warning)", re.ASCII)
 
 
@@ -32,10 +38,29 @@ class DataRequest:
     what: dict[str, object]
     """{"kind": "factory", "file", "name", "arguments"} or {"kind": "file", "path"}."""
     tokenizer: str = ""
+    model: str = ""
+    """Directory of a transformers model, built in small, where the target has no model."""
     splits: Sequence[str] = ("train", "eval")
     samples: int = 256
     seconds: float = 10.0
     show: int = 0
+
+
+def request_of(facts: Facts) -> DataRequest | None:
+    """What a run reads of the data of its job; None if it names none."""
+    job, own = facts.job, facts.own
+    if not facts.options.smoke:
+        return None
+    if job.data is not None and job.hf is not None:
+        what = what_of(job.data, "--data")
+        return DataRequest(target=job.data, what=what, tokenizer=job.hf, model=job.hf)
+    if facts.options.quick or not job.probes or job.model is None:
+        return None
+    if not isinstance(own, OwnModel) or not own.has_loader:
+        return None
+    file, _, name = job.model.rpartition(":")
+    what = {"kind": "factory", "file": file_of(file), "name": name, "arguments": [*job.arguments]}
+    return DataRequest(target=job.model, what=what, seconds=RUN_SECONDS)
 
 
 def collect_data(
@@ -45,7 +70,8 @@ def collect_data(
     began = time.monotonic()
     notes = Notes()
     text = json.dumps({
-        **request.what, "tokenizer": request.tokenizer, "splits": list(request.splits),
+        **request.what, "tokenizer": request.tokenizer, "model": request.model,
+        "splits": list(request.splits),
         "samples": request.samples, "seconds": request.seconds, "show": request.show,
     })  # fmt: skip
     try:

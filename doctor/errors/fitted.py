@@ -1,7 +1,9 @@
-"""A row as it holds for one text: the fix for its numbers, the commands for what it names."""
+"""A row as it holds for one text: the fix for its numbers, the commands for what it names, and what
+the message itself asks for."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from doctor.errors.cause import Cause
@@ -10,16 +12,25 @@ from doctor.errors.match import groups_of
 MEMORY = "cuda-oom"
 PORT = "29500"
 """torchrun's port where it is given no other."""
+ADVICE = re.compile(
+    r"(?:^|[.!?:;,)\]'\"`] |\n)[ \t]{0,8}((?:please|try|consider|hint:|make sure|use|set|pass|"
+    r"install|increase|you (?:can|must|should|need|have)|to fix|did you mean|check)\b[^\n]{4,240}?)"
+    r"(?:[.!?](?=\s|$)|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The first sentence of a message that asks for something."""
 
 
 def fitted(cause: Cause, text: str) -> Cause:
     """The row with the fix that the numbers of an out-of-memory message give, and with commands
-    for the port that the text names."""
+    for the port that the text names; rows of sentences repeat what the message asks for."""
     if cause.id == MEMORY:
         from doctor.errors.memory_numbers import describe_oom
 
         described = describe_oom(text)
         return replace(cause, fix=described.fix) if described else cause
+    if cause.quotes and (advice := ADVICE.search(text)):
+        return replace(cause, fix=f'{cause.fix} The message itself says: "{advice[1].strip()}".')
     if any(PORT in command for command in cause.commands):
         port = groups_of(cause, text).get("port", PORT)
         return replace(cause, commands=tuple(each.replace(PORT, port) for each in cause.commands))

@@ -15,6 +15,9 @@ LONGEST = 4_000
 MOST = 4
 """Causes of one message: more are no help."""
 
+REPORTS = ("consequence", "summary")
+"""Roles of lines that tell of a failure whose cause another line or another part of it names."""
+
 _compiled = functools.cache(functools.partial(re.compile, flags=re.IGNORECASE | re.MULTILINE))
 """Of candidates only: to compile every row takes longer than to start the command."""
 
@@ -48,8 +51,8 @@ def with_message(
     text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
 ) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message: what refines another
-    of them first, then the most frequent; symptoms, which people describe and no program prints,
-    only if asked for."""
+    of them first, then the most frequent, lines that only report a failure last; one form of a
+    sentence where nothing else knows it; symptoms, which no program prints, only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
     possible = _candidates(folded) if causes is None else causes
@@ -62,12 +65,21 @@ def with_message(
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
 
-    def order(each: Cause) -> tuple[bool, bool, int]:
+    def order(each: Cause) -> tuple[bool, bool, bool, int]:
         refines = not ids.isdisjoint(each.refines)
-        return not refines, refines and each.id in refined, -_frequency(each)
+        return each.role in REPORTS, not refines, refines and each.id in refined, -_frequency(each)
 
     found.sort(key=order)
-    return tuple(found[:MOST])
+    return tuple(_specific(found)[:MOST])
+
+
+def _specific(found: list[Cause]) -> list[Cause]:
+    """Without forms of sentences where another row knows the message, else the first of them."""
+    forms = [each for each in found if each.quotes]
+    known = {each.id for each in found if not each.quotes}
+    if known:  # a form counts where it says more than all that know the message
+        forms = [each for each in forms if known <= set(each.refines)]
+    return [each for each in found if each in forms[:1] or not each.quotes]
 
 
 def _frequency(cause: Cause) -> int:
@@ -80,6 +92,12 @@ def _candidates(folded: str) -> Iterator[Cause]:
     for id, (table, _, literals) in ENTRIES.items():
         if any(each in folded for required in literals for each in required):
             yield from (row for row in _rows(table) if row.id == id)
+
+
+def row(id: str) -> Cause:
+    """The row of this id; only its table is imported. Raises KeyError."""
+    table = ENTRIES[id][0]
+    return next(each for each in _rows(table) if each.id == id)
 
 
 def _rows(table: str) -> tuple[Cause, ...]:

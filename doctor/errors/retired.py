@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RETIRED: dict[str, str] = {
+    "zero-inference-without-stage-3": "zero-for-evaluation-only",
     "path-to-the-loss-ends": "element0-no-grad",
     "two-devices": "device-mismatch",
     "mixed-dtypes": "dtype-mismatch",

@@ -10,6 +10,7 @@ from typing import Literal
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor.facts.data_rows import (
+    Epochs,
     Inputs,
     Markers,
     Mixing,
@@ -72,6 +73,10 @@ class Labels(Section, frozen=True, kw_only=True):
     inverted: int = 0
     """Documents whose first tokens are trained, and whose last ones are not."""
     ignored: int = -100
+    learned: bool | None = None
+    """Gradients that are not 0 were observed meanwhile; None: there was no training."""
+    dropped: int = 0
+    """Rows of the source that the trainer left out because no label of theirs is trained."""
 
 
 class Stops(Section, frozen=True, kw_only=True):
@@ -88,6 +93,12 @@ class Stops(Section, frozen=True, kw_only=True):
     """The tokens at which generation stops."""
     source: str = ""
     """Where those are stated: "generation_config.json"."""
+    stated: bool = True
+    """A configuration of generation states them; else the tokenizer's eos_token stands for them."""
+    untrained: int = 0
+    """Chats without a masked prompt that have a stop, and of which no label is one."""
+    chats: int = 0
+    """Chats without a masked prompt that have a stop."""
     ends: dict[str, int] = {}
     """Special token -> answers whose last trained label it is."""
     masked_ends: int = 0
@@ -142,6 +153,7 @@ class Split(Section, frozen=True, kw_only=True):
     workers: Workers | None = None
     pairs: Pairs | None = None
     rendered: Rendered | None = None
+    epochs: Epochs | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):

@@ -34,6 +34,10 @@ class KernelEvent(Section, frozen=True, kw_only=True):
     xid: int | None = None
     text: Product = ""
     """What the line says, where it is no Xid."""
+    action: int | None = None
+    """The recovery action that Xid 154 reports, as `Gpu.recovery_action` counts them."""
+    fatal: bool | None = None
+    """The severity that an NVLink 5 error has; None: the line has none."""
 
 
 class Hca(Section, frozen=True, kw_only=True):

@@ -244,12 +244,18 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
     stray_hooks: tuple[StrayHook, ...] = ()
+    changed_batch: tuple[str, ...] = ()
+    """Tensors of a batch that is no loader's, which a step changed in place."""
+    removed_columns: tuple[str, ...] = ()
+    """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""
     routed: tuple[str, ...] = ()
     """Parameters without a gradient in the first steps that got one with other weights."""
     settings: Settings | None = None
     batch: tuple[BatchTensor, ...] = ()
+    has_loader: bool = False
+    """Its batch is the first one of a loader, of which `data` in Facts has more."""
     data: Data | None = None
     """Of a batch of tokens with labels, and where the loss reads them."""
     pad_id: int | None = None

@@ -97,6 +97,8 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     loops: tuple[int, ...] = ()
     augmented: bool = False
     contexts: tuple[int, ...] = ()
+    operator: str = ""
+    """Of an augmented one: "Add" for +=."""
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +122,9 @@ class Function(msgspec.Struct, frozen=True, omit_defaults=True):
     """It has **kwargs."""
     exits: tuple[tuple[int, Arms], ...] = ()
     """Position and arms of each return."""
+    exit_spans: tuple[Span, ...] = ()
+    exit_loops: tuple[tuple[int, ...], ...] = ()
+    """Place of each return, and the loops around it."""
 
 
 class Class(msgspec.Struct, frozen=True, omit_defaults=True):

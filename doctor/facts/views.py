@@ -37,7 +37,7 @@ class JobGpu(Section, frozen=True, kw_only=True):
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        if self.torch:
+        if self.torch and any(self.torch.capability):  # (0, 0): a pasted report does not tell
             return self.torch.capability
         return self.nvml.capability if self.nvml else None
 

@@ -44,7 +44,8 @@ GRACE_SECONDS = 0.6
 """How long the others stay beyond the deadline, to read that the report is printed."""
 LEAVE_SECONDS, LONGEST_LEAVE = 0.5, 5.0
 """For them to answer, before their store ends; the longer time if it is before the deadline."""
-PINGS = 5
+PINGS, PING_SECONDS = 5, 1.0
+"""Exchanges of clocks with one node, and after how long no further one begins."""
 Duty = Callable[[msgspec.Raw], Reply]
 """Carries out the content of an order."""
 T = TypeVar("T")
@@ -433,17 +434,21 @@ class Other:
     def _clock(self) -> Clock | None:
         """This clock against that of rank 0, by the quickest of several exchanges."""
         found: list[Clock] = []
+        enough = time.monotonic() + PING_SECONDS
         for number in range(PINGS):
             exchange = f"{self._orders}-{number}"
+            is_last = number == PINGS - 1 or time.monotonic() > enough
             sent = time.time()
-            self._store(f"ping{exchange}", Tick(at=sent))
+            self._store(f"ping{exchange}", Tick(at=sent, last=is_last))
             data = self._read(f"pong{exchange}", self._member.rank)
-            if data is None or self._seal is None:
-                continue
+            if data is None or self._seal is None:  # rank 0 has gone on
+                break
             received = time.time()
             pong = self._seal.open(data, f"pong{exchange}", 0, self._member.rank, Tick)
             offset, error = (sent + received) / 2 - pong.at, abs(received - sent) / 2
             found.append(Clock(offset=offset, error=error))
+            if is_last:
+                break
         return min(found, key=lambda each: each.error, default=None)
 
     def _store(self, round: Round, message: msgspec.Struct) -> None:

@@ -77,7 +77,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rank 0 to a node: what to do next."""
 
-    do: Literal["clock", "token", "pair", "share"]
+    do: Literal["clock", "token", "pair", "share", "rates"]
     content: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -93,6 +93,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     at: float
     """Seconds since the epoch."""
+    last: bool = False
+    """No further exchange follows: on a slow connection one or two must do."""
 
 
 class Printed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

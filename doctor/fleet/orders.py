@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,8 +34,16 @@ class Orders:
         """Those that can be given orders: they have reported."""
         return tuple(sorted(self._rank_zero.gathered.results))
 
-    def ask(self, orders: Mapping[int, Order], seconds: float) -> dict[int, Reply]:
-        """Give an order to each of these nodes; the replies, within so many seconds."""
+    def ask(
+        self,
+        orders: Mapping[int, Order],
+        seconds: float,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> dict[int, Reply]:
+        """Give an order to each of these nodes; the replies, within so many seconds.
+
+        `is_enough`: whether to wait for no further one.
+        """
         deadline = min(self.deadline, time.monotonic() + seconds)
         numbers = {rank: self._given.get(rank, 0) for rank in orders}
         replies: dict[int, Reply] = {}
@@ -44,6 +52,8 @@ class Orders:
                 {(f"order{numbers[rank]}", rank): order for rank, order in orders.items()}, deadline
             )
             while len(replies) < len(orders) and time.monotonic() < deadline:
+                if is_enough():
+                    break
                 open_rounds = {
                     rank: f"reply{numbers[rank]}" for rank in orders if rank not in replies
                 }
@@ -72,15 +82,20 @@ class Orders:
         try:
             self._rank_zero.send({(f"order{number}", rank): Order(do="clock")}, deadline)
             for exchange in range(PINGS):
-                self._pong(rank, f"{number}-{exchange}", deadline)
+                if self._pong(rank, f"{number}-{exchange}", deadline):
+                    break
             reply = self._receive(rank, f"reply{number}", Reply, deadline)
         except StoreError:
             return None
         return None if reply is None else opened(reply, Clock | None)
 
-    def _pong(self, rank: int, exchange: str, deadline: float) -> None:
-        if self._receive(rank, f"ping{exchange}", Tick, deadline) is not None:
-            self._rank_zero.send({(f"pong{exchange}", rank): Tick(at=time.time())}, deadline)
+    def _pong(self, rank: int, exchange: str, deadline: float) -> bool:
+        """Answer one exchange; whether it is the last."""
+        ping = self._receive(rank, f"ping{exchange}", Tick, deadline)
+        if ping is None:
+            return True
+        self._rank_zero.send({(f"pong{exchange}", rank): Tick(at=time.time())}, deadline)
+        return ping.last
 
     def _receive(self, rank: int, round: str, kind: type[T], deadline: float) -> T | None:
         """A message of one node, None if it did not come."""

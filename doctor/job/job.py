@@ -46,6 +46,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """Command-line arguments that the code of `model` sees."""
     hf: str | None = None
     """Directory of a transformers model."""
+    data: str | None = None
+    """FILE.py:make, or a file or directory of rows: what the model in `hf` is trained on."""
     layers: AtLeastOne | None = None
     """Layers of the model in `hf` that are kept; None: as many as a short step needs."""
     weights: bool = False

@@ -25,6 +25,7 @@ THIS_MACHINE = (
     "model",
     "arguments",
     "hf",
+    "data",
     "lora",
     "compile",
     "attention",
@@ -89,7 +90,7 @@ def _overridden(flags: Mapping[str, object]) -> tuple[str, ...]:
     """Keys of variables and the job file that make no sense beside a flag."""
     keys: tuple[str, ...] = ()
     if "model" in flags:
-        keys += ("hf", "layers", "weights", "lora")
+        keys += ("hf", "data", "layers", "weights", "lora")
     if "hf" in flags:
         keys += ("model", "arguments")
     if flags.get("device") in ("cpu", "mps"):
@@ -121,6 +122,8 @@ def _check_own_training(settings: Mapping[str, object]) -> None:
     """Raise UserError for settings of the user's own training where none is named."""
     if not settings.get("hf") and any(settings.get(name) for name in ("layers", "weights")):
         raise UserError("--layers and --weights require --hf DIRECTORY")
+    if settings.get("data") and not settings.get("hf"):
+        raise UserError("--data requires --hf DIRECTORY; a factory of --model has its own loader")
     if settings.get("lora") and not settings.get("hf"):
         raise UserError("--lora requires --hf DIRECTORY; the factory of --model adds its own")
     if settings.get("compile") and not (settings.get("model") or settings.get("hf")):

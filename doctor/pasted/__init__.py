@@ -1,7 +1,8 @@
 """Reports that people paste -> sections of the facts.
 
 In: text with the output of `python -m torch.utils.collect_env`, `nvidia-smi` (table, -q, -q -x),
-ROCm's tools, `ds_report`, an `env` command or `pip list`, alone or inside a longer text.
+ROCm's tools, `ds_report`, an `env` command, `pip list` or a kernel log, alone or inside a longer
+text.
 Out: a `Reading`: what of host, driver, GPUs and torch the text says. The rest stays unknown.
 A module reads one kind of report; `merge` puts what they read together.
 Imports `facts`, `errors` and `_util`; no checks, no collecting, no logs.
@@ -13,6 +14,7 @@ from doctor.pasted import (
     collect_env,
     diagnoses,
     ds_report,
+    kernel_log,
     packages,
     rocm,
     smi_lists,
@@ -50,4 +52,4 @@ def read(text: str, *, alone: bool = True) -> Reading:
     reports = [reader(lines) for reader in READERS]
     if not alone and not any(reports):
         return Reading()
-    return merge([*reports, torch_messages.read(lines)])
+    return kernel_log.add_log(merge([*reports, torch_messages.read(lines)]), lines)

@@ -12,7 +12,12 @@ MOST = 200_000
 """Lines that are read."""
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-PREFIX = re.compile(r"(?:>\s?|\[rank\d{1,6}\]:? ?|[a-z][\w.-]{0,40}-\d{1,3}\s+\| ){1,8}")
+PREFIX = re.compile(
+    r"(?:>\s?|\[rank\d{1,6}\]:? ?|[a-z][\w.-]{0,40}-\d{1,3}\s+\| |"
+    r"\[(?:[a-z]{1,12} )?\d{4}-\d\d-\d\d[T ][\d:.,+Z-]{5,24}\] ?(?:\[[\w.() -]{1,40}\] ?){0,3}|"
+    r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d) |```(?=\S*[ .])){1,8}"
+)
+"""Quotation marks, ranks, containers, timestamps of a CI, and the fence before a line's text."""
 BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 

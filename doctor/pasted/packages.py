@@ -7,21 +7,29 @@ import re
 from doctor.pasted.reading import Reading, cuda_of, hip_of
 
 ROW = re.compile(
-    r"\s*(?:\[(?:pip3?|conda|uv)\]\s*)?(torch|nvidia-[a-z]+(?:-cu\d\d)?)(?:\s*==\s*|\s{1,60})"
-    r"(\d[\w.+!-]{0,40})(?:\s|$)"
+    r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|nvidia-[a-z]+(?:-cu\d\d)?)"
+    r"(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
 )
+CONDA = re.compile(
+    r"\s*(?:\[conda\]\s*)?pytorch\s+(\d[\w.+!-]{0,40})\s+py\S{1,8}_cuda(\d\d\.\d)\S{0,40}\s"
+)
+"""conda's build of torch names its CUDA: "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch"."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
 
 
 def read(lines: list[str]) -> Reading:
     """All rows. A list alone is a report; rows inside another report complete it."""
     rows = [match for line in lines if (match := ROW.match(line))]
-    torch = next((match[2] for match in rows if match[1] == "torch"), None)
-    libraries = [f"{match[1]}=={match[2]}" for match in rows if match[1] != "torch"]
-    is_list = any(HEAD.match(line) for line in lines) or len(rows) > 1 or "+" in (torch or "")
-    if not rows or not (is_list and (torch or libraries)):
+    conda = next((match for line in lines if (match := CONDA.match(line))), None)
+    torch = next((row["version"] for row in rows if row["name"] == "torch"), conda and conda[1])
+    libraries = [f"{row['name']}=={row['version']}" for row in rows if row["name"] != "torch"]
+    is_list = any(row["tool"] for row in rows) or any(HEAD.match(line) for line in lines)
+    is_list = is_list or len(rows) > 1 or "+" in (torch or "") or conda is not None
+    if not (is_list and (torch or libraries)):
         return Reading()
     cuda = cuda_of(torch) if torch else None
+    if cuda is None and conda:
+        cuda = conda[2]
     return Reading(
         kinds=("pip list",),
         torch=torch,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu
+from doctor.facts.machine import Gpu, KernelEvent
 
 NOT_IN_REPORT = "the report does not tell"
 """How the reason of a section begins that no report contains."""
@@ -80,6 +80,7 @@ class Reading:
     packages: tuple[str, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
     watched: tuple[Watched, ...] = ()
+    kernel_events: tuple[KernelEvent, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
@@ -96,7 +97,8 @@ def merge(readings: Iterable[Reading]) -> Reading:
         return Reading()
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
     values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
-    values |= {name: values[name] or () for name in ("archs", "gfx", "packages", "watched")}
+    lists = ("archs", "gfx", "packages", "watched", "kernel_events")
+    values |= {name: values[name] or () for name in lists}
     return Reading(**values)
 
 

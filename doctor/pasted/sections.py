@@ -10,7 +10,7 @@ from doctor.facts.facts import Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.pasted.reading import NOT_IN_REPORT, Reading
+from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
@@ -72,7 +72,7 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
 
 
 def _host(reading: Reading) -> Host | Unknown:
-    if reading.system is None and not reading.amd:
+    if reading.system is None and not reading.amd and not reading.kernel_events:
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
@@ -87,6 +87,7 @@ def _host(reading: Reading) -> Host | Unknown:
         unusable_amd_nodes={"/dev/kfd": reading.kfd_error} if reading.kfd_error else None,
         device_nodes=("/dev/dxg",) if is_wsl else (),
         cpus=reading.cpus,
+        kernel_events=reading.kernel_events or None,
     )
 
 
@@ -153,7 +154,7 @@ def _cuda(reading: Reading, gpus: tuple[Gpu, ...], torch: Torch | Unknown) -> Cu
     """torch's view, where the report states whether CUDA started."""
     if reading.without_nvidia and not reading.cuda_available:
         return NO_CUDA
-    error = reading.cuda_error or (None if gpus else reading.kernel_error)
+    error = reading.cuda_error
     if error and not reading.cuda_available:
         return Cuda(started=Ended(how="error", detail=error))
     if reading.torch is None and reading.cuda_available is False and gpus:
@@ -176,6 +177,8 @@ def _views(reading: Reading, gpus: tuple[Gpu, ...]) -> Cuda | Unknown:
     if error and len(gpus) > 1 and (reading.kernel_is_hardware or not is_same):
         return Cuda(started=Ended(how="error", detail=f"on one of {len(gpus)} GPUs: {error}"))
     kernel = Ended(how="error", detail=error) if error else None
+    if error and not gpus:
+        gpus = (gpu_named(0, ""),)
     gfx = dict(enumerate(reading.gfx)) if len(reading.gfx) == len(gpus) else {}
     views = [
         TorchGpu(

@@ -25,6 +25,13 @@ PREFIX = re.compile(
 
 DRIVER_CODES = {"fabric-not-ready": 802, "libcuda-compat": 803, "libcuda-stub": 34}
 """Row -> the code of cuInit, which DRV001 judges."""
+COUNTING = re.compile(r"cudaGetDeviceCount\(\)\..{0,200}\bError (80[234])\b")
+"""The number counts where the sentence behind it was cut off."""
+MENTIONED = re.compile(
+    r"\b(?:(?:RTX|GTX) ?(?:PRO )?\d{4}(?: ?Ti| Super| D| Laptop)?|"
+    r"[ABHL]\d{2,3}S?|GB\d{2,3}|GH200)\b"
+)
+"""Models as people write them."""
 KERNEL = (
     "no-kernel-image", "ptx-newer-than-driver", "gpu-code-not-loadable", "kernel-not-supported",
     "hip-no-code",
@@ -39,9 +46,6 @@ MISSING = re.compile(
 )
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
-OFF_BUS = re.compile(r".*NVRM:.*(?:fallen off the bus|RmInitAdapter failed|probe routine failed)")
-BUS = re.compile(r"NVRM: .{0,40}\b([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b")
-"""The driver's lines about a GPU that it cannot reach."""
 BROKEN = re.compile(r"CUDA error: uncorrectable (?:ECC|NVLink) error\b.{0,60}", re.IGNORECASE)
 IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
                     r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
@@ -69,18 +73,14 @@ def read(lines: list[str]) -> Reading:
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
     printed = [line for line in lines if SAYS.search(line) and not CODE.match(line)]
-    driver = _first(printed, tuple(DRIVER_CODES))
+    driver, code = _driver_start(printed)
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
     broken = next((match[0] for line in lines if (match := BROKEN.search(line))), None)
-    code = DRIVER_CODES[driver[0].id] if driver else None
-    if driver and "804" in driver[1]:
-        code = 804
-    lost = _lost(lines)
     found = Reading(
         kinds=("error lines",),
         cuda_error=_message(cuda_error),
-        driver_error=_message(driver[1]) if driver else None,
+        driver_error=_message(driver),
         driver_code=code,
         import_error=import_error,
         kernel_error=broken or (_message(kernel[1]) if kernel else None),
@@ -89,20 +89,31 @@ def read(lines: list[str]) -> Reading:
         kfd_error=_message(kfd[1]) if kfd else None,
         amd=True if kfd or (cuda and cuda[0].id == "rocm-no-gpu") else None,
         archs=tuple(archs.split()),
-        gpus=(gpu_named(0, gpu[1], capability=(int(gpu[2]), int(gpu[3]))),) if gpu else lost,
+        gpus=_gpus(gpu, lines if kernel else ()),
     )
-    known = (lost, archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
+    known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
 
 
-def _lost(lines: list[str]) -> tuple[Gpu, ...]:
-    """The GPU that the kernel log says the driver cannot reach."""
-    line = next((line for line in lines if OFF_BUS.match(line)), None)
-    if line is None:
-        return ()
-    bus = next((match[1] for each in lines if (match := BUS.search(each))), "")
-    text = " ".join(line[line.index("NVRM") :].split())[:200]
-    return (Gpu(index=0, uuid="", name="", bus_id=bus, lost=text),)
+def _driver_start(printed: Sequence[str]) -> tuple[str | None, int | None]:
+    """The line with an error of cuInit, and CUDA's number of it."""
+    row = _first(printed, tuple(DRIVER_CODES))
+    numbered = next(filter(COUNTING.search, printed), None)
+    line = row[1] if row else numbered
+    match = COUNTING.search(line) if line else None
+    if match:
+        return line, int(match[1])
+    if row and line:
+        return line, 804 if "804" in line else DRIVER_CODES[row[0].id]
+    return None, None
+
+
+def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]:
+    """The GPU that torch's warning names, or the only model that the lines mention."""
+    if warned:
+        return (gpu_named(0, warned[1], capability=(int(warned[2]), int(warned[3]))),)
+    models = {" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)}
+    return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
 
 
 def _first(lines: Sequence[str], ids: Sequence[str]) -> tuple[Cause, str] | None:

@@ -115,6 +115,7 @@ def _machine_parts(report: Report) -> Iterator[tuple[str, str]]:
         parts = [path, f"Python {version}" if version else "", torch]
         yield "python", " · ".join(filter(None, parts))
     yield "job", " · ".join(_job(report))
+    yield from data_parts(facts.data)
 
 
 def _log_parts(log: Log, facts: Facts) -> Iterator[tuple[str, str]]:

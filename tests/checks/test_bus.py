@@ -8,7 +8,7 @@ import pytest
 
 from doctor._util.records import Ended
 from doctor.checks.gpu.bus import ALL_LISTED
-from doctor.collect.kernel_log import events
+from doctor.facts.kernel_lines import events
 from doctor.facts.machine import Driver, Gpu, Host
 from doctor.judge.check import Status, Verdict
 
@@ -35,7 +35,7 @@ def judged(
         system="Linux",
         gpu_drivers={**BUS, LOST: bound},
         gpu_ids={**dict.fromkeys(BUS, H100), LOST: pci},
-        kernel_events=None if log is None else events(log),
+        kernel_events=None if log is None else events(log.splitlines()),
         **fields,
     )
     gpus = tuple(

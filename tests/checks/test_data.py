@@ -90,6 +90,8 @@ def test_nothing_read_is_never_healthy(code: str) -> None:
         ({"unlabelled": 8, "documents": 8}, Status.FAIL, "8 documents"),
         ({"unlabelled": 40, "objective": "other tokens"}, Status.SKIP, "by chance"),
         ({"unlabelled": 256, "objective": "other tokens"}, Status.FAIL, "-100"),
+        ({"dropped": 51_000}, Status.WARN, "the trainer drops them"),
+        ({"dropped": 20}, Status.PASS, "256 of 51,000 rows"),
     ],
 )
 def test_rows_without_a_trained_label(fields: dict[str, Any], status: Status, word: str) -> None:
@@ -106,6 +108,10 @@ def test_rows_without_a_trained_label(fields: dict[str, Any], status: Status, wo
         ({"stopped": 0}, Status.WARN, "no stop"),
         ({"stopped": 40}, Status.PASS, "40 of 256"),
         ({"stopped": 0, "at_limit": 256}, Status.UNKNOWN, "longest"),
+        ({"stopped": 0, "ends": {"<e>": 256}, "stated": False}, Status.NOTE, "generation_config"),
+        ({"stopped": 0, "answers": 0, "chats": 90, "untrained": 90}, Status.WARN, "no label of it"),
+        ({"stopped": 0, "answers": 0, "chats": 90, "untrained": 3}, Status.PASS, "3 of 90"),
+        ({"stopped": 0, "answers": 0}, Status.SKIP, "no row has a prompt"),
     ],
 )
 def test_the_stop_that_is_trained(stops: dict[str, Any], status: Status, word: str) -> None:
@@ -326,6 +332,7 @@ MARKERS = Markers(
         ("DAT014", {"foreign": {"<|im_start|>": 256}}, Status.WARN),
         ("DAT014", {"split": {"<|im_start|>": 200}}, Status.WARN),
         ("DAT014", {"foreign": {"[INST]": 3}}, Status.NOTE),
+        ("DAT014", {"prompted": 0, "marked": 0}, Status.NOTE),
         ("DAT014", {"bos": "<bos>", "without_bos": 256}, Status.WARN),
         ("DAT014", {"template": False}, Status.SKIP),
         ("DAT013", {"prompted": 0, "late": 256}, Status.WARN),

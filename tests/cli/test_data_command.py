@@ -89,3 +89,36 @@ def test_run_judges_the_batch_of_its_step(tmp_path: Path) -> None:
     found = {f["code"]: f["status"] for f in json.loads(done.stdout)["findings"]}
     assert found["DAT006"] == "fail"
     assert found["DAT015"] == "pass"
+
+
+SORTED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def make():
+    x = torch.randn(128, 8, generator=torch.Generator().manual_seed(1))
+    rows = TensorDataset(x, torch.arange(128) // 32)
+    return torch.nn.Linear(8, 4), DataLoader(rows, batch_size=8), torch.nn.CrossEntropyLoss()
+"""
+
+
+def test_a_run_judges_the_loader_of_its_model(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(SORTED)
+    flags = ("--device", "cpu", "--only", "DAT", "--format", "json")
+    done = doctor("run", "--model", "own.py:make", *flags, cwd=tmp_path)
+    found = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["DAT009"]["status"] == "warn"
+    alone = reported(tmp_path, "own.py:make")
+    same = next(each for each in alone["findings"] if each["code"] == "DAT009")
+    assert same["summary"] == found["DAT009"]["summary"]
+
+
+def test_data_of_a_run_need_a_model_and_must_exist(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for flags, words in (
+        (("--data", "rows.jsonl"), "--data requires --hf"),
+        (("--hf", ".", "--data", "rows.jsonl"), "--data rows.jsonl: no such file"),
+    ):
+        done = doctor("run", "--device", "cpu", *flags, cwd=tmp_path)
+        assert done.returncode == 2
+        assert words in done.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from command import doctor
-from hostile_inputs import COLLECT_ENV, SCRIPT, safetensors
+from hostile_texts import COLLECT_ENV, SCRIPT, safetensors
 from paths import MACHINES
 
 CODES = {

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from doctor.collect.host import read_host
-from doctor.collect.kernel_log import events, read_kernel_log
+from doctor.collect.kernel_log import read_kernel_log
+from doctor.facts.kernel_lines import events
 from doctor.facts.machine import KernelEvent
 from doctor.hardware.xids import BY_NUMBER
 
@@ -25,7 +26,7 @@ LOG = """\
 
 
 def test_errors_since_the_driver_was_loaded_last_without_names() -> None:
-    found = events(LOG)
+    found = events(LOG.splitlines())
     assert found == (
         KernelEvent(address="0000:3b:00.0", xid=31),
         KernelEvent(address="0000:09:00.0", text="RmInitAdapter failed! (0x24:0x72:1513)"),
@@ -36,25 +37,52 @@ def test_errors_since_the_driver_was_loaded_last_without_names() -> None:
     assert "4711" not in repr(found)
 
 
+def test_what_a_probe_says_before_the_line_about_the_load_belongs_to_it() -> None:
+    lines = [
+        "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+        "NVRM: The NVIDIA GPU 0000:b3:00.0",
+        "      NVRM: (PCI ID: 10de:26b5) installed in this system has",
+        "      NVRM: fallen off the bus and is not responding to commands.",
+        "NVRM: The NVIDIA probe routine failed for 1 device(s).",
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01  Release Build",
+    ]
+    assert events(lines) == (
+        KernelEvent(address="0000:b3:00.0", text="GPU has fallen off the bus"),
+        KernelEvent(text="The NVIDIA probe routine failed for 1 device(s)"),
+    )
+
+
+def test_the_last_recovery_action_holds_and_a_cleanup_names_its_cause() -> None:
+    changed = (
+        "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x{} (x)"
+    )
+    earlier = "NVRM: Xid (PCI:0000:3b:00): 45, pid=1, name=a, Ch 1 caused by previous Xid 149"
+    fatal = "NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x0)"
+    found = events([changed.format(2), earlier, fatal, changed.format(0)])
+    assert [(each.xid, each.action, each.fatal) for each in found] == [
+        (149, None, None), (149, None, True), (154, 0, None),
+    ]  # fmt: skip
+
+
 def test_every_xid_of_the_catalogue_is_read() -> None:
     lines = [
         f"4,{number},{number},-;NVRM: Xid (PCI:0000:3b:00): {number}, pid=1, name=x, text"
         for number in BY_NUMBER
     ]
-    read = [event.xid for part in (lines[:60], lines[60:]) for event in events("\n".join(part))]
+    read = [event.xid for part in (lines[:60], lines[60:]) for event in events(part)]
     assert read == list(BY_NUMBER)
 
 
 def test_a_log_without_end_is_cut() -> None:
     lines = (f"NVRM: Xid (PCI:0000:{number % 256:02x}:00): {number}" for number in range(1, 500))
-    assert len(events("\n".join(lines))) == 64
+    assert len(events(lines)) == 64
 
 
 def test_the_log_is_read_where_it_may_be(tmp_path: Path) -> None:
     assert read_kernel_log(tmp_path) is None
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/kmsg").write_text(LOG)
-    assert read_host(tmp_path, {}).kernel_events == events(LOG)
+    assert read_host(tmp_path, {}).kernel_events == events(LOG.splitlines())
     assert os.path.exists(tmp_path / "dev/kmsg")
 
 

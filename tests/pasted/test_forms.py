@@ -558,3 +558,40 @@ def test_the_types_of_a_mixture_are_kept() -> None:
     assert isinstance(both.gpus, tuple)
     assert isinstance(both.gpus[0], Gpu)
     assert both.gpus[0].memory_total == 143771 << 20
+
+
+@pytest.mark.parametrize(
+    ("log", "codes", "words"),
+    [
+        (["NVRM: Xid (PCI:0000:ae:00): 79, GPU has fallen off the bus."], {"GPU001", "GPU003"},
+         "Xid 79"),
+        (["XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00"], {"GPU001", "GPU003"},
+         "Xid 79"),
+        (["NVRM: The NVIDIA GPU 0000:b3:00.0", "  NVRM: (PCI ID: 10de:26b5) installed in this",
+          "  NVRM: fallen off the bus and is not responding to commands."], {"GPU001", "GPU003"},
+         "fallen off"),
+        (["NVRM: Xid (PCI:0000:3b:00): 48, DBE"], {"GPU003"}, "uncorrectable memory error"),
+        (["NVRM: Xid (PCI:0000:3b:00): 63, Row Remapper"], {"GPU003"}, "replaced at the next"),
+        (["NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python3, MMU Fault",
+          "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 "
+          "(Node Reboot Required)"], {"GPU003"}, "reboot the node"),
+        (["NVRM: Xid (PCI:0000:3b:00): 45, pid=1, name=a, Ch 1 caused by previous Xid 149"],
+         {"GPU003"}, "NVLink"),
+        (["NVRM: Xid (PCI:0000:3b:00): 13, pid=1, name=python3, Graphics Exception"], set(), ""),
+        (["NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+          "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05"], set(), ""),
+    ],
+)  # fmt: skip
+def test_a_pasted_kernel_log_is_read(log: list[str], codes: set[str], words: str) -> None:
+    text = "".join(f"[  84.73] {line}\n" for line in log) + "PyTorch version: 2.9.1+cu128\n"
+    assert problems(text) == codes
+    assert all(words in findings(text)[code].verdict.summary for code in codes)
+
+
+def test_an_xid_is_put_at_the_gpu_of_the_table_that_has_its_address() -> None:
+    log = "NVRM: Xid (PCI:0000:63:00): 64, Row Remapper\nNVRM: Xid (PCI:0000:99:00): 48, DBE\n"
+    named = findings(table("580.95.05", "13.0") + log)["GPU003"]
+    assert named.status is Status.FAIL
+    assert "NVIDIA H200" in named.verdict.summary
+    assert "Xid 64 in the kernel log" in named.verdict.summary
+    assert "Xid 48" not in named.verdict.summary

@@ -30,6 +30,47 @@ def test_packed_rows_are_split_into_documents() -> None:
     assert documents.is_packed(packed)
 
 
+def test_labels_of_another_shape_are_counted_where_all_are_ignored() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import labels
+
+    counts = labels.OtherLabels()
+    counts.add({"input_values": torch.randn(3, 90), "labels": torch.full((3, 5), -100)}, 10)
+    counts.add({"input_values": torch.randn(2, 90), "labels": torch.tensor([[4, -100]] * 2)}, 13)
+    record = counts.record()
+    assert record is not None
+    assert (record["documents"], record["unlabelled"]) == (5, 3)
+    assert record["rows"] == [10, 11, 12]
+
+
+def test_a_stop_that_a_whole_chat_masks_is_counted() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import documents, labels, vocabulary
+
+    ids = torch.tensor([5, 6, 9, 9, 20, 21, 2])
+    masked = torch.where(ids == 2, -100, ids)
+    known = vocabulary.Vocabulary(None, "", None, None, None, (2,), "here")
+    rows = [documents.Document(n, ids, each, ids[:0]) for n, each in enumerate((ids, masked))]
+    record = labels.stops(rows, known, [9, 9])
+    assert record is not None
+    assert (record["chats"], record["untrained"]) == (2, 1)
+    assert labels.stops(rows, known, []) is None
+
+
+def test_a_layer_that_refuses_the_layout_is_still_known() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import inputs
+
+    found = inputs.first_input(
+        torch.nn.Conv2d(3, 4, 3), lambda module, batch: module(batch), torch.zeros(2, 9, 9, 3)
+    )
+    assert found is not None
+    assert found[1].shape == (2, 9, 9, 3)
+
+
 @pytest.mark.parametrize(("shift", "matches"), [(0, "0"), (1, "1"), (2, "2")])
 def test_the_offset_of_labels(shift: int, matches: str) -> None:
     import torch
@@ -40,7 +81,7 @@ def test_the_offset_of_labels(shift: int, matches: str) -> None:
     wrong = torch.roll(row, -shift, 1)
     made = documents.tokens_of({"input_ids": row, "labels": wrong})
     assert made is not None
-    record = labels.labels(list(documents.documents(made, 0, None)), None)
+    record = labels.labels(list(documents.documents(made, 0, None)))
     assert record is not None
     assert max(record["matches"], key=record["matches"].get) == matches
     assert record["objective"] == "next token"

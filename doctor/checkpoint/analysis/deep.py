@@ -30,6 +30,13 @@ from doctor.checkpoint.analysis.nonfinite import (
 from doctor.checkpoint.analysis.statistics import limits, measure
 from doctor.checkpoint.analysis.strides import places
 from doctor.checkpoint.analysis.value_ranges import Piece, Span, merge
+from doctor.checkpoint.analysis.value_shares import (
+    MOST,
+    MOST_LARGE,
+    MOST_OUTLIERS,
+    WHOLE,
+    of_share,
+)
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, LocalFile, Source, read_into
 from doctor.checkpoint.records import Large, NonFinite, Outlier, Problem, Values
@@ -42,13 +49,6 @@ PIECE = 32 * CHUNK
 """Bytes that a thread takes at a time."""
 
 PAGE = 4096
-
-MOST = 1000
-"""Tensors with non-finite values that are listed."""
-
-MOST_LARGE = 20
-
-MOST_OUTLIERS = 100
 
 FAR = 1e6
 """Times the rest of a matrix, from which a value is an outlier. Our own number."""
@@ -73,11 +73,13 @@ def scan_values(
     *,
     further: Sequence[Tensor] = (),
     moments: Sequence[Tensor] = (),
+    share: tuple[int, int] = WHOLE,
 ) -> Values | Unknown:
     """Every value of tensors that lie in `directory`, for which all their bytes are read.
 
     `tensors` are the model's, `further` those of other state_dicts beside it, `moments` those of
     the optimizer's state: a value is looked at once, whatever it is part of.
+    `share`: which of how many; all shares together look at every value once (`join_values`).
     `threads`: one for each processor that this process may use, unless it says otherwise.
     Unknown where numpy is missing, and for files elsewhere unless `download` allows it. Never
     raises for what is in the files: one that is cut short or changed meanwhile is a problem.
@@ -97,9 +99,9 @@ def scan_values(
     magnitudes = measure(directory, model)
     beyond = limits(magnitudes.rest, FAR)
     work = _Work(directory, spans, progress, _LimitOf(spans, beyond))
-    work.divide(count)
-    matrices = examine_matrices(directory, model)
-    differing = differing_files(directory, sorted({tensor.file for tensor in model}), count)
+    work.divide(count, share)
+    matrices = examine_matrices(directory, () if share[0] else model)
+    differing = differing_files(directory, _files(model, spans, share), count)
     return Values(
         tensors=len(checked),
         bytes=work.read,
@@ -110,7 +112,7 @@ def scan_values(
         checksums=sum(not differs for differs in differing.values()),
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
-        damaged_records=tuple(damaged_records(directory, {tensor.file for tensor in every})),
+        damaged_records=tuple(damaged_records(directory, _files(every, spans, share))),
         differing=tuple(shown(file) for file, differs in differing.items() if differs)[:MOST],
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
@@ -210,7 +212,7 @@ class _Work:
         """Matrix -> its values beyond the limit, and the largest of them."""
         self.directory = directory
         self.spans = spans
-        self.total = sum(span.end - span.begin for span in spans)
+        self.total = 0
         self.read = 0
         self.tallies: dict[Tensor, Tally] = {}
         self._progress = progress
@@ -220,11 +222,12 @@ class _Work:
         self._stopped = False
         self._lock = threading.Lock()
 
-    def divide(self, threads: int) -> None:
-        """Look at everything; what a thread raises is raised here."""
-        pieces = iter(
-            [(span, at) for span in self.spans for at in range(span.begin, span.end, PIECE)]
-        )
+    def divide(self, threads: int, share: tuple[int, int]) -> None:
+        """Look at everything of a share; what a thread raises is raised here."""
+        every = [(span, at) for span in self.spans for at in range(span.begin, span.end, PIECE)]
+        mine = of_share(every, _bytes_of, share)
+        self.total = sum(map(_bytes_of, mine))
+        pieces = iter(mine)
         with ThreadPoolExecutor(threads) as pool:
             try:
                 for future in [pool.submit(self._take, pieces) for _ in range(threads)]:
@@ -333,6 +336,19 @@ class _Work:
             yield
         except CheckpointError as error:
             self._errors.setdefault(file, error)
+
+
+def _bytes_of(piece: tuple[Span, int]) -> int:
+    span, begin = piece
+    return min(PIECE, span.end - begin)
+
+
+def _files(tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]) -> list[str]:
+    """The files of these tensors whose checksums a share computes, sorted."""
+    sizes: Counter[str] = Counter()
+    for span in spans:
+        sizes[span.file] += span.end - span.begin
+    return of_share(sorted({tensor.file for tensor in tensors}), sizes.__getitem__, share)
 
 
 def _aligned() -> object:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from doctor.cli import job_options, options
+from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
 from doctor.cli.fleet_options import Collectives, FleetFlags
 from doctor.cli.requested_output import requested_output
@@ -35,7 +35,8 @@ def run(
     Node 0 prints the report on all. Exit codes: the node's own, on node 0 the fleet's.
     """
     from doctor import catalog
-    from doctor.cli.fleet import meet, this_node
+    from doctor.cli.fleet import this_node
+    from doctor.cli.fleet_run import meet
     from doctor.cli.inputs import resolve
     from doctor.cli.run import run
     from doctor.report import delivery
@@ -51,9 +52,55 @@ def run(
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
     injected = [word for word in config.inject or () if _is_fleets(word)]
+    measure = partial(run, {**flags, "smoke": False}, of_node)
     return meet(
-        node, examine, output_options, of_fleet, replace(config, inject=injected), output.fail_on
+        node,
+        examine,
+        measure,
+        output_options,
+        of_fleet,
+        replace(config, inject=injected),
+        output.fail_on,
     )
+
+
+def scan(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A directory or file that all nodes see.")
+    ],
+    fleet: FleetFlags,
+    selection: options.SelectionFlags,
+    config: options.ConfigFlags,
+    output: options.OutputFlags,
+    deep: options.Deep = False,
+    readers: Annotated[
+        int | None,
+        panels.scope("How many nodes read at once (default: all).", min=1, metavar="N"),
+    ] = None,
+    save_facts: options.SaveFacts = None,
+    shared: options.Shared = False,
+) -> int:
+    """Examine one checkpoint with all nodes, and whether all see the same files.
+
+    Node 0 prints the report. Exit codes as for run.
+    """
+    from doctor.checkpoint.io.addresses import check_exists
+    from doctor.cli import fleet_scan
+    from doctor.cli import scan as alone
+    from doctor.cli.fleet import this_node
+    from doctor.report import delivery
+
+    output_options = requested_output(output, save_facts, shared=shared)
+    selected = set_flags(selection)
+    check_exists(path, "PATH")
+    node = this_node(replace(_options(fleet), deadline=fleet.deadline or fleet_scan.DEADLINE), None)
+    if node.member.nodes == 1:
+        report = alone.scan(
+            path, selected, config, alone.ScanOptions(deep=deep), fail_on=output.fail_on
+        )
+        return delivery.deliver(report, output_options)
+    what = fleet_scan.SharedScan(path=path, deep=deep, readers=readers)
+    return fleet_scan.meet(node, what, output_options, selected, config, output.fail_on)
 
 
 def triage(
@@ -115,6 +162,7 @@ def _options(flags: FleetFlags, collectives: bool | None = None) -> FleetOptions
 
 FLEET: dict[str, tuple[Callable[..., int], str]] = {
     "run": (run, "srun --ntasks-per-node=1 doctor fleet run --checkpoint /data/llama"),
+    "scan": (scan, "srun --ntasks-per-node=1 doctor fleet scan /shared/llama --deep"),
     "triage": (triage, "srun --ntasks-per-node=1 doctor fleet triage /shared/logs"),
 }
 """Function and example of each command below `doctor fleet`."""

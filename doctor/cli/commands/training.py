@@ -186,9 +186,7 @@ def scan(
         Path | None,
         panels.scope("With --continue: facts of the environment that resumes.", metavar="FILE"),
     ] = None,
-    deep: Annotated[
-        bool, panels.scope("Read all values and report NaN and Inf.", "--deep")
-    ] = False,
+    deep: options.Deep = False,
     tensors: Annotated[bool, panels.output("List every tensor.", "--tensors", "--all")] = False,
     save_facts: options.SaveFacts = None,
 ) -> int:

@@ -126,8 +126,14 @@ ROWS = (
     Cause(
         id="number-as-text",
         errors=("TypeError",),
-        messages=(r"not supported between instances of '\w{1,20}' and '\w{1,20}'",),
-        examples=("TypeError: '<=' not supported between instances of 'float' and 'str'",),
+        messages=(
+            r"not supported between instances of '(?:float|int)' and 'str'",
+            r"not supported between instances of 'str' and '(?:float|int)'",
+        ),
+        examples=(
+            "TypeError: '<=' not supported between instances of 'float' and 'str'",
+            "TypeError: '<' not supported between instances of 'str' and 'int'",
+        ),
         why="YAML reads 1e-4 as a text.",
         fix="Convert it with float(...), or write 1.0e-4 in YAML.",
     ),

@@ -65,7 +65,10 @@ ROWS = (
     Cause(
         id="host-compiler-too-new",
         refines=("compile-failed",),
-        messages=(r"unsupported (?:GNU|clang|Microsoft Visual Studio) version",),
+        messages=(
+            r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported NVHPC "
+            r"compiler",
+        ),
         examples=(
             "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
         ),
@@ -202,12 +205,16 @@ ROWS = (
         refines=(
             "import-failed",
             "name-not-in-package",
+            "value-is-none",
+            "module-without-return",
         ),
         errors=(
             "ImportError",
             "ModuleNotFoundError",
         ),
         messages=(
+            r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|selective_scan\w{0,20}|"
+            r"\w{0,40}_cuda)'",
             r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization"
             r"|simple_knn|selective_scan_cuda\w{0,10}|pointnet2_ops|spconv|torch_scatter|tor"
             r"ch_sparse|nvdiffrast|tinycudann|fused_ssim|chamfer)\W",
@@ -218,6 +225,7 @@ ROWS = (
         ),
         examples=(
             "ModuleNotFoundError: No module named 'diff_gaussian_rasterization'",
+            "AttributeError: 'NoneType' object has no attribute 'causal_conv1d_fwd'",
             "ImportError: dynamic module does not define module export function (PyInit__C)",
             "ModuleNotFoundError: No module named 'mmcv._ext'",
             "ImportError: cannot import name '_C' from 'detectron2' (/work/detectron2/__init__.py)",
@@ -227,7 +235,8 @@ ROWS = (
         "another Python, or the build failed.",
         fix="Build and install it for this torch: pip install --no-build-isolation -v . in "
         "its source directory, or its full prebuilt wheel (mmcv instead of mmcv-lite, "
-        "apex with --cuda_ext). Do not start Python in the source directory, whose "
+        "apex with --cuda_ext; causal-conv1d and mamba-ssm of this torch). Do not start Python in "
+        "the source directory, whose "
         "folder hides the installed package.",
         owner=Owner.ENVIRONMENT,
         commands=(

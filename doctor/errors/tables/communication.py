@@ -193,8 +193,8 @@ ROWS = (
             r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+)",
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
             r"Timed out initializing process group in store based barrier",
-            r"The client socket has timed out after \d+ms while trying to connect",
-            r"DistStoreError: Socket Timeout",
+            r"The client socket has timed out after \d+ ?m?s while trying to connect",
+            r"DistStoreError: Socket Timeout|DistNetworkError: Unknown error",
         ),
         examples=(
             "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. "
@@ -207,6 +207,7 @@ ROWS = (
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
             "while trying to connect to (10.0.0.1, 29500).",
             "torch.distributed.DistStoreError: Socket Timeout",
+            "torch.distributed.DistNetworkError: Unknown error",
         ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",

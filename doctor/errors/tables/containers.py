@@ -157,4 +157,50 @@ ROWS = (
         "file systems.",
         commands=("export HDF5_USE_FILE_LOCKING=FALSE",),
     ),
+    Cause(
+        id="pod-evicted",
+        refines=("scheduler-ended",),
+        messages=(
+            r"The node was low on resource|Need to kill Pod|Pod ephemeral local storage usage "
+            r"exceeds",
+        ),
+        examples=("The node was low on resource: memory.",),
+        why="Kubernetes evicted the pod because the node ran short of memory or of disk, not "
+        "because the training failed: it takes first what uses more than it requested.",
+        fix="Request as much memory and ephemeral-storage as the job uses (requests equal to "
+        "limits makes a pod the last to be evicted), use fewer loader workers, and write caches "
+        "and checkpoints to a volume.",
+        owner=Owner.ENVIRONMENT,
+        retry="again",
+        commands=("kubectl describe pod POD", "kubectl top node"),
+    ),
+    Cause(
+        id="image-not-started",
+        messages=(r"ErrImagePull|ImagePullBackOff|Back-off pulling image|exec format error",),
+        examples=("Back-off pulling image", "exec /bin/sh: exec format error"),
+        why="The container's image cannot be pulled (name, tag, credentials), or was built for "
+        "another processor (exec format error: arm64 against amd64).",
+        fix="Pull it by hand with the same name; give the pod an imagePullSecret; build with "
+        "docker build --platform linux/amd64 (or linux/arm64 for Grace).",
+        owner=Owner.ENVIRONMENT,
+        commands=("kubectl describe pod POD",),
+    ),
+    Cause(
+        id="slurm-credential-refused",
+        messages=(
+            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|"
+            r"Munge (?:en|de)code failed|Protocol authentication error",
+        ),
+        examples=(
+            "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
+            "slurmstepd: error: Munge decode failed: Expired credential",
+        ),
+        why="A node refuses Slurm's credential: its clock differs from the controller's, its munge "
+        "key is another one, or the launch took longer than the credential lasts.",
+        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to mend "
+        "time or munge there; leave the node out meanwhile: --exclude=NODE.",
+        owner=Owner.MACHINE,
+        commands=("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
+        retry="node",
+    ),
 )

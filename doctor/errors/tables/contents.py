@@ -103,4 +103,36 @@ ROWS = (
         ),
         next_check="CKP001",
     ),
+    Cause(
+        id="text-is-no-number",
+        errors=("ValueError",),
+        messages=(r"invalid literal for int\(\)|could not convert string to float",),
+        examples=(
+            "ValueError: invalid literal for int() with base 10: '100000000.0'",
+            "ValueError: could not convert string to float: 'abc'",
+        ),
+        why="A text is read as a number and is none: an environment variable or an option (a "
+        "whole number must be written without a point: 100000000, not 1e8 or 100000000.0), an "
+        "empty value, or a column of the data.",
+        fix="Look at the quoted value: write a whole number without point and exponent, give a "
+        "value for '', and for data find the rows with pandas.to_numeric(column, "
+        'errors="coerce").isna().',
+    ),
+    Cause(
+        id="empty-sequence",
+        messages=(
+            r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
+            r"reduction operation \S{1,40} which has no identity",
+        ),
+        examples=(
+            "ValueError: max() arg is an empty sequence",
+            "ValueError: max() iterable argument is empty",
+            "ValueError: zero-size array to reduction operation maximum which has no identity",
+        ),
+        why="A list that should hold something is empty: no files, no samples after filtering, no "
+        "trainable parameters, nothing that was logged.",
+        fix="Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
+        "parameter has requires_grad, all are frozen. In the data: the path or the filter leaves "
+        "no sample; print its length.",
+    ),
 )

@@ -183,8 +183,7 @@ ROWS = (
             "HIP error: operation not permitted on an event last recorded in a capturing stream",
         ),
         why="While a CUDA graph is captured, no operation may wait for the GPU, allocate in "
-        "another "
-        "way or use the default random generator.",
+        "another way or use the default random generator.",
         fix="Switch graphs off to see the first error: enforce_eager=True of the engine, no "
         'mode="reduce-overhead" of torch.compile. Then warm up before the capture, and keep '
         ".item(), prints and random numbers out of it.",
@@ -281,16 +280,24 @@ ROWS = (
     Cause(
         id="library-does-not-fit",
         errors=("OSError", "ImportError"),
-        messages=(r"Error in dlopen", r"cannot open shared object file", r"undefined symbol"),
+        messages=(
+            r"Error in dlopen",
+            r"cannot open shared object file|[Ll]ibrary \S{3,60}\.(?:dll|so[.\d]{0,8}) is not "
+            r"found",
+            r"undefined symbol",
+        ),
         examples=(
+            "RuntimeError: Library cublas64_11.dll is not found or cannot be loaded",
             "RuntimeError: Error in dlopen: libnvrtc.so: cannot open shared object file",
             "OSError: libcudart.so.13: cannot open shared object file: No such file or directory",
             "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkComplete_12_4",
         ),
         why="A shared library is missing, or was built for another one.",
-        fix="Libraries are missing, or were not built for each other: remove other copies of "
-        "the CUDA libraries from LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together "
-        "with the packages that it requires.",
+        fix="Libraries are missing, or were not built for each other: remove other copies of the "
+        "CUDA libraries from LD_LIBRARY_PATH and LD_PRELOAD, then reinstall torch together with "
+        "the packages that it requires. A number in the name (cublas64_11, libcudart.so.13) is "
+        "the CUDA version that the package was built for: install the build of it for torch's "
+        "CUDA, or that library (pip install nvidia-cublas-cu12).",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         sources=("pytorch-134929",),

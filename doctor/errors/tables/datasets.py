@@ -65,15 +65,18 @@ ROWS = (
         messages=(
             r"offset overflow while concatenating arrays",
             r"straddling object straddles two block boundaries",
+            r"too large to fit in C integer type",
         ),
         examples=(
             "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
+            "pyarrow.lib.ArrowInvalid: Value 2147486084 too large to fit in C integer type",
             "pyarrow.lib.ArrowInvalid: straddling object straddles two block boundaries (try to "
             "increase block size?)",
         ),
-        why="One piece of a table exceeds 2 GiB, or one row of JSON exceeds a block.",
+        why="One piece of a table exceeds 2 GiB or 2**31 values, or one row of JSON a block.",
         fix="Use smaller pieces: writer_batch_size=100 and batch_size= of map, JSON lines instead "
-        "of one large document (chunksize= for long rows), or images as files instead of bytes.",
+        "of one large document (chunksize= for long rows), images as files instead of bytes, "
+        "Dataset.from_generator instead of one from_dict of everything.",
     ),
     Cause(
         id="dataset-scripts-removed",
@@ -105,16 +108,24 @@ ROWS = (
         messages=(
             r"please install 'torchcodec'",
             r"Could not load libtorchcodec",
+            r"lib(?:av\w{3,10}|sw\w{4,8})\.so[.\d]{0,10}: cannot open|find appropriate (?:audio "
+            r")?backend to "
+            r"handle",
         ),
         examples=(
             "ImportError: To support decoding audio data, please install 'torchcodec'.",
             "RuntimeError: Could not load libtorchcodec. Likely causes: 1. FFmpeg is not properly "
             "installed",
+            "OSError: libavutil.so.56: cannot open shared object file: No such file or directory",
+            "RuntimeError: Couldn't find appropriate backend to handle uri a.wav and format None.",
         ),
+        refines=("library-does-not-fit",),
         why="Audio and video are decoded by torchcodec, which needs FFmpeg and the version that "
         "fits torch.",
         fix="Install FFmpeg (4 to 7) and the torchcodec of this torch, or load the bytes "
-        "(Audio(decode=False)) and decode them with soundfile.",
+        "(Audio(decode=False)) and decode them with soundfile (pip install soundfile; torchaudio "
+        "up to 2.8 takes sox or FFmpeg from the system: apt-get install ffmpeg, conda install "
+        "ffmpeg).",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -145,5 +156,59 @@ ROWS = (
         "and a smaller prefetch_factor as a test.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h /dev/shm", "free -g"),
+    ),
+    Cause(
+        id="dataset-column-missing",
+        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
+        errors=("KeyError",),
+        messages=(
+            r"KeyError: '(?:text|texts|prompt|prompts|messages|conversations?|chosen|rejected|"
+            r"completion|"
+            r"instruction|output|response|question|answer|content|images?|audio|labels?|input_ids|"
+            r"source|"
+            r"target|sentence\d?|query|tokens)'",
+            r"(?:Column|column) .{1,80} not in the dataset|features\[\"\w{1,40}\"\]",
+        ),
+        examples=(
+            "KeyError: 'text'",
+            'KeyError: "Column labels not in the dataset. Current columns in the dataset: '
+            "['text']\"",
+        ),
+        why="The data set, or what its preprocessing returns, has no column of that name.",
+        fix="Print dataset.column_names and name your column in the configuration "
+        "(dataset_text_field, the columns of the format), or rename it: dataset.rename_column(OLD, "
+        "NEW). SFT takes text, messages, or prompt and completion; preference training prompt, "
+        "chosen and rejected; a formatting function replaces the column. Columns that the collator "
+        "needs are dropped by remove_unused_columns=True.",
+        commands=("doctor data TARGET --show 2",),
+    ),
+    Cause(
+        id="video-undecodable",
+        errors=("RuntimeError", "ValueError"),
+        messages=(
+            r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data found "
+            r"when "
+            r"processing input|moov atom not found|[Ff]ailed to (?:open|decode) (?:the )?(?:video|"
+            r"audio)",
+        ),
+        examples=(
+            "ValueError: No valid stream found in input file. Is -1 of the desired media type?",
+            "RuntimeError: Requested next frame while there are no more frames left to decode.",
+        ),
+        why="A video or audio file is cut off, a Git LFS pointer, of a codec that this decoder "
+        "lacks, or has fewer frames than its header says.",
+        fix="Try the file alone with ffprobe FILE. Fetch pointers (git lfs pull; files of about "
+        "130 bytes) and broken downloads again; convert an unknown codec (AV1) or take another "
+        'decoder (video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
+        commands=("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
+    ),
+    Cause(
+        id="nested-array-in-a-column",
+        errors=("ArrowInvalid",),
+        messages=(r"Can only convert 1-dimensional array values",),
+        examples=("ArrowInvalid: Can only convert 1-dimensional array values",),
+        why="A column gets arrays of several dimensions, and its type was not declared so.",
+        fix="Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return lists: "
+        "array.tolist(). In a batched map the first dimension is the sample.",
     ),
 )

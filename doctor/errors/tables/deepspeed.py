@@ -44,18 +44,6 @@ ROWS = (
         commands=("python -m pip show deepspeed",),
     ),
     Cause(
-        id="zero-inference-without-stage-3",
-        errors=("ValueError",),
-        messages=(r"ZeRO inference only makes sense with ZeRO Stage 3",),
-        examples=(
-            "ValueError: ZeRO inference only makes sense with ZeRO Stage 3 - please adjust your "
-            "config",
-        ),
-        why="An evaluation or prediction without training was started with a DeepSpeed "
-        "configuration of stage 1 or 2, which partition nothing that it needs.",
-        fix="Leave DeepSpeed out of the evaluation, or give it a configuration of stage 3.",
-    ),
-    Cause(
         id="no-sync-under-zero",
         errors=("AssertionError",),
         messages=(r"no[_ ]sync context manager is incompatible with gradient ?partitioning",),
@@ -183,7 +171,7 @@ ROWS = (
     Cause(
         id="zero-for-evaluation-only",
         errors=("ValueError",),
-        messages=(r"ZeRO(?:-3)? inference (?:only )?makes sense only with ZeRO",),
+        messages=(r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO",),
         examples=(
             "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please "
             "adjust your config",
@@ -195,15 +183,20 @@ ROWS = (
     ),
     Cause(
         id="zero-with-device-map",
-        errors=("ValueError",),
-        messages=(r"DeepSpeed Zero-?3 is not compatible with",),
+        errors=("ValueError", "AssertionError"),
+        messages=(
+            r"DeepSpeed Zero-?3 is not compatible with",
+            r"assert len\(set\(t\.device for t in tensors\)\) == 1",
+        ),
         examples=(
+            "assert len(set(t.device for t in tensors)) == 1",
             "ValueError: DeepSpeed Zero-3 is not compatible with "
             "`low_cpu_mem_usage=True` or with passing a `device_map`.",
         ),
         why="Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
         fix="Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "
-        "TrainingArguments before the model, so that it is loaded in shards.",
+        "TrainingArguments before the model, so that it is loaded in shards. Parts that are "
+        "already on different devices: bring the model to one device first (model.cpu()).",
     ),
     Cause(
         id="zero-ranks-disagree",
@@ -223,9 +216,9 @@ ROWS = (
         ),
         why="Under ZeRO-3 every rank must run the same modules in the same order: experts, "
         "branches or modalities that depend on the batch differ between ranks or steps.",
-        fix="Run every module on every rank (a dummy input multiplied by 0 for a branch "
-        "without data); for mixtures of experts call "
-        "deepspeed.utils.set_z3_leaf_modules(model, [MoEBlock]); or use ZeRO-2.",
+        fix="Run every module on every rank (a dummy input multiplied by 0 for a branch without "
+        "data); for mixtures of experts call deepspeed.utils.set_z3_leaf_modules(model, "
+        "[MoEBlock]); or use ZeRO-2.",
     ),
     Cause(
         id="zero-of-another-world-size",
@@ -270,5 +263,17 @@ ROWS = (
         "or start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
         owner=Owner.ENVIRONMENT,
         commands=("sudo apt install pdsh",),
+    ),
+    Cause(
+        id="moe-groups-missing",
+        messages=(r"None of the param groups are marked as MoE",),
+        examples=(
+            "AssertionError: The model has moe layers, but None of the param groups are marked as "
+            "MoE. Create a param group with 'moe' key set to True before creating optimizer",
+        ),
+        why="DeepSpeed's experts need groups of parameters of their own, and the optimizer was "
+        "made with plain ones.",
+        fix="Make the groups with deepspeed.moe.utils.split_params_into_different_moe_groups_for_"
+        "optimizer and give them to the optimizer. In a Trainer: override create_optimizer.",
     ),
 )

@@ -171,4 +171,99 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch",),
     ),
+    Cause(
+        id="worker-process-died",
+        errors=("RuntimeError", "BrokenProcessPool"),
+        messages=(
+            r"subprocesses has abruptly died|terminated abruptly while the future|workers? (?:is|"
+            r"are) "
+            r"no longer alive",
+        ),
+        examples=(
+            "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug "
+            "the error, disable multiprocessing.",
+            "RuntimeError: One or more background workers are no longer alive. Exiting.",
+            "BrokenProcessPool: A process in the process pool was terminated abruptly while the "
+            "future was running or pending.",
+        ),
+        why="A process that prepares data ended without an exception of its own: most often the "
+        "kernel killed it for RAM, else native code crashed, or its error stands further up.",
+        fix="Search upwards for its own error. If there is none, use fewer workers (num_proc, "
+        "preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own copy and at most as many "
+        "as cores help), smaller writer_batch_size, more RAM; num_proc=None or 0 workers shows "
+        "the error in the main process.",
+        commands=("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h"),
+        retry="again",
+    ),
+    Cause(
+        id="failure-stands-above",
+        messages=(
+            r"returned non-zero exit status|(?:training|process|job|command|subprocess|run|task) "
+            r"(?:has "
+            r")?failed with (?:exit )?(?:code|status)|Failed to (?:train|fine-?tune)",
+            r"(?:[Ss]ee|[Cc]heck|[Ll]ook at|[Rr]ead) (?:the )?(?:above|previous|(?:print "
+            r"statements|logs?|"
+            r"traceback|errors?|messages?|output) above)",
+            r"Invocation of \w{3,40} method failed|Error executing job with overrides|process "
+            r"(?:has )?"
+            r"(?:exited|finished) with (?:exit )?code [1-9]",
+        ),
+        examples=(
+            "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit "
+            "status 1.",
+            "RuntimeError: the job failed. Please check the logs above",
+            "ERROR [core.py:1094] Invocation of collective_rpc method failed",
+        ),
+        why="This line only says that another process, or an earlier step, failed.",
+        fix="Search the output for the first Error, Killed or Traceback, above this line or in "
+        "the log of the process that it names, and explain that one: doctor triage FILE does. "
+        "Status 137 or -9 with nothing before it: killed, mostly for RAM; 139 or -11: a crash in "
+        "native code. A program of one release calling a server of another also fails so: upgrade "
+        "both.",
+        commands=("doctor triage train.log",),
+        role="summary",
+    ),
+    Cause(
+        id="raised-inside-a-library",
+        refines=(
+            "list-indexed-by-name",
+            "call-arguments",
+            "attribute-missing",
+            "name-undefined",
+            "factory-with-parameters",
+            "property-raised",
+        ),
+        messages=(
+            r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
+            r"axolotl|"
+            r"llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
+            r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}"
+            r"\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
+        ),
+        examples=(
+            '/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    ids = '
+            'inputs["ids"]\nTypeError: list indices must be integers or slices, not str',
+            '  File "/opt/trl/trainer/utils.py", line 3, in f\n    g(1)\nTypeError: g() takes 0 '
+            "positional "
+            "arguments but 1 was given",
+            "  File \"/opt/peft/tuners/lora.py\", line 3, in f\n    a.b\nAttributeError: 'Net' "
+            "object has no "
+            "attribute 'b'",
+            "  File \"/opt/unsloth/models/llama.py\", line 3, in f\n    b\nNameError: name 'b' is "
+            "not "
+            "defined",
+        ),
+        why="The error of a call was raised in code of an installed library: the libraries around "
+        "it are of other releases than it was written for, or it was given something of another "
+        "kind.",
+        fix="Bring the libraries to releases of one time: python -m pip install -U transformers "
+        "trl peft accelerate (and unsloth unsloth_zoo; delete unsloth_compiled_cache), or the "
+        "versions in the requirements of the program. If they are, look at what your code hands "
+        "over in the last frame of your own.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "python -m pip list | grep -iE 'torch|transformers|trl|peft|accelerate|unsloth'",
+        ),
+        quotes=True,
+    ),
 )

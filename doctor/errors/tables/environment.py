@@ -40,15 +40,15 @@ ROWS = (
             'Build Tools"',
         ),
         why="torch.compile and extensions compile code, and there is no C++ compiler.",
-        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of Python "
-        "(python3-dev); on Windows Microsoft's C++ build tools with \"Desktop "
-        'development with C++", '
-        'then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the package, and train '
-        "without torch.compile.",
+        fix="Install a C++ compiler (apt install g++ or build-essential) and the headers of "
+        "Python (python3-dev); on Windows Microsoft's C++ build tools with \"Desktop development "
+        'with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the '
+        "package, and train without torch.compile.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
         id="triton-missing",
+        refines=("compile-failed",),
         errors=("RuntimeError",),
         messages=(r"TritonMissing", r"working triton installation", r"No module named 'triton'"),
         examples=(
@@ -62,11 +62,18 @@ ROWS = (
     ),
     Cause(
         id="python-headers-missing",
+        refines=("compiler-misses-a-header", "compile-failed"),
         errors=("RuntimeError",),
-        messages=(r"Python\.h",),
-        examples=("fatal error: Python.h: No such file or directory",),
+        messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
+        examples=(
+            "fatal error: Python.h: No such file or directory",
+            "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file or "
+            "directory",
+        ),
         why="Compiled code needs the headers of Python.",
-        fix="Install Python's headers in the image.\napt-get install python3-dev",
+        fix="Install Python's headers in the image: apt-get install python3-dev (python3.12-dev "
+        "for a Python of that version); conda's and uv's own interpreters bring them.",
+        commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -88,7 +95,7 @@ ROWS = (
         messages=(
             r"[Dd]efault process group is not initialized",
             r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
-            r"Default process group has not been initialized",
+            r"Default process group has not been initialized|parallel group is not initialized",
         ),
         examples=(
             "AssertionError: Default process group is not initialized",
@@ -100,7 +107,9 @@ ROWS = (
         why="torch.distributed was started without a launcher, which sets RANK and the others.",
         fix="Start it with torchrun, or initialize torch.distributed only if it was started by "
         "a launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, "
-        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500.",
+        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize "
+        "them (initialize_model_parallel) before the model, with the version that the code was "
+        "written for.",
     ),
     Cause(
         id="network-missing",
@@ -180,5 +189,28 @@ ROWS = (
         fix="Check the file that is read there: it is empty or cut off (compare its size, "
         "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
         "process, that process has ended.",
+    ),
+    Cause(
+        id="command-not-found",
+        messages=(
+            r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|swift|"
+            r"tune|"
+            r"huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|cmake)['\"]?: "
+            r"(?:command )?"
+            r"not found|execve\(\): .{1,200}: No such file",
+            r"is not recognized as (?:the name of a cmdlet|an internal or external command)",
+        ),
+        examples=(
+            "bash: accelerate: command not found",
+            "slurmstepd: error: execve(): torchrun: No such file or directory",
+            "'llamafactory-cli' is not recognized as an internal or external command",
+        ),
+        why="The program is not installed in the environment of this shell or of this node, or its "
+        "directory is not on PATH.",
+        fix="Activate the environment inside the job script (source .venv/bin/activate, conda "
+        "activate, module load), or name the interpreter: python -m torch.distributed.run for "
+        "torchrun, python -m accelerate.commands.launch for accelerate.",
+        owner=Owner.ENVIRONMENT,
+        commands=('echo "$PATH"; which -a python torchrun',),
     ),
 )

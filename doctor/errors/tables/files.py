@@ -208,7 +208,8 @@ ROWS = (
         why="Weights & Biases is not logged in on this node, or it cannot be reached; the "
         "Trainer reports to it by default when it is installed.",
         fix="Set WANDB_API_KEY in the job's environment, WANDB_MODE=offline on nodes without a "
-        "network, or report_to=[] (WANDB_DISABLED=true).",
+        "network, or report_to=[] (WANDB_DISABLED=true). No permission: entity and project must "
+        "be those of the account that the key belongs to.",
         owner=Owner.ENVIRONMENT,
         commands=("export WANDB_MODE=offline",),
         sources=("wandb-variables",),

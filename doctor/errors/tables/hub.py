@@ -195,7 +195,9 @@ ROWS = (
         messages=(
             r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
-            r"ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out",
+            r"ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out|50[0234] "
+            r"Server "
+            r"Error",
         ),
         examples=(
             "RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error",
@@ -210,7 +212,7 @@ ROWS = (
         fix="Download before the training and again until it is complete: hf download "
         "REPOSITORY continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain "
         "transfer, HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of "
-        "HF_HOME.",
+        "HF_HOME. A 5xx error is the server's: wait and try again.",
         owner=Owner.ENVIRONMENT,
         retry="again",
         commands=(
@@ -257,5 +259,22 @@ ROWS = (
         "you agree.",
         fix="Read those files, then pass trust_remote_code=True with a fixed "
         "revision=COMMIT; or use a version of the model that transformers contains.",
+    ),
+    Cause(
+        id="storage-credentials-missing",
+        errors=("NoCredentialsError", "DefaultCredentialsError"),
+        messages=(
+            r"NoCredentialsError|Unable to locate credentials|DefaultCredentialsError|"
+            r"\(AccessDenied\)|"
+            r"InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch",
+        ),
+        examples=("botocore.exceptions.NoCredentialsError: Unable to locate credentials",),
+        why="The bucket refuses the job: no credentials on this node, expired ones, or without the "
+        "right for this path.",
+        fix="Give the job credentials (an instance role or service account; AWS_PROFILE or "
+        "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS in its environment), with read and "
+        "write on the path, that last as long as the run.",
+        owner=Owner.ENVIRONMENT,
+        commands=("aws sts get-caller-identity",),
     ),
 )

@@ -123,10 +123,11 @@ ROWS = (
         id="shards-of-frozen-parameters",
         errors=("ValueError",),
         messages=(
-            r"FlatParameter requires uniform `?requires_grad|Must flatten tensors with u"
+            r"FlatParameter`? requires uniform `?requires_grad|Must flatten tensors with u"
             r"niform `?requires_grad",
         ),
         examples=(
+            "ValueError: `FlatParameter` requires uniform `requires_grad`",
             "ValueError: Must flatten tensors with uniform requires_grad when "
             "use_orig_params=False",
         ),

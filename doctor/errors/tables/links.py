@@ -95,18 +95,23 @@ ROWS = (
         messages=(
             r"Bootstrap : no socket interface found",
             r"ocketStartConnect: Connect to .{0,80}failed",
-            r"ocket.{0,60}(?:No route to host|Network is unreachable)",
+            r"ocket.{0,140}(?:No route to host|Network is unreachable)",
+            r"Could not find NET with id|Could not find a path for pattern",
         ),
         examples=(
             "NCCL WARN Bootstrap : no socket interface found",
             "NCCL WARN socketStartConnect: Connect to 10.0.0.2<37891> failed : Software caused "
             "connection abort",
             "socket.cc:84 NCCL WARN socketProgress: No route to host",
+            "graph/topo.h:230 NCCL WARN Could not find NET with id 0",
         ),
         why="NCCL chose an interface that the other nodes do not reach (docker0, a link without a "
         "cable), or a firewall blocks the ports.",
         fix="Name the interface that all nodes share: NCCL_SOCKET_IFNAME=eth0, and the same for "
-        "GLOO_SOCKET_IFNAME. Open all ports between the nodes.",
+        "GLOO_SOCKET_IFNAME. Open all ports between the nodes. Where network devices are not "
+        "found, the nodes or containers do not have the same ones: compare NCCL_DEBUG=INFO of "
+        "each (NET/IB, NET/Plugin), pass /dev/infiniband into the container, and set NCCL_IB_HCA "
+        "or NCCL_NET alike.",
         owner=Owner.ENVIRONMENT,
         commands=("ip -brief address", "export NCCL_SOCKET_IFNAME=eth0"),
         sources=("nccl-troubleshooting",),
@@ -166,11 +171,10 @@ ROWS = (
         why="A call of the system failed in NCCL: most often too little shared memory in a "
         "container, locked memory that is limited (InfiniBand), or a network interface that the "
         "ranks cannot use. With NCCL_DEBUG=INFO the last NCCL WARN line names the call.",
-        fix="In a container start with --ipc=host or --shm-size=16g (Kubernetes: a "
-        "memory emptyDir at "
-        "/dev/shm), and for InfiniBand with --ulimit memlock=-1 --cap-add=IPC_LOCK. Between nodes "
-        "name the interface: NCCL_SOCKET_IFNAME=eth0 (and GLOO_SOCKET_IFNAME), and test without "
-        "InfiniBand: NCCL_IB_DISABLE=1.",
+        fix="In a container start with --ipc=host or --shm-size=16g (Kubernetes: a memory "
+        "emptyDir at /dev/shm), and for InfiniBand with --ulimit memlock=-1 --cap-add=IPC_LOCK. "
+        "Between nodes name the interface: NCCL_SOCKET_IFNAME=eth0 (and GLOO_SOCKET_IFNAME), and "
+        "test without InfiniBand: NCCL_IB_DISABLE=1.",
         owner=Owner.ENVIRONMENT,
         commands=("export NCCL_DEBUG=INFO", "df -h /dev/shm; ulimit -l; ip -br addr"),
         sources=("nccl-troubleshooting",),

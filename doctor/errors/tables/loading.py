@@ -194,4 +194,24 @@ ROWS = (
         "update() once for all optimizers. With accumulation do all of that only in "
         "the last micro batch.",
     ),
+    Cause(
+        id="processor-not-loaded",
+        refines=("value-is-none", "module-without-return"),
+        errors=("AttributeError",),
+        messages=(
+            r"'NoneType' object has no attribute '(?:image_processor|tokenizer|feature_extractor|"
+            r"video_processor|image_seqlen|chat_template|model_max_length|pad_token(?:_id)?|"
+            r"eos_token("
+            r"?:_id)?|tokenize|encode|decode|image_token)'",
+        ),
+        examples=("AttributeError: 'NoneType' object has no attribute 'image_processor'",),
+        why="The tokenizer or the processor of the model was not loaded, so that the program holds "
+        "None: its files are not beside the weights, or the installed transformers does not know "
+        "it.",
+        fix="Copy the files of the original model into the model's directory "
+        "(preprocessor_config.json, tokenizer files, chat_template), which a trainer does not "
+        "always save; try AutoProcessor.from_pretrained(PATH) alone to see its error; upgrade "
+        "transformers and the training program for a newer model.",
+        commands=("ls -l MODEL",),
+    ),
 )

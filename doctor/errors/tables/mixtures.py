@@ -55,8 +55,8 @@ ROWS = (
             "version!",
         ),
         why="The model is newer than the installed library.",
-        fix="Upgrade the library (pip install -U transformers, or vllm), or load the model's own "
-        "code with trust_remote_code=True after reading it.",
+        fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
+        "unsloth_zoo), or load the model's own code with trust_remote_code=True after reading it.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -98,8 +98,15 @@ ROWS = (
     Cause(
         id="chat-template-missing",
         errors=("ValueError",),
-        messages=(r"tokenizer\.chat_template is not set",),
+        messages=(
+            r"tokenizer\.chat_template is not set",
+            r"does not have a chat template|[Nn]o chat.template is (?:set|defined|provided)|"
+            r"`?chat_template`? is (?:null|None|not set)",
+        ),
         examples=(
+            "ValueError: Cannot use apply_chat_template because this processor does not have a "
+            "chat "
+            "template.",
             "ValueError: Cannot use chat template functions because tokenizer.chat_template is not "
             "set and no template argument was passed!",
         ),
@@ -133,5 +140,17 @@ ROWS = (
         fix="Fix that package: reinstall or upgrade it, or uninstall it if nothing needs it "
         "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
         owner=Owner.ENVIRONMENT,
+        role="summary",
+    ),
+    Cause(
+        id="scalar-under-dataparallel",
+        messages=(r"chunk expects at least a 1-dimensional tensor",),
+        examples=("RuntimeError: chunk expects at least a 1-dimensional tensor",),
+        why="One process sees several GPUs, so that the trainer wraps the model in "
+        "nn.DataParallel, which splits every argument, and one is a single number.",
+        fix="Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for each "
+        "GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers leaves "
+        "num_items_in_batch whole.",
+        commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
     ),
 )

@@ -312,4 +312,23 @@ ROWS = (
         "the right task_type for PEFT; or add **kwargs to a forward of your own.",
         commands=("python -m pip show transformers peft",),
     ),
+    Cause(
+        id="torchaudio-name-removed",
+        refines=("import-failed", "name-not-in-package", "api-changed"),
+        messages=(
+            r"module 'torchaudio' has no attribute|No module named 'torchaudio\.|"
+            r"cannot import name '\w{1,60}' from 'torchaudio",
+        ),
+        examples=(
+            "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'",
+            "ModuleNotFoundError: No module named 'torchaudio.backend'",
+            "ImportError: cannot import name 'AudioMetaData' from 'torchaudio' (/opt/__init__.py)",
+        ),
+        why="torchaudio 2.9 removed its backends, info and much else, which older speech libraries "
+        "(speechbrain, pyannote.audio, demucs) use.",
+        fix="Upgrade the package in the frame above, or install torch<2.9 with torchaudio<2.9. In "
+        "your own code: read files with soundfile or torchcodec.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show torch torchaudio",),
+    ),
 )

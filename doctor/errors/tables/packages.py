@@ -153,7 +153,8 @@ ROWS = (
         code="LOG056",
         title="Compiled extensions fit the installed torch",
         messages=(
-            r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}libbitsandbytes_cpu)[\w./-]{1,400}\.s"
+            r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}lib(?:bitsandbytes_cpu|"
+            r"cudnn))[\w./-]{1,400}\.s"
             r"o[\w.]{0,4"
             r"0}): undefined "
             r"symbol: (?P<symbol>(?!nccl)\w{1,300})",
@@ -222,15 +223,23 @@ ROWS = (
     Cause(
         id="name-not-in-package",
         refines=("import-failed",),
-        messages=(r"cannot import name '\w{1,200}' from (?!partially)",),
+        messages=(
+            r"cannot import name '\w{1,200}' from (?!partially)",
+            r"No module named '(?:transformers|torch|torchvision|torchaudio|trl|peft|accelerate|"
+            r"datasets|deepspeed|diffusers|huggingface_hub|vllm|pytorch_lightning|lightning|"
+            r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|tokenizers|"
+            r"numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics)\.",
+        ),
         examples=(
             "ImportError: cannot import name 'GRPOConfig' from 'trl' (/opt/trl/__init__.py)",
+            "ModuleNotFoundError: No module named 'transformers.modeling_layers'",
         ),
-        why="The package is installed, in a version that has no such name; or a file of the "
-        "program has the package's name.",
-        fix="Install the version that the code was written for (its requirements, or the release "
-        "notes that name the function). If the path in the message is a file of your own, rename "
-        "it.",
+        why="The package is installed, in a version that has no such name or module: older or "
+        "newer than the code that imports it; or a file of the program has the package's name.",
+        fix="A name that is new: upgrade the package (python -m pip install -U transformers for "
+        "'transformers.modeling_layers'). One that was removed: upgrade the package in the frame "
+        "above, or install the version of its time. If the path in the message is a file of your "
+        "own, or the message says that it is not a package, rename that file.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show transformers trl peft accelerate",),
     ),
@@ -264,7 +273,13 @@ ROWS = (
     ),
     Cause(
         id="api-changed",
-        refines=("attribute-missing", "property-raised"),
+        refines=(
+            "attribute-missing",
+            "property-raised",
+            "call-arguments",
+            "factory-with-parameters",
+            "name-undefined",
+        ),
         code="LOG066",
         title="The code fits the installed versions",
         errors=("TypeError", "AttributeError"),
@@ -283,6 +298,17 @@ ROWS = (
             r"t)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequenceClassif"
             r"ication|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollator\w{0,40}"
             r"|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no attribute '\w{1,200}'",
+            r"(?:\w{0,40}(?:Trainer|Callback|Model|Tokenizer|Plugin|Collator)\._\w{2,60}|"
+            r"_unsloth_\w{3,60}|"
+            r"_fast_\w{3,60})\(\) (?:takes (?:from )?\d|got an unexpected|missing \d)",
+            r"'(?:AdamW?(?:8bit)?|PagedAdamW\w{0,6}|SGD|AcceleratedOptimizer)' object has no "
+            r"attribute "
+            r"'(?:train|eval)'",
+            r"name 'Pre[Tt]rained\w{3,30}' is not defined",
+            r"'Lightning\w{2,30}' object has no attribute",
+            r"(?:prepare_model_for_\w{3,30}|get_peft_model\w{0,20}|load_dataset|from_pretrained|"
+            r"flash_attn_\w{1,40}|flash_attention_\w{1,30}|apply_rotary_pos_emb\w{0,20}|"
+            r"causal_mask|init_process_group)\(\) got an unexpected keyword",
             r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator"
             r"|Model)' has"
             r" no attribute '\w{1,200}'",
@@ -291,12 +317,19 @@ ROWS = (
             "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
             "AttributeError: module 'numpy' has no attribute 'object'",
             "AttributeError: 'LlamaAttention' object has no attribute 'rotary_emb'",
+            "TypeError: GRPOTrainer._get_train_sampler() takes 1 positional argument but 2 were "
+            "given",
+            "AttributeError: 'AdamW' object has no attribute 'train'",
+            "NameError: name 'PreTrainedConfig' is not defined. Did you mean: 'PretrainedConfig'?",
             "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+            "AttributeError: 'LightningOptimizer' object has no attribute 'state'",
+            "TypeError: prepare_model_for_kbit_training() got an unexpected keyword argument 'x'",
         ),
         why="Code and library are of different versions: an argument or attribute was renamed, "
         "removed, or is not there yet.",
-        fix="Install the version that the code was written for, or change the call as the "
-        "library's migration notes say.",
+        fix="Install the version that the code was written for (its requirements), or change the "
+        "call as the library's migration notes say. Between two libraries: bring them to releases "
+        "of one time, python -m pip install -U transformers trl peft accelerate.",
         role="exception",
         sources=("transformers-43733",),
         remedies=(

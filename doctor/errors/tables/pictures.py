@@ -253,4 +253,29 @@ ROWS = (
             "map_location='cpu').keys())\" FILE",
         ),
     ),
+    Cause(
+        id="image-tokens-differ",
+        refines=("index-out-of-range",),
+        messages=(
+            r"(?:features|embeddings) and (?:image|video|audio) tokens do not match|"
+            r"multimodal tokens to \d{1,9} placeholders|"
+            r"Mismatch in `?(?:image|video|audio)`? token count|"
+            r"(?:image|video)_grid_thw\[[^\n]{0,80}\n[^\n]{0,30}IndexError: |"
+            r"number of (?:image|video|audio) (?:tokens|features) .{0,80}(?:match|differ)",
+        ),
+        examples=(
+            "ValueError: Image features and image tokens do not match: tokens: 300, features 298",
+            "ValueError: Attempted to assign 338 + 320 = 658 multimodal tokens to 640 placeholders",
+            "    n = image_grid_thw[index].prod()\nIndexError: index 0 is out of bounds for "
+            "dimension 0 with size 0",
+            "Mismatch in `image` token count between text and `input_ids`.",
+            "The number of image tokens does not match the number of images",
+        ),
+        why="The text has another number of placeholders than the pictures have features: it was "
+        "cut off in the middle of them, or text and pictures were processed apart.",
+        fix="Do not truncate inside of a picture: raise max_length (max_seq_length, cutoff_len, "
+        "max_prompt_length) or set it to None, or lower the picture's size (max_pixels). One "
+        "<image> in the text for each picture; one processor of the model's own release makes "
+        "text and pixels together.",
+    ),
 )

@@ -135,4 +135,21 @@ ROWS = (
             "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
         ),
     ),
+    Cause(
+        id="ascend-communication-failed",
+        messages=(r"HCCL (?:function )?error|hcclComm\w{0,40}.{0,80}error code is|ERR\d{5} DIST",),
+        examples=(
+            "RuntimeError: [ERROR] HCCL error in: torch_npu/csrc/distributed/ProcessGroupHCCL.cpp",
+            "hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config), error code is 4",
+            "[ERROR] 2025-01-01-00:00:00 ERR02200 DIST call hccl api failed.",
+        ),
+        why="Communication between Ascend cards failed; the reason stands in the logs of CANN, not "
+        "in this line.",
+        fix="Read the first ERROR of each rank in ~/ascend/log (its EI or EJ code names it: EI0006 "
+        "is a rank that did not connect in time, HCCL_CONNECT_TIMEOUT). Check that driver, CANN "
+        "and torch_npu are of one release, that npu-smi info shows every card free, and between "
+        "nodes HCCL_SOCKET_IFNAME and hccn_tool's ping.",
+        owner=Owner.ENVIRONMENT,
+        commands=("npu-smi info", "grep -rm1 ERROR ~/ascend/log"),
+    ),
 )

@@ -86,7 +86,7 @@ ROWS = (
         examples=("ValueError: Attempting to unscale FP16 gradients.",),
         why="Trained parameters are stored in fp16 and a GradScaler is in use; it needs fp32 "
         "gradients.",
-        fix="Load the model in fp32 and let autocast choose fp16, or cast the trained "
+        fix="Load the model in float32 and let autocast choose fp16, or cast the trained "
         "parameters: for p in model.parameters(): if p.requires_grad: p.data = p.data.float()",
         sources=("Chinese-Vicuna-168", "LLaVA-363", "bitsandbytes-945"),
         remedies=(

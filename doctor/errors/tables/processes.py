@@ -127,8 +127,11 @@ ROWS = (
             r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
-            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid pointer|"
-            r"malloc\(\): \w{5,}",
+            r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
+            r"corrupted|"
+            r"malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
+            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus error|"
+            r"_Py_\w)",
         ),
         examples=(
             "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "
@@ -138,6 +141,8 @@ ROWS = (
             "Illegal instruction (core dumped)",
             "Floating point exception (core dumped)",
             "free(): invalid pointer",
+            "Fatal Python error: none_dealloc: deallocating None: bug likely caused by a refcount "
+            "error in a C extension",
         ),
         why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or a "
         "defect of a kernel or a decoder.",
@@ -206,5 +211,6 @@ ROWS = (
         "ones often follow from it.",
         role="exception",
         sources=("python-exceptions",),
+        quotes=True,
     ),
 )

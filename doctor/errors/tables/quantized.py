@@ -141,10 +141,9 @@ ROWS = (
         why="The path holds no adapter: it is the output directory above the checkpoints, "
         "a full model, a path that does not exist (and is taken for a repository), or "
         "the adapter was never saved.",
-        fix="Give the directory with adapter_config.json and adapter_model.safetensors "
-        "(often out/checkpoint-N); load a full model with "
-        "AutoModelForCausalLM.from_pretrained; save an adapter with "
-        "model.save_pretrained(directory).",
+        fix="Give the directory with adapter_config.json and adapter_model.safetensors (often "
+        "out/checkpoint-N); load a full model with AutoModelForCausalLM.from_pretrained; save an "
+        "adapter with model.save_pretrained(directory).",
         commands=("find . -name adapter_config.json",),
     ),
     Cause(
@@ -238,5 +237,17 @@ ROWS = (
         fix="Set gradient_checkpointing=False and save memory otherwise (smaller micro "
         "batch, accumulation), or call model.gradient_checkpointing_enable() on the "
         "inner transformers model; upgrade transformers if the class is its own.",
+    ),
+    Cause(
+        id="bitsandbytes-without-gpu",
+        messages=(r"[Bb]itsandbytes was compiled without GPU support",),
+        examples=("The installed version of bitsandbytes was compiled without GPU support.",),
+        why="bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
+        "release has none for torch's CUDA.",
+        fix="If torch.cuda.is_available() is False, mend that first. Else reinstall: python -m pip "
+        "install -U --force-reinstall bitsandbytes, in a release for torch's CUDA version (0.45 or "
+        "newer for CUDA 12.8 and Blackwell).",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m bitsandbytes",),
     ),
 )

@@ -83,6 +83,24 @@ ROWS = (
         next_check="GPU001",
     ),
     Cause(
+        id="hip-memory-fault",
+        refines=("cuda-illegal-access",),
+        messages=(r"Memory access fault by GPU node",),
+        examples=(
+            "Memory access fault by GPU node-1 (Agent handle: 0x1) on address 0x7f. Reason: Page "
+            "not present or supervisor privilege.",
+        ),
+        why="A kernel on an AMD GPU read or wrote memory that is not there: mostly code for "
+        "another architecture, or a ROCm that does not fit the kernel's driver.",
+        fix="Unset HSA_OVERRIDE_GFX_VERSION, and install the torch for ROCm with code for this GPU "
+        "(rocminfo shows its gfx name, TOR003 compares; new ones need the newest ROCm and "
+        "amdgpu). Where torch alone works: AMD_SERIALIZE_KERNEL=3 finds the call, then replace "
+        "custom kernels.",
+        owner=Owner.ENVIRONMENT,
+        commands=("rocminfo | grep -E 'Marketing|gfx'", "AMD_SERIALIZE_KERNEL=3 python train.py"),
+        next_check="TOR003",
+    ),
+    Cause(
         id="hip-no-code",
         errors=("RuntimeError",),
         messages=(r"hipErrorNoBinaryForGpu",),

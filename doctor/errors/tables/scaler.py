@@ -13,7 +13,7 @@ ROWS = (
             r"Current loss scale already at minimum",
             r"Minimum loss scale reached",
             r"(?:setting|reducing) loss scale to:? (?:0\.\d{1,30}|\d[\d.]{0,20}e-\d{1,3})",
-            r"ttempt(?:ed|ing) loss scale: 0(?:\.0{1,6})?\b",
+            r"ttempt(?:ed|ing) loss scale: 0(?:\.0{1,6})?\b|reducing loss scale to:? 1(?:\.0)?$",
             r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but hy"
             r"steresis) 1\b",
         ),

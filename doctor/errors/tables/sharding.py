@@ -10,7 +10,7 @@ ROWS = (
         id="shards-of-several-dtypes",
         errors=("ValueError",),
         messages=(
-            r"Must flatten tensors with uniform dtype",
+            r"(?:Must flatten tensors with|requires) uniform dtype",
             r"len\(set\(t\.dtype for t in tensors\)\) == 1",
         ),
         examples=(
@@ -18,9 +18,8 @@ ROWS = (
             "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and "
             "torch.float32",
         ),
-        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they "
-        "have two dtypes: "
-        "adapters, norms or quantized weights beside the others.",
+        why="FSDP and ZeRO-3 join the parameters of a block into one tensor, and they have two "
+        "dtypes: adapters, norms or quantized weights beside the others.",
         fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
         "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
         "use FSDP2 (fully_shard), which keeps each parameter apart.",
@@ -66,16 +65,25 @@ ROWS = (
     Cause(
         id="checkpoint-of-other-keys",
         errors=("RuntimeError", "CheckpointException"),
-        messages=(r"Missing key in checkpoint state_dict",),
+        messages=(
+            r"Missing key in checkpoint state_dict",
+            r"Invalid access pattern|Sharded(?:Object|Tensor)s? (?:are|is) missing|"
+            r"\w{0,20}CheckpointExce"
+            r"ption ranks|Unexpected keys? \(not found in checkpoint|not found in the checkpoint",
+        ),
         examples=(
+            "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
             "RuntimeError: Missing key in checkpoint state_dict: "
             "model.layers.0.attention.wq.weight",
         ),
-        why="The distributed checkpoint has no tensor of that name: it was saved with "
-        "torch.compile (_orig_mod), a wrapper, another optimizer or another version of the model.",
-        fix="Print the keys with torch.distributed.checkpoint.FileSystemReader(PATH)"
-        ".read_metadata().state_dict_metadata, and rename or leave out what differs; "
-        "DefaultLoadPlanner(allow_partial_load=True) accepts tensors that are new.",
+        why="The distributed checkpoint has no tensor of that name, or its shards do not cover "
+        "it: it was saved with torch.compile (_orig_mod), a wrapper, another optimizer, another "
+        "parallel layout or another version of the model or of Megatron.",
+        fix="Print the keys with "
+        "torch.distributed.checkpoint.FileSystemReader(PATH).read_metadata().state_dict_metadata, "
+        "and rename or leave out what differs; DefaultLoadPlanner(allow_partial_load=True) "
+        "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
+        "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(

@@ -53,7 +53,7 @@ ROWS = (
             "DistributionNotFound",
         ),
         messages=(
-            r"No package metadata was found for",
+            r"No package metadata was found for|Unable to compare versions for",
             r"DistributionNotFound",
         ),
         examples=(
@@ -312,5 +312,28 @@ ROWS = (
         "or apt install libgl1 libglib2.0-0.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip install opencv-python-headless",),
+    ),
+    Cause(
+        id="requirements-conflict",
+        messages=(
+            r"these package versions have conflicting dependencies|ResolutionImpossible|No "
+            r"solution "
+            r"found when resolving",
+            r"which is incompatible\.|but you have \S{1,60} \d",
+        ),
+        examples=(
+            "ERROR: Cannot install torch==2.0.0 because these package versions have conflicting "
+            "dependencies.",
+            "trl 0.9 requires transformers<4.40, but you have transformers 4.50 which is "
+            "incompatible.",
+        ),
+        why="The pinned versions exclude each other: an extension such as xformers, torchvision, "
+        "vllm or flash-attn pins one release of torch.",
+        fix="Pin torch alone and take the release of each extension that was made for it (the "
+        "lines 'depends on torch==' of the message name it), or loosen the pin of the one that "
+        "you need least; install in a fresh environment. A conflict of packages that the training "
+        "does not import is only a warning.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip check",),
     ),
 )

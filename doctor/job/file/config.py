@@ -35,9 +35,9 @@ VARIABLE = "DOCTOR_CONFIG"
 NO_LINT_TABLE = LintTable()
 LIMIT = 1 << 20
 """Maximum size of a job file in bytes."""
-CODE = ("model", "python")
+CODE = ("model", "python", "data")
 """Keys that make the doctor execute something: used only from a file that the user named."""
-PATHS = ("checkpoint", "output_dir", "cache_dir", "hf", "python", "model")
+PATHS = ("checkpoint", "output_dir", "cache_dir", "hf", "python", "model", "data")
 
 
 @dataclass(frozen=True, slots=True)

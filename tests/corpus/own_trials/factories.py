@@ -261,3 +261,32 @@ def healthy_counts_its_calls():
         return m.a(x)
 
     return _trained(run, _classes(), a=nn.Linear(8, 3))
+
+
+def _shifted(forward, **parts):
+    """The loss takes its labels from the tokens."""
+    loss = lambda m, ids: F.cross_entropy(m(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)} | parts
+    return _trained(forward, torch.randint(16, (4, 9)), loss, **parts)
+
+
+def shifted_without_a_causal_mask():
+    return _shifted(lambda m, x: m.h(_attend(m.e(x))))
+
+
+def shortened_without_a_causal_mask():
+    loss = lambda m, ids: F.cross_entropy(m(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+    run = lambda m, x: m.h(_attend(m.e(x)))
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    return _trained(run, torch.randint(16, (4, 9)), loss, **parts)
+
+
+def healthy_shifted():
+    return _shifted(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+
+
+def healthy_classes_of_texts():
+    loss = lambda m, ids: F.cross_entropy(m(ids).mean(1), ids[:, 0])
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    run = lambda m, x: m.h(_attend(m.e(x)))
+    return _trained(run, torch.randint(16, (4, 9)), loss, **parts)

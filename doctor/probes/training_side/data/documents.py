@@ -15,6 +15,7 @@ from ..foreign import Foreign, containers, observing
 TOKENS = ("input_ids", "inputs", "tokens", "idx", "x", "text")
 LABELS = ("labels", "label_ids", "targets", "target", "label", "y")
 MASKS = ("loss_mask", "loss_weights", "assistant_masks")
+POSITIONS = ("position_ids", "input_pos")
 BORDERS = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "cu_seq_lens")
 
 
@@ -98,6 +99,11 @@ def _without_masked(labels: torch.Tensor, others: Dict[str, torch.Tensor]) -> to
     return labels
 
 
+def is_constant(value: torch.Tensor) -> bool:
+    flat = value.reshape(-1)
+    return flat.numel() > 1 and bool((flat == flat[0]).all())
+
+
 def host(value: torch.Tensor) -> torch.Tensor:
     return observing.plain(value).cpu()
 
@@ -110,6 +116,20 @@ def documents(tokens: Tokens, first_row: int, pad: Optional[int]) -> Iterator[Do
         for start, end in _spans(tokens, number, pad):
             part = labels[start:end] if labels is not None else None
             yield Document(first_row + number, ids[start:end], part, ids[end:])
+
+
+def row_of(tokens: Tokens, number: int) -> Tokens:
+    """One row as a batch of its own; borders of other rows are left out."""
+    part = slice(number, number + 1)
+    rows = len(tokens.ids)
+    others = {
+        name: each[part] if each.shape[:1] == tokens.ids.shape[:1] else each
+        for name, each in tokens.others.items()
+        if rows == 1 or name not in BORDERS
+    }
+    labels = tokens.labels[part] if tokens.labels is not None else None
+    mask = tokens.mask[part] if tokens.mask is not None else None
+    return Tokens(tokens.ids[part], labels, mask, others, tokens.foreign_labels)
 
 
 def is_packed(tokens: Tokens) -> bool:
@@ -148,7 +168,7 @@ def borders(tokens: Tokens, row: int) -> List[int]:
             return _changes(others[name][row])
     if tokens.mask is not None and int(tokens.mask[row].max()) > 1:
         return _changes(tokens.mask[row])
-    positions = others.get("position_ids")
+    positions = next((others[name] for name in POSITIONS if name in others), None)
     if positions is not None and positions.shape == tokens.ids.shape:
         each = positions[row]
         fresh = (each[1:] == 0) & (each[:-1] > 0)

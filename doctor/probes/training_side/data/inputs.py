@@ -95,9 +95,7 @@ def first_input(
     handles = [each.register_forward_pre_hook(look) for each in layers]
     try:
         with torch.no_grad():
-            loss(module, batch)
-    except Exception:
-        return None
+            observing.attempt(lambda: loss(module, batch), None)  # it may refuse the image
     finally:
         for handle in handles:
             handle.remove()

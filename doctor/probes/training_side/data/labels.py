@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from .documents import Document, quantiles
+from ..foreign import Foreign, containers
+from .documents import LABELS, Document, host, quantiles
 from .vocabulary import Vocabulary
 
+IGNORED = -100
 OFFSETS = (-1, 0, 1, 2)
 SAME = 0.9
 """Share of trained labels that are tokens of the row itself, at one offset, where the row's own
@@ -25,68 +27,134 @@ FEW = 4
 """Documents that are shorter than the longest, to conclude how answers end."""
 
 
+class OtherLabels:
+    """Labels that are not of the tokens' shape: of a decoder, of sound, or one class a row."""
+
+    def __init__(self) -> None:
+        self.rows = self.ignored = 0
+        self.first: List[int] = []
+
+    def add(self, batch: Foreign, first_row: int) -> None:
+        value = labels_in(batch)
+        if value is None or value.is_floating_point() or not value.dim():
+            return
+        ignored = (host(value) == IGNORED).reshape(len(value), -1).all(1)
+        self.rows += len(value)
+        self.ignored += int(ignored.sum())
+        found = [first_row + int(row) for row in torch.nonzero(ignored)]
+        self.first = (self.first + found)[:MOST_ROWS]
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.rows:
+            return None
+        return {
+            "type": "Labels",
+            "objective": "other tokens",
+            "documents": self.rows,
+            "unlabelled": self.ignored,
+            "rows": self.first,
+        }
+
+
+def labels_in(batch: Foreign) -> Optional[torch.Tensor]:
+    """The labels of a batch by their name."""
+    if not containers.is_mapping(batch):
+        return None
+    found = next((batch[name] for name in LABELS if name in batch), None)
+    return found if isinstance(found, torch.Tensor) and found.numel() else None
+
+
 def lengths(documents: List[Document]) -> Optional[Dict[str, Any]]:
     return quantiles([len(each.ids) for each in documents]) if documents else None
 
 
-def labels(documents: List[Document], marker: Optional[List[int]]) -> Optional[Dict[str, Any]]:
-    """The record Labels; None where no document has labels of its own shape."""
-    labelled = [each for each in documents if each.labels is not None]
-    if not labelled:
-        return None
-    empty = [each for each in labelled if not bool(each.trained.any())]
-    compared, matches = offsets(labelled)
-    best = max(matches.values(), default=0)
-    own = compared > 0 or are_own(labelled)
-    longest = max(len(each.ids) for each in labelled)
-    shorter = any(len(each.ids) < longest for each in labelled)
-    return {
-        "type": "Labels",
-        "objective": "next token" if own and best >= SAME * compared else "other tokens",
-        "documents": len(labelled),
-        "unlabelled": len(empty),
-        "rows": [each.row for each in empty[:MOST_ROWS]],
-        "full": sum(shorter and len(each.ids) == longest for each in empty),
-        "without_marker": sum(not contains(each.ids, marker) for each in empty) if marker else 0,
-        "tokens": sum(len(each.ids) for each in labelled),
-        "trained": sum(int(each.trained.sum()) for each in labelled),
-        "compared": compared,
-        "matches": matches,
-        "prompts": sum(has_prompt(each) for each in labelled),
-        "inverted": sum(is_inverted(each) for each in labelled),
-        "ignored": _ignored(labelled),
-    }
+class LabelCounts:
+    """Counts over documents as they come; `record` has them.
 
+    `most_compared`: positions whose neighbours are compared, in all, to tell what the labels are.
+    """
 
-def are_own(documents: List[Document]) -> bool:
-    """Whether the labels, too few to find their offset, are tokens of the rows."""
-    trained = sum(int(each.trained.sum()) for each in documents)
-    same = sum(
-        int(((each.labels == each.ids) & each.trained).sum())
-        for each in documents
-        if each.labels is not None
-    )
-    return trained > 0 and same >= SAME * trained
+    def __init__(self, most_compared: float = float("inf")) -> None:
+        self._most_compared = most_compared
+        self.documents = self.tokens = self.trained = self.prompts = self.inverted = 0
+        self.compared = self.same = self.longest = 0
+        self.shortest: Optional[int] = None
+        self.matches = dict.fromkeys(OFFSETS, 0)
+        self.empty: List[Tuple[int, int]] = []
+        """Row and length of documents without a trained label."""
+        self.ignored = 0
+        """What the labels are that are not trained; 0 until one was seen."""
 
+    def add(self, document: Document) -> None:
+        """Nothing if it has no labels of its own shape."""
+        ids, values = document.ids, document.labels
+        if values is None:
+            return
+        length, trained = len(ids), document.trained
+        count = int(trained.sum())
+        self.documents += 1
+        self.tokens += length
+        self.trained += count
+        self.longest = max(self.longest, length)
+        self.shortest = length if self.shortest is None else min(self.shortest, length)
+        if not self.ignored and count < length:
+            self.ignored = int(values.min())
+        if not count:
+            self.empty.append((document.row, length))
+            return
+        self.prompts += has_prompt(document)
+        self.inverted += is_inverted(document)
+        self.same += int(((values == ids) & trained).sum())
+        self._add_offsets(ids, values, trained)
 
-def offsets(documents: List[Document]) -> Any:
-    """Trained positions whose neighbouring tokens all differ, and how many match each offset."""
-    compared, matches = 0, dict.fromkeys(OFFSETS, 0)
-    for each in documents:
-        ids, trained = each.ids, each.trained
-        if len(ids) < 5:
-            continue
+    def _add_offsets(self, ids: torch.Tensor, values: torch.Tensor, trained: torch.Tensor) -> None:
+        """Trained positions whose neighbouring tokens all differ, and those of each offset."""
+        if len(ids) < 5 or self.compared >= self._most_compared:
+            return
         inner = slice(1, len(ids) - 2)
         windows = [ids[1 + k : len(ids) - 2 + k] for k in OFFSETS]
         differ = trained[inner].clone()
         for i, one in enumerate(windows):
             for other in windows[i + 1 :]:
                 differ &= one != other
-        compared += int(differ.sum())
-        target = each.labels[inner] if each.labels is not None else ids[inner]
+        self.compared += int(differ.sum())
         for k, window in zip(OFFSETS, windows):
-            matches[k] += int(((target == window) & differ).sum())
-    return compared, {str(k): number for k, number in matches.items() if number}
+            self.matches[k] += int(((values[inner] == window) & differ).sum())
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        """The record Labels; None where no document has labels of its own shape."""
+        if not self.documents:
+            return None
+        shorter = self.shortest != self.longest
+        return {
+            "type": "Labels",
+            "objective": "next token" if self._are_own() else "other tokens",
+            "documents": self.documents,
+            "unlabelled": len(self.empty),
+            "rows": [row for row, _ in self.empty[:MOST_ROWS]],
+            "full": sum(shorter and length == self.longest for _, length in self.empty),
+            "tokens": self.tokens,
+            "trained": self.trained,
+            "compared": self.compared,
+            "matches": {str(k): number for k, number in self.matches.items() if number},
+            "prompts": self.prompts,
+            "inverted": self.inverted,
+            "ignored": self.ignored if self.ignored < 0 else -100,
+        }
+
+    def _are_own(self) -> bool:
+        """Whether the labels are the rows' tokens, also where too few tell at which offset."""
+        if not self.compared:
+            return self.trained > 0 and self.same >= SAME * self.trained
+        return max(self.matches.values()) >= SAME * self.compared
+
+
+def labels(documents: List[Document]) -> Optional[Dict[str, Any]]:
+    """The record Labels of documents."""
+    counts = LabelCounts()
+    for each in documents:
+        counts.add(each)
+    return counts.record()
 
 
 def has_prompt(document: Document) -> bool:
@@ -101,13 +169,6 @@ def is_inverted(document: Document) -> bool:
     return len(trained) > 5 and bool(trained[1:3].all()) and not bool(trained[-3:].any())
 
 
-def _ignored(documents: List[Document]) -> int:
-    for each in documents:
-        if each.labels is not None and len(each.labels) and int(each.labels.min()) < 0:
-            return int(each.labels.min())
-    return -100
-
-
 def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:
     if not part or len(ids) < len(part):
         return False
@@ -115,13 +176,19 @@ def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:
     return bool((windows == torch.tensor(part)).all(1).any())
 
 
-def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
-    """The record Stops, over documents with a prompt; None where there is none."""
+def stops(
+    documents: List[Document], vocabulary: Vocabulary, marker: List[int]
+) -> Optional[Dict[str, Any]]:
+    """The record Stops, over documents with a prompt, else over chats, which have the marker of an
+    answer; None where there is neither."""
     answers = [each for each in documents if each.labels is not None and has_prompt(each)]
-    if not answers:
+    chats = [each for each in documents if _is_whole(each, marker)] if marker else []
+    if not answers and not chats:
         return None
     if not vocabulary.stops:
         return {"type": "Unknown", "reason": NO_STOPS}
+    if not answers:
+        return _stops_of_chats(chats, vocabulary)
     stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
     at_limit = _at_limit(answers, [bool(each) for each in stopped])
     cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
@@ -140,12 +207,40 @@ def stops(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[st
         "cut": cut,
         "generation": [vocabulary.name(each) for each in vocabulary.stops],
         "source": vocabulary.source,
+        "stated": vocabulary.stated,
         "ends": ends,
         "masked_ends": sum(
             not stop and _next_token(each) in vocabulary.stops
             for each, stop in zip(answers, stopped)
         ),
     }
+
+
+def _is_whole(document: Document, marker: List[int]) -> bool:
+    """Whether it is a chat whose tokens are trained from the first ones on."""
+    if document.labels is None or not bool(document.trained[:3].any()):
+        return False
+    return contains(document.ids, marker)
+
+
+def _stops_of_chats(chats: List[Document], vocabulary: Vocabulary) -> Dict[str, Any]:
+    stops = [(_present(each.ids, vocabulary), _present(each.labels, vocabulary)) for each in chats]
+    ended = [each for each in stops if each[0]]
+    return {
+        "type": "Stops",
+        "answers": 0,
+        "stopped": 0,
+        "generation": [vocabulary.name(each) for each in vocabulary.stops],
+        "source": vocabulary.source,
+        "stated": vocabulary.stated,
+        "chats": len(ended),
+        "untrained": sum(not there <= trained for there, trained in ended),
+    }
+
+
+def _present(tokens: Foreign, vocabulary: Vocabulary) -> Set[int]:
+    """The stops among the tokens."""
+    return set(tokens.tolist()) & set(vocabulary.stops)
 
 
 def _last_labels(document: Document, count: int) -> Any:

@@ -38,16 +38,6 @@ from . import (
 
 HANG_SECONDS = 60.0
 """In which the loader delivers no batch."""
-SIMPLE_SAMPLERS = (
-    "BatchSampler",
-    "RandomSampler",
-    "SequentialSampler",
-    "DistributedSampler",
-    "NoneType",
-    "_InfiniteConstantSampler",
-    "SeedableRandomSampler",
-    "BatchSamplerShard",
-)
 COMPARED = 3.0
 """Times --sample-time in which the rows of a split are compared."""
 OFFLINE = {
@@ -108,8 +98,11 @@ class Look:
 
     def _open(self) -> targets.Opened:
         if self.request["kind"] == "file":
-            return targets.Opened(files.open_path(self.request["path"]))
-        return targets.call(self.request)
+            opened = targets.Opened(files.open_path(self.request["path"]))
+        else:
+            opened = targets.call(self.request)
+        directory = self.request.get("model")
+        return targets.with_model(opened, directory) if directory else opened
 
     def _compare(self, sources: List[targets.Source]) -> None:
         """Equal rows, and files."""
@@ -210,7 +203,7 @@ class SplitLook:
         self.documents: List[documents.Document] = []
         self.first: Foreign = None
         self.tokens: Optional[documents.Tokens] = None
-        self.foreign_labels = False
+        self.other_labels = labels.OtherLabels()
 
     def add(self, batch: Foreign) -> None:
         tokens = documents.tokens_of(batch)
@@ -221,6 +214,8 @@ class SplitLook:
         if len(self.shown) < self.show:
             self._show(batch, tokens, row)
         self.inputs.add(batch)
+        if tokens is None or tokens.foreign_labels:
+            self.other_labels.add(batch, row)
         if self.source.kind == "loader":
             self.mixing.add(batch, tokens, row)
             self.batches.append(batch)
@@ -228,7 +223,6 @@ class SplitLook:
             self.documents += self.chats.documents(batch, row)
             return
         self.padding.add(tokens, row)
-        self.foreign_labels = self.foreign_labels or tokens.foreign_labels
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
     def record(self) -> Dict[str, Any]:
@@ -236,19 +230,28 @@ class SplitLook:
         each = list(self.documents)
         if each:
             record["lengths"] = labels.lengths(each)
-            record["labels"] = labels.labels(each, None)
+            record["labels"] = labels.labels(each)
             record["starts"] = labels.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)
+        if record.get("labels") is None:
+            record["labels"] = self.other_labels.record()
+        if record["labels"] is not None:
+            record["labels"]["dropped"] = observing.attempt(lambda: rows.dropped(self.source), 0)
         if not self.pairs.pairs:
             observing.attempt(self._add_pairs_of_dataset, None)
         record["pairs"] = self.pairs.record()
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
         if self.source.kind == "loader":
-            record["mixing"] = self.mixing.record(has_own_order(self.source.items))
+            record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)
         return record
+
+    def _own_order(self) -> bool:
+        names = ("batch_sampler", "sampler")
+        samplers = [observing.attribute(self.source.items, name) for name in names]
+        return mixing.has_own_order(samplers)
 
     def _add_pairs_of_dataset(self) -> None:
         """A collator may join the columns of chosen and rejected answers."""
@@ -262,8 +265,10 @@ class SplitLook:
         """What is said of answers, where the labels are tokens of the row."""
         own = (record["labels"] or {}).get("objective", "next token") == "next token"
         if own:
-            record["stops"] = labels.stops(each, self.vocabulary)
-            record["markers"] = templates.markers(each, self.vocabulary)
+            prompt = templates.prompt_of(self.vocabulary)
+            marker = prompt.marker if prompt is not None else []
+            record["stops"] = labels.stops(each, self.vocabulary, marker)
+            record["markers"] = templates.markers(each, self.vocabulary, prompt)
 
     def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
         most = self.show - len(self.shown)
@@ -277,12 +282,6 @@ class SplitLook:
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)
-
-
-def has_own_order(loader: Foreign) -> bool:
-    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
-    samplers = [observing.attribute(loader, name) for name in ("batch_sampler", "sampler")]
-    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)
 
 
 def note(**fields: Foreign) -> None:

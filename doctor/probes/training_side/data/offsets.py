@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import BORDERS, LABELS, TOKENS, Tokens, host, is_packed
+from .documents import BORDERS, LABELS, POSITIONS, TOKENS, Tokens, host, is_packed
 
 LENGTH = 16
 ROWS = 8
@@ -74,7 +74,7 @@ def measure(
 def crossing(trial: "Trial", batch: Foreign) -> Optional[int]:
     """Positions of a second document whose loss depends on the first one; None where a form of
     packing is used that the trial does not make."""
-    if not containers.is_mapping(batch) or "position_ids" not in batch:
+    if not containers.is_mapping(batch) or not any(name in batch for name in POSITIONS):
         return None
     if any(name in batch for name in (*BORDERS, "seq_idx")):
         return None
@@ -217,33 +217,48 @@ Form = Callable[[torch.Tensor, torch.Tensor, torch.device, int], Any]
 
 def form_of(batch: Foreign) -> Form:
     """A function that puts tokens and labels in the form of the user's batch."""
-    if not containers.is_mapping(batch):
-        kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
+    if containers.is_mapping(batch):
+        names = _names(batch)
+        return lambda ids, labels, device, documents: {
+            names[0]: ids.to(device),
+            names[1]: labels.to(device),
+            **{n: each.to(device) for n, each in _beside(batch, ids, documents).items()},
+        }
+    kind = type(batch) if isinstance(batch, (list, tuple)) else tuple
+    return lambda ids, labels, device, documents: kind([ids.to(device), labels.to(device)])
 
-        def pair(
-            ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
-        ) -> Foreign:
-            return kind([ids.to(device), labels.to(device)])
 
-        return pair
-    names = _names(batch)
+def _beside(batch: Foreign, ids: torch.Tensor, documents: int) -> Dict[str, torch.Tensor]:
+    """Masks and positions, where the user's batch has them."""
+    rows, length = ids.shape
+    made: Dict[str, torch.Tensor] = {}
+    for name in MASKS:
+        mask = batch.get(name)
+        square = isinstance(mask, torch.Tensor) and mask.shape[-1:] == mask.shape[-2:-1]
+        if square or (isinstance(mask, torch.Tensor) and mask.dim() < 3):
+            made[name] = _mask_like(mask, rows, length, documents)
+    for name in POSITIONS:
+        if name in batch:
+            made[name] = (torch.arange(length) % (length // documents)).repeat(rows, 1)
+    for name in ("token_type_ids", "mm_token_type_ids"):
+        if name in batch:
+            made[name] = torch.zeros_like(ids)
+    return made
 
-    def mapping(
-        ids: torch.Tensor, labels: torch.Tensor, device: torch.device, documents: int
-    ) -> Foreign:
-        rows, length = ids.shape
-        made: Dict[str, Any] = {names[0]: ids.to(device), names[1]: labels.to(device)}
-        if "attention_mask" in batch:
-            made["attention_mask"] = torch.ones_like(ids).to(device)
-        if "position_ids" in batch:
-            each = torch.arange(length) % (length // documents)
-            made["position_ids"] = each.repeat(rows, 1).to(device)
-        for name in ("token_type_ids", "mm_token_type_ids"):
-            if name in batch:
-                made[name] = torch.zeros_like(ids).to(device)
-        return made
 
-    return mapping
+MASKS = ("attention_mask", "mask")
+
+
+def _mask_like(real: torch.Tensor, rows: int, length: int, documents: int) -> torch.Tensor:
+    """A mask of the same kind: ones for each token, or which token each one sees."""
+    if real.dim() < 3:
+        return torch.ones(rows, length, dtype=real.dtype)
+    document = torch.arange(length) // (length // documents)
+    sees = torch.tril(document[:, None] == document)
+    shape = (rows, *[1] * (real.dim() - 3), length, length)
+    if real.is_floating_point():  # added to the scores
+        return torch.where(sees, 0.0, torch.finfo(real.dtype).min).to(real.dtype).expand(shape)
+    return sees.to(real.dtype).expand(shape)
 
 
 def _names(batch: Foreign) -> Tuple[str, str]:

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from .documents import is_constant
 from .targets import Source, size
 
 LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label")
@@ -102,6 +103,19 @@ def dataset_of(source: Source) -> Foreign:
     if value is None or (size(value) is None and not observing.has(value, "again")):
         return None
     return value
+
+
+def dropped(source: Source) -> int:
+    """Rows without a trained label that a trainer filtered out: `datasets` keeps them in the table
+    below the rows that it lists."""
+    dataset = dataset_of(source)
+    listed, table = (observing.attribute(dataset, name) for name in ("_indices", "_data"))
+    if listed is None or table is None or "labels" not in table.column_names:
+        return 0
+    kept = set(listed.column(0)[:MOST_ROWS].to_pylist())
+    labels = table.column("labels")
+    left_out = [n for n in range(min(table.num_rows, MOST_ROWS)) if n not in kept]
+    return sum(all(each == -100 for each in labels[n].as_py()) for n in left_out)
 
 
 class Path(str):
@@ -209,7 +223,7 @@ def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
 def feed_list(digest: Foreign, value: Foreign) -> int:
     if value and isinstance(value[0], int):
         digest.update(repr(value).encode())
-        return len(value)
+        return len(value) if len(set(value[:SHORT])) > 1 else 0
     return sum(feed(digest, each) for each in value)
 
 
@@ -220,11 +234,6 @@ def normal(text: str) -> str:
     elif not any(each in text for each in SPACES):  # much faster than to split it
         return text.strip()
     return " ".join(text.split())
-
-
-def is_constant(value: torch.Tensor) -> bool:
-    flat = value.reshape(-1)
-    return flat.numel() > 1 and bool((flat == flat[0]).all())
 
 
 def repeats(content: Content) -> Dict[str, Any]:

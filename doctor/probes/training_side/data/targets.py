@@ -9,7 +9,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import contract, frameworks, own_model, subjects
+from ..subject import contract, frameworks, own_model, subjects, transformers_model
 
 TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset", "dataset", "data",
          "batch", "dataloader", "train_ds")  # fmt: skip
@@ -57,6 +57,15 @@ def call(request: Dict[str, Any]) -> Opened:
         value = factory()
     with wire.stage("make the loaders"):
         return read(value)
+
+
+def with_model(opened: Opened, directory: str) -> Opened:
+    """The same with a small model of a transformers directory where the target has none."""
+    if opened.module is not None:
+        return opened
+    spec = {"directory": directory, "layers": None, "weights": False}
+    module = observing.attempt(lambda: transformers_model.base(spec, "amp").model, None)
+    return opened._replace(module=module, loss=loss_of(None))
 
 
 def read(value: Foreign) -> Opened:

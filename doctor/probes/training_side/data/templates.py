@@ -87,11 +87,12 @@ def tokenized(tokenizer: Foreign, text: str) -> List[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def markers(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
+def markers(
+    documents: List[Document], vocabulary: Vocabulary, prompt: Optional[Prompt]
+) -> Optional[Dict[str, Any]]:
     """The record Markers: how documents begin their answers, and what is plain text in them."""
     if vocabulary.tokenizer is None:
         return None
-    prompt = prompt_of(vocabulary)
     record: Dict[str, Any] = {"type": "Markers", "documents": len(documents)}
     record.update(plain(documents, vocabulary, prompt.rendered if prompt else ""))
     if prompt is None:

@@ -8,6 +8,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..foreign import Foreign, observing
 
+OF_TOKENIZER = "the tokenizer's eos_token"
+
 
 class Vocabulary(NamedTuple):
     """Ids of the special tokens. None: there is none, or it is not known."""
@@ -21,6 +23,8 @@ class Vocabulary(NamedTuple):
     """The tokens at which generation stops."""
     source: str = ""
     """Where those are stated."""
+    stated: bool = True
+    """A configuration states them; else the tokenizer's eos_token stands for them."""
 
     def name(self, token: int) -> str:
         """The token as its vocabulary spells it, else its number."""
@@ -46,6 +50,7 @@ def of_objects(tokenizer: Foreign, model: Foreign, trainer: Foreign, directory: 
     inner = observing.attribute(tokenizer, "tokenizer")  # a processor of images and text
     tokenizer = inner if inner is not None else tokenizer
     stops, source = _stops(tokenizer, model, trainer, directory)
+    stated = source != OF_TOKENIZER
     config = observing.attribute(model, "config")
     ids = {
         name: _first(observing.attribute(tokenizer, "%s_token_id" % name))
@@ -54,7 +59,7 @@ def of_objects(tokenizer: Foreign, model: Foreign, trainer: Foreign, directory: 
     for name, token in ids.items():
         if token is None and (tokenizer is None or name == "pad"):
             ids[name] = _first(observing.attribute(config, "%s_token_id" % name))
-    return Vocabulary(tokenizer, origin, ids["bos"], ids["eos"], ids["pad"], stops, source)
+    return Vocabulary(tokenizer, origin, ids["bos"], ids["eos"], ids["pad"], stops, source, stated)
 
 
 def load(directory: str) -> Foreign:
@@ -81,7 +86,7 @@ def _stops(
         stated = _ids(_read(os.path.join(directory, name)).get("eos_token_id"))
         if stated:
             return stated, name
-    return eos, "the tokenizer's eos_token" if eos else ""
+    return eos, OF_TOKENIZER if eos else ""
 
 
 def _read(path: str) -> Dict[str, Any]:

@@ -34,6 +34,8 @@ class Parts(NamedTuple):
     """A optimizers.Update."""
     notes: Tuple[str, ...] = ()
     """What the doctor does otherwise than the user's script."""
+    fixed: bool = False
+    """The batch is no loader's."""
 
 
 def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
@@ -53,7 +55,9 @@ def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     else:
         batch, loss = batch_and_loss(batch, loss)
     update, notes = update_of(fields)
-    return Parts(module, batch, loss, update, notes)
+    given = fields.get("batch")
+    fixed = given is not None and not is_function(given) and not is_loader(given)
+    return Parts(module, batch, loss, update, notes, fixed)
 
 
 def fields_of(value: Foreign) -> Dict[str, Any]:
@@ -141,6 +145,7 @@ def first_of(batch: Foreign) -> Foreign:
                           "next(iter(loader))")  # fmt: skip
     if not is_loader(batch):
         return batch
+    wire.send(note={"own": {"has_loader": True}})
     with wire.stage("take the first batch of the loader"):
         try:
             for first in batch:

@@ -1,0 +1,265 @@
+"""Messages that state by themselves what is wrong, whatever library raises them: rows by the form
+of the sentence. They come after all that know the message, and repeat what it asks for."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+GENERATION = (
+    r"(?:an? |NVIDIA |at least |the )?(?:Ampere|Hopper|Ada|Blackwell|Volta|Turing|SM ?_?\d|sm_?\d|"
+    r"compute capability|CUDA capability|H100|A100)"
+)
+VERSION = r"(?:[<>=~!]=|[<>]|version|v)\s?\d+(?:\.\d+)+"
+TOGETHER = (
+    r"(?:\w{1,20} )?(?:set|used|combined|enabled|specified|True|passed|given)[^\n]{0,60}?\b(?:when|"
+    r"while|together|with|at the same time|both|if|simultaneously)\b"
+)
+
+ROWS = (
+    Cause(
+        id="device-lacks-feature",
+        messages=(
+            r"not (?:currently )?(?:supported|available|implemented) (?:on|for|by|with) (?:the |"
+            r"this "
+            r")?(?:MPS|CPU|CUDA|XPU|HPU|NPU|TPU|ROCm|GPU|device|hardware|platform|architecture)\b",
+            r"[Uu]nsupported (?:compute capability|(?:GPU|CUDA|device) (?:arch\w{0,12}|capability|"
+            r"type"
+            r")|hardware)",
+            rf"requires? {GENERATION}|only supports? {GENERATION}",
+            rf"supported only on {GENERATION}|only supported on {GENERATION}",
+            r"(?:GPU|device) does ?n[o']t support (?:bf16|bfloat16|fp8|float8|fp16|TF32|FP4)",
+        ),
+        examples=(
+            "TypeError: BFloat16 is not supported on MPS",
+            "AssertionError: Unsupported compute capability for GroupedGEMM kernels.",
+            "AssertionError: FP8 block scaled GEMM requires Hopper and CUDA >= 12.9.",
+            "RuntimeError: this kernel is only supported on Ampere",
+            "RuntimeError: Your GPU does not support bf16",
+        ),
+        why="The program asks for a number format or a kernel that this device, or this build for "
+        "it, does not have.",
+        fix="Ask for what the device has: float16 or float32 for bfloat16, bf16 for fp8, the "
+        'plain form of a fused kernel (attn_implementation="sdpa", the option without grouped, '
+        "fused or flash), PYTORCH_ENABLE_MPS_FALLBACK=1 on a Mac. A newer release of torch or of "
+        "the library may have it, or a build for the CUDA that it names; if not, take a GPU of "
+        "that "
+        "compute capability.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
+        quotes=True,
+    ),
+    Cause(
+        id="version-required",
+        messages=(
+            rf"requires? .{{0,40}}?{VERSION}|required .{{0,40}}?{VERSION}",
+            rf"depends on .{{0,40}}?{VERSION}",
+            rf"please use .{{0,40}}?{VERSION}|please install .{{0,40}}?{VERSION}",
+            r"requires? (?:a newer|a later|an older|the latest|a more recent) version",
+            r"[Pp]lease update |[Pp]lease upgrade |[Pp]lease downgrade |need to upgrade |try "
+            r"upgrading ",
+            r"is too (?:old|new) (?:for|to)\b|version .{0,60}is (?:not compatible|incompatible)",
+        ),
+        examples=(
+            "ValueError: FSDP requires PyTorch >= 2.1.0",
+            "xformers 0.0.26 depends on torch==2.3.0",
+            "ImportError: please install numpy==1.26.4",
+            "ImportError: this function requires a newer version of accelerate",
+            "RuntimeError: Please update the library to train this model",
+            "RuntimeError: the installed version 0.9 is not compatible with this checkpoint",
+        ),
+        why="A package is installed in a version that another part of the program refuses. A "
+        "pre-release (2.1.0a0) counts as older than its release.",
+        fix="Install the version that the message names into the interpreter that trains (python "
+        "-m pip install -U NAME), together with the packages that pin it, and restart. If it was "
+        "upgraded already, another interpreter or an older copy on PYTHONPATH is in use.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip show torch transformers accelerate trl peft",),
+        quotes=True,
+    ),
+    Cause(
+        id="option-unknown",
+        refines=("missing-key",),
+        messages=(
+            r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
+            r"argument|"
+            r"flag|parameter|keyword|key)s?\b",
+            r"are not used by the HfArgumentParser",
+            r"Extra inputs are not permitted|extra fields not permitted",
+            r"ConfigKeyError|ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' (?:is "
+            r"not "
+            r"in struct|not in ')",
+        ),
+        examples=(
+            "ValueError: remaining_argv: ['--ld_alpha', '0.8']",
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--x']",
+            "pydantic ValidationError: Extra inputs are not permitted",
+            "omegaconf.errors.ConfigKeyError: Key 'use_tarred_dataset' not in 'MTEncDecConfig'",
+        ),
+        why="An argument or a key of the configuration is unknown to the installed version: it is "
+        "misspelled, stands on the wrong level, or belongs to a newer or older release.",
+        fix="Compare its spelling and its level with --help or the schema of the installed "
+        "version; hydra adds new keys with +key=value. If the documentation has it, upgrade the "
+        "program: it describes another release than the installed one.",
+        quotes=True,
+    ),
+    Cause(
+        id="option-value-unknown",
+        messages=(
+            r"is not a valid \w|is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) (?:value|"
+            r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)",
+            r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]",
+            r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
+            r"(?:option|"
+            r"choice|value|type|name|key|backend)s? (?:are|is|:)",
+            r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
+            r"strategy|"
+            r"backend|model type|loss|dtype|precision|value|template|method|format)\b",
+        ),
+        examples=(
+            "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
+            "ValueError: `mode` must be one of ['a', 'b']",
+            "train.py: error: argument --optim: invalid choice: 'adamw8'",
+            "ValueError: Unknown optimizer: adamw8",
+        ),
+        why="An option has a value that the installed version does not know.",
+        fix="Take one of the values that the message or --help lists. If the documentation has "
+        "yours, the installed version is older or newer than it: upgrade, or install the version "
+        "that it describes.",
+        quotes=True,
+    ),
+    Cause(
+        id="options-exclude-each-other",
+        messages=(
+            rf"cannot be {TOGETHER}|can not be {TOGETHER}",
+            r"mutually exclusive|at the same time|cannot (?:use|set|specify|pass|provide|enable|"
+            r"have) "
+            r"both",
+            r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b",
+            r"conflicts? with\b|in conflict with|[Oo]nly one of\b",
+        ),
+        examples=(
+            "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set in the "
+            "DeepSpeed config file.",
+            "ValueError: --a and --b are mutually exclusive",
+            "ValueError: packing is not compatible with this collator",
+            "ValueError: only one of a and b can be set",
+        ),
+        why="Two settings that exclude each other are both on; one often stands where nobody "
+        "looks: accelerate's default configuration, a DeepSpeed file, an environment variable.",
+        fix="Decide which of the two is meant and give both places the same value, or remove the "
+        'other: command line, YAML, accelerate config, DeepSpeed JSON ("auto" takes the value of '
+        "the Trainer), environment.",
+        commands=("accelerate env", "env | grep -E 'ACCELERATE|FSDP|DEEPSPEED'"),
+        quotes=True,
+    ),
+    Cause(
+        id="sizes-do-not-divide",
+        refines=("group-sizes",),
+        messages=(
+            r"divisible by|to be a multiple of|must be a multiple|is not a multiple of|must "
+            r"divide\b",
+        ),
+        examples=(
+            "AssertionError: FP8 execution requires 2D input matrices with height divisible by 8",
+            "RuntimeError: world_size (8) is not divisible by 16",
+            "AssertionError: num_query_groups must be divisible by context_parallel_size",
+        ),
+        told_by="batch sizes, numbers of ranks, heads per rank or sequence lengths are meant, and "
+        "no "
+        "layer's channels",
+        why="A size is split over ranks, heads, groups or blocks, and does not divide.",
+        fix="Change one of the numbers in the message so that it divides: the batch size or the "
+        "number of generations by the ranks, heads by the tensor-parallel size, GPUs by the "
+        "product of the parallel sizes, sequence lengths by padding to a multiple "
+        "(pad_to_multiple_of=8; 16 or 32 for fp8). Leave layers that are too small out of fp8.",
+        quotes=True,
+    ),
+    Cause(
+        id="setting-missing",
+        messages=(
+            r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |[Pp]lease "
+            r"set |"
+            r"the following arguments are required",
+            r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|set|"
+            r"passed|given|supply)",
+            r"[Mm]issing (?:mandatory|required) (?:value|key|option|field|argument|parameter|"
+            r"config)",
+            r"(?:is|are) (?:required|not set|not specified|not provided|not configured|null)\b|No "
+            r"'?\w"
+            r"{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|specified)",
+        ),
+        examples=(
+            "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
+            "ValueError: `tokenizer` must be specified",
+            "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: model.path",
+            "MisconfigurationException: No 'test_dataloader()' method defined to run "
+            "'Trainer.test'.",
+        ),
+        why="A setting, a file or a method that this step needs was not given.",
+        fix="Give what the message names, where it names it: the call, the command line, a "
+        "section of the configuration file (DeepSpeed: zero_optimization; YAML: the same level as "
+        "in the documentation), the environment; or leave out the step that needs it.",
+        quotes=True,
+    ),
+    Cause(
+        id="settings-refused",
+        messages=(
+            r"MisconfigurationException|ConfigValueError|DeepSpeedConfigError|\d{1,4} validation "
+            r"errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
+            r"yaml\.(?:scanner\.ScannerError|parser\.ParserError|constructor\.ConstructorError)",
+        ),
+        examples=(
+            "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "
+            "bool",
+            "yaml.scanner.ScannerError: mapping values are not allowed here",
+        ),
+        why="The framework refuses its configuration: a value of another type or in another place "
+        "than the installed version expects, or a file that cannot be parsed.",
+        fix="Mend the field that the message names (in YAML look at the indentation, at colons "
+        "and at tabs; numbers such as 1e-4 need a point: 1.0e-4). For a configuration of another "
+        "release install that release, or compare with the signature: help(CLASS).",
+        quotes=True,
+    ),
+    Cause(
+        id="message-says-what-to-do",
+        messages=(
+            r"(?:Error|Exception|ERROR|error)\b[^\n]{0,600}?\b(?:[Pp]lease |HINT: |Hint: |[Mm]ake "
+            r"sure |"
+            r"[Tt]ry (?:to |setting |using |passing |increasing |reducing )|To fix |[Yy]ou (?:must|"
+            r"should|"
+            r"need to|have to) )",
+        ),
+        examples=("RuntimeError: the cache is stale. Please remove it and run again",),
+        why="The cause is not in this table; the message itself asks for something.",
+        fix="Do what the message asks for, and read the lines before it: the first exception "
+        "counts.",
+        quotes=True,
+    ),
+    Cause(
+        id="raised-while-compiling",
+        messages=(
+            r"torch[/\\]_(?:inductor|functorch|dynamo)[/\\](?!eval_frame)[^\n]{1,80}, line \d",
+        ),
+        examples=('File "/opt/torch/_inductor/graph.py", line 354, in call_function',),
+        why="The exception was raised while torch.compile traced or compiled the model.",
+        fix="Train without it to see whether the model itself is sound: TORCH_COMPILE_DISABLE=1, "
+        "or remove torch.compile (torch_compile=False). Then upgrade torch, compile with "
+        "dynamic=False or only the blocks, and put torch.compiler.disable on the function in the "
+        "traceback.",
+        owner=Owner.ENVIRONMENT,
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+        quotes=True,
+    ),
+    Cause(
+        id="assertion-without-text",
+        messages=(r"\bassert [^\n]{3,300}\n[^\n]{0,30}AssertionError\s{0,3}(?:\n|$)",),
+        examples=("    assert len(self.files) > 0\nAssertionError\n",),
+        why="A condition that the program asserts does not hold, and it says no more than the line "
+        "above AssertionError.",
+        fix="Read that line: a length of 0 is a path or a directory without the files that it "
+        "looks for, a type or a device is of an argument that was handed over. Print its names "
+        "just before it, and look at the last frame of your own code.",
+        quotes=True,
+    ),
+)

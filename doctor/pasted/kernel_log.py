@@ -1,0 +1,74 @@
+"""Lines of the NVIDIA driver in a pasted kernel log: which GPU, and which Xids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from doctor.facts.kernel_lines import address, events
+from doctor.facts.load import Watched
+from doctor.facts.machine import Gpu, KernelEvent
+from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+
+GPUD = re.compile(
+    r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"
+)
+"""The form of gpud: "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00"."""
+OFF_BUS = 79
+UNREACHABLE = re.compile(r"RmInitAdapter failed|fallen off the bus|probe routine failed")
+
+
+def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
+    """The reading with the events of the log, each at its GPU: one that a report lists at this
+    address, the only one, or, where no report lists any, one of its own."""
+    found = events(lines) or tuple(
+        KernelEvent(address=address(match[2]), xid=int(match[1]))
+        for line in lines
+        if (match := GPUD.search(line))
+    )
+    if not found:
+        return reading
+    gpus, watched = list(reading.gpus), list(reading.watched)
+    for at in dict.fromkeys(event.address for event in found):
+        own = [event for event in found if event.address == at]
+        index = _index(gpus, at)
+        if index is None:
+            if reading.gpus:
+                continue
+            index = len(gpus)
+            gpus.append(gpu_named(index, "", bus_id=at))
+        gpus[index] = _state(gpus[index], at, own)
+        xids = tuple(event.xid for event in own if event.xid is not None)
+        if xids and all(each.uuid != gpus[index].uuid for each in watched):
+            unread = {"samples": NOT_IN_REPORT}
+            watched.append(
+                Watched(uuid=gpus[index].uuid, samples=0, mask=0, xids=xids, unread=unread)
+            )
+    return replace(
+        reading,
+        kinds=(*reading.kinds, "kernel log"),
+        gpus=tuple(gpus),
+        watched=tuple(watched),
+        kernel_events=found,
+    )
+
+
+def _index(gpus: Sequence[Gpu], at: str) -> int | None:
+    same = next((number for number, gpu in enumerate(gpus) if gpu.address == at), None)
+    return 0 if same is None and len(gpus) == 1 and not gpus[0].bus_id else same
+
+
+def _state(gpu: Gpu, at: str, own: Sequence[KernelEvent]) -> Gpu:
+    """The GPU, with what the log says of its state where no report does."""
+    texts = [event.text for event in own if UNREACHABLE.search(event.text)]
+    if not texts and any(event.xid == OFF_BUS for event in own):
+        texts = ["Xid 79: GPU has fallen off the bus"]
+    action = next((event.action for event in reversed(own) if event.action is not None), None)
+    fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
+    fields["bus_id"] = gpu.bus_id or at
+    if texts and gpu.lost is None:
+        fields["lost"] = f"the kernel log says: {texts[0]}"
+    if action is not None and gpu.recovery_action is None:
+        fields["recovery_action"] = action
+    return Gpu(**fields)
