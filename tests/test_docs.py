@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -124,6 +125,8 @@ def test_a_recipe_can_be_read_by_its_machine(path: Path) -> None:
 
     if path.suffix == ".sh":
         subprocess.run(["bash", "-n", str(path)], check=True)
+    elif path.suffix == ".json":
+        assert json.loads(path.read_text("utf-8"))["plugin"] == "custom"
     elif path.suffix in (".yml", ".yaml"):
         assert all(list(yaml.safe_load_all(path.read_text("utf-8"))))
     else:

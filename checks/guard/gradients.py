@@ -42,7 +42,11 @@ PRESENT = Check(
     why="torch skips parameters without a gradient silently. An optimizer that was created before "
     "FSDP, before LoRA or for another copy of the model steps for days and changes nothing.",
     passes=("the optimizer's parameters have gradients when it steps",),
-    warns=("50 steps in a row without any gradient, after gradients or beside other optimizers",),
+    warns=(
+        "50 steps in a row without any gradient, after gradients or beside other optimizers",
+        "at two comparisons, from step 100 on, parameters of the model have gradients, are in no "
+        "optimizer and do not change",
+    ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
     "LoRA, .to() and weight tying; with accelerate, pass model and optimizer to one prepare().",
@@ -52,7 +56,9 @@ PRESENT = Check(
         enough("steps", 3, "the parameters have gradients in {n} steps", "steps"),
         {
             "lost": "Check whether the optimizer still should step: its loss no longer reaches its "
-            "parameters, or zero_grad() runs between backward() and step()."
+            "parameters, or zero_grad() runs between backward() and step().",
+            "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
+            "requires_grad_(False) saves their part of the backward pass.",
         },
     ),
     limits="that every parameter has one: see GRD016.",

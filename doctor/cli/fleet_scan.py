@@ -15,7 +15,8 @@ from doctor.checkpoint.identity import Identity
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.cli import scan
 from doctor.cli.examination import Record
-from doctor.cli.fleet import Node, Together, label_of, meeting_of, stay
+from doctor.cli.fleet import Node, label_of, stay
+from doctor.cli.fleet_run import Together, meeting_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children, fit

@@ -21,7 +21,7 @@ from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.alarm_command import AlarmCommand
 from doctor.cli.examination import Record
-from doctor.cli.inputs import policy_of, read_job_file
+from doctor.cli.job_file import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_data import read_data
 from doctor.collect.guard_overseer import DATA
@@ -97,6 +97,7 @@ class _Tell:
         self._command = AlarmCommand(line, os.environ) if line else None
         self._report = report
         self._told: set[tuple[str, Status]] = set()
+        self._printed: set[tuple[str, Status]] = set()
 
     def __call__(self, code: str) -> None:
         """An alarm with this code was recorded; DATA: batches were counted."""
@@ -111,7 +112,10 @@ class _Tell:
     def _print(self, report: Report) -> None:
         """What is wrong with the data, which the training's process does not judge itself."""
         for finding in report.findings:
-            if finding.family == DATA and finding.is_problem and not finding.ignored:
+            key = finding.check.code, finding.status
+            wrong = finding.is_problem and not finding.ignored
+            if finding.family == DATA and wrong and key not in self._printed:
+                self._printed.add(key)
                 code, summary = finding.check.code, shown(finding.verdict.summary, 500)
                 line = f"doctor guard: {code} {finding.status}: {summary}; see: doctor explain"
                 print(line, code, file=sys.stderr, flush=True)

@@ -60,9 +60,10 @@ def _report(
     # All checks are judged, so that those that are not reported still block others.
     observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts))
     findings = overrides.apply(observed, inputs.policy, host, today)
+    codes = {check.code for check in inputs.checks}
     return Report(
         facts,
-        tuple(f for f in findings if f.check in inputs.checks or _is_added(f, inputs, selected)),
+        tuple(f for f in findings if f.check.code in codes or _is_added(f, inputs, selected)),
         fail_on,
         replayed=replayed,
         selected=selected,

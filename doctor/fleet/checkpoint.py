@@ -12,7 +12,7 @@ from doctor._util.units import gb, shown
 from doctor.checkpoint.analysis.value_shares import join_values
 from doctor.checkpoint.identity import Identity
 from doctor.checkpoint.records import Values
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.fleet.messages import Reply
 from doctor.fleet.orders import Orders, opened, order, reply
 

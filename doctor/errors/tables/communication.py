@@ -325,8 +325,8 @@ ROWS = (
         ),
         why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is "
         "in the log of that process.",
-        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR "
-        "--redirects 3` keeps one log per rank, and the decorator "
+        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR --redirects "
+        "3` keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",
         sources=("torch-elastic-errors",),

@@ -84,9 +84,8 @@ ROWS = (
         messages=(r"Dataset scripts are no longer supported",),
         examples=("RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",),
         why="datasets 4.0 runs no code of a dataset's repository.",
-        fix="Load the Parquet version of the repository "
-        "(revision='refs/convert/parquet'), another repository with the same data, or convert it "
-        "once with datasets<4.",
+        fix="Load the Parquet version of the repository (revision='refs/convert/parquet'), "
+        "another repository with the same data, or convert it once with datasets<4.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

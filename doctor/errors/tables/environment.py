@@ -7,16 +7,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="numpy-for-torch",
-        errors=("RuntimeError",),
-        messages=(r"Numpy is not available",),
-        examples=("RuntimeError: Numpy is not available",),
-        why="This numpy was not the one that torch was built for.",
-        fix="Install a numpy that this torch was built for: numpy<2 for torch before 2.3.\n"
-        "pip install 'numpy<2'",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="compiler-missing",
         errors=("RuntimeError", "InductorError"),
         messages=(

@@ -219,9 +219,8 @@ ROWS = (
         ),
         examples=("AttributeError: 'collections.OrderedDict' object has no attribute 'eval'",),
         why="torch.load returned the weights (a state_dict), not the model.",
-        fix="Build the model first: model = Net(...); "
-        'model.load_state_dict(torch.load(path, map_location="cpu")); then '
-        "model.eval().",
+        fix="Build the model first: model = Net(...); model.load_state_dict(torch.load(path, "
+        'map_location="cpu")); then model.eval().',
     ),
     Cause(
         id="checkpoint-without-training-state",

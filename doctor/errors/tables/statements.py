@@ -43,8 +43,7 @@ ROWS = (
         'plain form of a fused kernel (attn_implementation="sdpa", the option without grouped, '
         "fused or flash), PYTORCH_ENABLE_MPS_FALLBACK=1 on a Mac. A newer release of torch or of "
         "the library may have it, or a build for the CUDA that it names; if not, take a GPU of "
-        "that "
-        "compute capability.",
+        "that compute capability.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
         quotes=True,

@@ -216,11 +216,10 @@ ROWS = (
         why="The chat template reads a field that the messages do not have: it expects a "
         'list of {"role": ..., "content": ...}, and the data use other names (from, '
         "value) or another nesting.",
-        fix='Rename the fields before the template is applied: {"role": m["from"], '
-        '"content": m["value"]}, with the roles system, user and assistant (axolotl: '
-        "message_property_mappings; LLaMA-Factory: tags). "
-        "tokenizer.apply_chat_template takes one list of messages or a list of such "
-        "lists.",
+        fix='Rename the fields before the template is applied: {"role": m["from"], "content": '
+        'm["value"]}, with the roles system, user and assistant (axolotl: '
+        "message_property_mappings; LLaMA-Factory: tags). tokenizer.apply_chat_template takes one "
+        "list of messages or a list of such lists.",
     ),
     Cause(
         id="chat-roles-order",
