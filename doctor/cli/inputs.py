@@ -100,7 +100,7 @@ def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
     families = {check.family for check in checks}
     if not families & {"SMK", "GPU", "NUM", "DAT"}:
         options = msgspec.structs.replace(options, smoke=False, quick=True)
-    if not families & {"SMK", "NUM", "MEM", "DSK", "DAT"}:
+    if not families & {"SMK", "NUM", "MEM", "DSK", "DAT", "RHS"}:
         job = msgspec.structs.replace(job, model=None, hf=None, data=None, lora=None, compile=False)
     elif "DAT" not in families:
         job = msgspec.structs.replace(job, data=None)

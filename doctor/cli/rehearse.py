@@ -141,6 +141,7 @@ def _options(
         checkpoints_kept=flags.get("keep_checkpoints"),
         total_steps=flags.get("total_steps"),
         price=_price(flags.get("price"), flags.get("total_steps")),
+        access=tuple(flags.get("access") or ()),
         progress=progress,
     )
 

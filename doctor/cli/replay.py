@@ -34,7 +34,7 @@ def judge_facts(
         from doctor.cli import compare
 
         return compare.judge(facts, flags, config, fail_on, search=False)
-    if isinstance(facts.rehearsal, Rehearsal):
+    if facts.subject == "training" and isinstance(facts.rehearsal, Rehearsal):
         from doctor.cli import rehearse
 
         return rehearse.judge(facts, flags, config, fail_on, search=False)

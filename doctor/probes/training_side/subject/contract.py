@@ -17,8 +17,9 @@ from . import frameworks, frozen, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
 SEED = 21
-KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm")
-"""Keys of a dict that a factory returns; only "model" is required."""
+KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm", "save", "load")
+"""Keys of a dict that a factory returns; only "model" is required. `save` and `load` take a
+directory, and only a rehearsal calls them."""
 MODEL_NAMES = ("model", "module", "net", "network")
 """First parameter of a loss of the form loss(module, batch), where that is ambiguous."""
 
