@@ -418,6 +418,7 @@ RULES = (
             "set_epoch() in a loop, always with the same number",
         ),
         fix="Call sampler.set_epoch(epoch) at the start of every epoch.",
+        needs=("DistributedSampler", "set_epoch"),
         sources=("torch-distributed-sampler",),
     ),
     Rule(
@@ -431,6 +432,7 @@ RULES = (
         "GPU, and processes with equal seeds see equal batches.",
         fires=("DDP, and a shuffling DataLoader whose data know nothing of the rank",),
         fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-distributed-sampler",),
     ),
     Rule(
@@ -446,6 +448,7 @@ RULES = (
             "or by the inner model",
         ),
         fix="Call the wrapped model itself.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-ddp-notes",),
     ),
     Rule(
@@ -484,6 +487,7 @@ RULES = (
         "is spent once per process.",
         fires=("torch.save in a file with DDP, under no test of the rank",),
         fix="Save under if dist.get_rank() == 0, then call dist.barrier() on all ranks.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-ddp-notes",),
     ),
     Rule(
@@ -496,6 +500,7 @@ RULES = (
         "processes allocate there, and its memory may be exhausted.",
         fires=("torch.load without map_location in a file with DDP, given to load_state_dict",),
         fix='Pass map_location="cpu", or f"cuda:{local_rank}".',
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-load",),
     ),
     Rule(
@@ -507,6 +512,7 @@ RULES = (
         why="DataLoader raises 'sampler option is mutually exclusive with shuffle'.",
         fires=("DataLoader(sampler=a sampler, shuffle=True)",),
         fix="Omit shuffle; DistributedSampler shuffles by default.",
+        needs=("sampler",),
         sources=("torch-dataloader",),
         training=False,
         words=(r"sampler\s*=",),
@@ -521,6 +527,7 @@ RULES = (
         "replaces.",
         fires=("convert_sync_batchnorm of a model that DistributedDataParallel returned",),
         fix="Convert first, then wrap.",
+        needs=("convert_sync_batchnorm",),
         sources=("torch-sync-batchnorm",),
     ),
 )

@@ -18,7 +18,9 @@ TABLES = (FACTORIES - {"tensor"}) | {"linspace"}
 
 
 def shared_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """[layer] * n, and [layer for _ in range(n)] of one object."""
+    """[layer] * n."""
+    if not reading.modules:
+        return
     for value, span, scope in reading.expressions:
         if reading.function(scope).owner not in reading.modules:
             continue
@@ -196,9 +198,10 @@ RULES = (
         "has a part of the parameters that it seems to have.",
         fires=("a list of one layer, made in place, is multiplied",),
         fix="Write [make() for _ in range(n)].",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("u-net-v2-10", "pytorch-vq-vae-2", "liger-kernel-269"),
         training=False,
-        words=(r"\)\s*\]\s*\*",),
+        words=(r"\)\]\s*\*",),
     ),
     Rule(
         code="SCR283",
@@ -213,6 +216,7 @@ RULES = (
             "torch.zeros(...) without device in forward, as the state of a recurrent layer",
         ),
         fix="Call self.register_buffer('x', tensor), or pass device=x.device.",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("random-fourier-features-pytorch-2", "rt-detr-677"),
     ),
     Rule(
@@ -225,6 +229,7 @@ RULES = (
         "Module.__init__() call.",
         fires=("__init__ of a Module sets layers and does not call __init__ of its base",),
         fix="Begin __init__ with super().__init__().",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-module",),
     ),
 )

@@ -83,6 +83,8 @@ def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if function.owner in modules:
             yield from _wrong_results(reading, function, number)
             yield from _own_backward(reading, number)
+    yield from _misspelt(reading, modules)
+    yield from _never_logged(reading)
 
 
 def _wrong_results(reading: Training, function: Function, number: int) -> Iterator[Match]:
@@ -107,6 +109,52 @@ def _own_backward(reading: Training, number: int) -> Iterator[Match]:
             return
 
 
+NAMES = {
+    "configure_optimizer": "configure_optimizers", "configure_optimisers": "configure_optimizers",
+    "train_step": "training_step", "training_steps": "training_step", "val_step": "validation_step",
+    "validate_step": "validation_step", "valid_step": "validation_step", "foward": "forward",
+    "train_dataloaders": "train_dataloader", "validation_dataloader": "val_dataloader",
+}  # fmt: skip
+
+
+def _misspelt(reading: Training, modules: set[str]) -> Iterator[Match]:
+    """A method with nearly the name of a hook that the class lacks, and nothing calls."""
+    for function in reading.script.functions:
+        hook = NAMES.get(function.name)
+        if hook is None or function.owner not in modules or reading.methods(function.name):
+            continue
+        if not any(
+            reading.function(n).owner == function.owner
+            for n in reading.functions_by_name.get(hook, ())
+        ):
+            yield Match(function.span, f"Lightning calls {hook}, and never {function.name}")
+
+
+def _never_logged(reading: Training) -> Iterator[Match]:
+    """monitor="val_loss" while self.log() has other names."""
+    logged: set[object] = set()
+    for number in reading.methods("log", "log_dict"):
+        call = reading.calls[number]
+        if call.receiver != "self":
+            continue
+        name = call.args[0] if call.args else call.keywords.get("name")
+        if call.method == "log_dict" or name is None or name.kind != "literal":
+            return
+        logged.add(name.literal)
+    for number in reading.methods("ModelCheckpoint", "EarlyStopping"):
+        call = reading.calls[number]
+        value = call.keywords.get("monitor")
+        known = value is not None and isinstance(value.literal, str) and bool(logged)
+        if known and value is not None and value.literal not in logged:
+            near = str(value.literal).removesuffix("_epoch").removesuffix("_step")
+            if near not in logged:
+                yield Match(call.span, f"{value.literal} is logged nowhere; {_some(logged)} is")
+
+
+def _some(names: set[object]) -> str:
+    return ", ".join(sorted(map(str, names))[:3])
+
+
 RULES = (
     Rule(
         code="SCR280",
@@ -119,9 +167,12 @@ RULES = (
         fires=(
             "training_step returns nothing, a dictionary without loss, or loss.item()",
             "backward() in training_step without automatic_optimization = False",
+            "a method with nearly the name of a hook, such as configure_optimizer",
+            "ModelCheckpoint or EarlyStopping monitors what no self.log() of the file names",
         ),
         fix='Return the loss, or {"loss": loss, ...}; for manual steps set '
         "self.automatic_optimization = False and call self.manual_backward(loss).",
+        needs=("lightning", "pytorch_lightning"),
         sources=("pytorch-lightning-7750", "lightning-optimization"),
     ),
     Rule(
@@ -138,6 +189,7 @@ RULES = (
         ),
         errors=("the same in a file that imports lightning",),
         fix="Use what the message names.",
+        needs=("lightning", "pytorch_lightning"),
         sources=("lightly-1113", "pytorch-lightning-17801", "lightning-upgrade"),
     ),
 )

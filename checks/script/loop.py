@@ -434,6 +434,7 @@ RULES = (
         fires=("model.eval() before the training loop, and train() nowhere",),
         errors=("model.eval() within the training loop, and no train() in that loop",),
         fix="Call model.train() after the evaluation, or at the start of every epoch.",
+        needs=("eval",),
         sources=("torch-train-mode",),
     ),
 )

@@ -97,6 +97,9 @@ def other_parameters(reading: Training, machine: ScriptMachine) -> Iterator[Matc
 
 def _listed_twice(reading: Training) -> Iterator[Match]:
     """list(a.parameters()) + list(a.parameters())."""
+    receivers = [reading.calls[n].receiver for n in reading.methods("parameters")]
+    if len(set(receivers)) == len(receivers):
+        return
     for value, span, _ in reading.expressions:
         for part in flatten([value]):
             if part.kind != "other" or part.name != "Add":
@@ -221,7 +224,13 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         ]  # fmt: skip
         later = any(a.position > each.position for a in parts)
         before = [a for a in parts if a.position <= each.position and within(each.arms, a.arms)]
-        if before and not later and not thaws and reading.optimizers:
+        whole = not parts and not thaws and any(
+            name in parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers
+            if reading.calls[n].scope == scope
+        )  # fmt: skip
+        if whole and not reading.mentions("peft", "lora", "adapter", "prompt"):
+            yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
+        elif before and not later and not thaws and reading.optimizers:
             yield Match(each.span, f"{before[-1].target} is frozen, too: nothing of {name} trains")
 
 
@@ -259,6 +268,7 @@ RULES = (
             "parameters() given to a function of the file that loops over it twice",
         ),
         fix="Write list(model.parameters()), or call parameters() again.",
+        needs=("parameters", "named_parameters"),
         sources=("pytorch-148259", "pixart-alpha-160"),
     ),
     Rule(
@@ -286,8 +296,12 @@ RULES = (
         find=all_frozen,
         why="Freezing after the new head is set freezes the head as well: backward() raises "
         "'element 0 of tensors does not require grad'.",
-        fires=("a layer is replaced, and then all parameters of the model are frozen",),
+        fires=(
+            "a layer is replaced, and then all parameters of the model are frozen",
+            "all parameters are frozen, and an optimizer gets them",
+        ),
         fix="Freeze first, then replace the layer.",
+        needs=("requires_grad",),
         sources=("torch-module",),
     ),
     Rule(
@@ -303,6 +317,7 @@ RULES = (
             "a loop over optimizer.state_dict()['param_groups'] that sets lr",
         ),
         fix="for group in optimizer.param_groups: group['lr'] = rate",
+        needs=("lr", "learning_rate", "state_dict"),
         sources=("examples-64", "torch-optimizer"),
     ),
 )

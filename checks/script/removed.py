@@ -275,6 +275,7 @@ RULES = (
         "renamed max_seq_length (0.20): the script ends with a TypeError.",
         fires=("an argument that SFTTrainer, DPOTrainer and the like, or SFTConfig, lack",),
         fix="Pass it to SFTConfig or DPOConfig, or pin trl in requirements.txt.",
+        needs=("trl",),
         sources=("workbench-example-llama3-finetune-1", "unsloth-2985"),
         limits="that the installed TRL has the other arguments. Notebooks, which often install a "
         "version of their own, get a note.",
@@ -290,6 +291,7 @@ RULES = (
         fires=("a subclass of Trainer overrides compute_loss without it and without **kwargs",),
         errors=("the same with transformers 4.46 or later installed or required",),
         fix="Add num_items_in_batch=None to the parameters.",
+        needs=("compute_loss",),
         sources=("transformers-trainer",),
         training=False,
         words=(r"def\s+compute_loss",),

@@ -116,6 +116,31 @@ def _asked(reading: Training, call: Call, key: str) -> bool:
     return any(key in test.text for test in reading.tests(call))
 
 
+def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """The optimizer's state is saved, and a resume loads the model and the epoch only."""
+    held = {t for n in reading.optimizers for t in reading.calls[n].targets}
+    loads = [reading.calls[n] for n in reading.methods("load_state_dict")]
+    for _, saved in _saved(reading):
+        for key, value in zip(saved.keys, saved.items, strict=True):
+            call = reading.calls[value.call] if value.kind == "call" else None
+            if call is None or call.method != "state_dict" or call.receiver not in held:
+                continue
+            restored = any(each.receiver == call.receiver for each in loads)
+            starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
+            if starts and not restored and reading.trains:
+                message = f"{call.receiver} is saved as {key}, and starts anew on a resume"
+                yield Match(starts[0].span, message)
+                return
+
+
+def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
+    """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
+    names = {f"{name}[{key}]" for name, _ in _loaded(reading)}
+    for each in reading.script.assignments:
+        if names & {each.value.name, *each.value.names} and "epoch" in each.target.casefold():
+            yield each
+
+
 RULES = (
     Rule(
         code="SCR290",
@@ -127,6 +152,7 @@ RULES = (
         "name, the next call of the model raises.",
         fires=("model = model.load_state_dict(...)",),
         fix="Call it without assigning the result to the model.",
+        needs=("load_state_dict",),
         sources=("torch-module",),
         training=False,
         words=(r"=\s*[\w.]+\.load_state_dict\s*\(",),
@@ -141,6 +167,7 @@ RULES = (
         "schedules count one too many.",
         fires=("'epoch': epoch is saved in the loop, and the loop starts at checkpoint['epoch']",),
         fix="Start at checkpoint['epoch'] + 1, or save epoch + 1.",
+        needs=("save",),
         sources=("scan-19", "catalyst-764"),
     ),
     Rule(
@@ -153,6 +180,20 @@ RULES = (
         "the run was interrupted.",
         fires=("checkpoint[key] of the path that torch.save writes, without this key",),
         fix="Add the entry to the dictionary that is saved.",
+        needs=("save",),
         sources=("srgan-pytorch-92",),
+    ),
+    Rule(
+        code="SCR303",
+        slug="optimizer-not-restored",
+        title="A resume restores the optimizer",
+        severity="warn",
+        find=not_restored,
+        why="A fresh Adam has no averages: its first steps are as large as the rate, and the loss "
+        "jumps after every resume.",
+        fires=("the optimizer's state is saved, a resume reads the epoch, and never that state",),
+        fix="Call optimizer.load_state_dict(checkpoint['optimizer']).",
+        needs=("load_state_dict",),
+        sources=("torch-optimizer-state",),
     ),
 )

@@ -318,6 +318,7 @@ RULES = (
         why="len(loader) is the number of batches: the accuracy is too large by the batch size.",
         fires=("(prediction == label).sum() is added up and divided by len(loader)",),
         fix="Divide by the number of samples: len(loader.dataset), or a count of labels.",
+        needs=("sum",),
         sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
     ),
     Rule(
@@ -330,6 +331,7 @@ RULES = (
         "result depends on the batch size.",
         fires=("a score of scikit-learn in a loop over a loader, summed or averaged",),
         fix="Collect predictions and labels in the loop; compute the score once.",
+        needs=("sklearn",),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(
@@ -342,9 +344,10 @@ RULES = (
         "raises and weights count predictions.",
         fires=("a score of (a name for predictions, a name for labels)",),
         fix="Exchange the arguments.",
+        needs=("sklearn",),
         sources=("attnsleep-13",),
         training=False,
-        words=(r"(?:_score|_report|_matrix|log_loss)\s*\(",),
+        words=("_score", "classification_report", "confusion_matrix", "log_loss"),
     ),
     Rule(
         code="SCR267",

@@ -150,6 +150,56 @@ def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, f"{call.receiver} sees the share of one process only")
 
 
+def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
+    prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
+    if not prepares or reading.mentions("prepare_data_loader", "sampler", "split_between"):
+        return
+    given = {
+        name
+        for n in reading.methods("prepare", "append", "extend")
+        for v in (*reading.calls[n].args, *reading.calls[n].unpacked)
+        for name in (v.name, *v.names)
+    }
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if len(call.targets) != 1 or call.targets[0] in given:
+            continue
+        for loop in reading.loops_over(call.scope, call.targets[0]):
+            inside = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
+            if any(c.method == "backward" and _is_accelerator(reading, c) for c in inside):
+                span = reading.calls[prepares[0]].span
+                yield Match(
+                    span, f"{call.targets[0]} is not prepared: all GPUs read the same batches"
+                )
+
+
+def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """model.save_pretrained() of what prepare() returned; engines and FSDP pass it on."""
+    if reading.mentions("deepspeed", "fsdp", "zero3", "parallelism"):
+        return
+    prepared = {
+        reading.key(target, reading.calls[n].scope)
+        for n in reading.methods("prepare")
+        if _is_accelerator(reading, reading.calls[n])
+        for target in reading.calls[n].targets
+    }
+    for number in reading.methods("save_pretrained", "push_to_hub") if prepared else ():
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        again = [a for a in reading.assigned.get(key, ()) if a.position > number or a.loops]
+        last = max((a.position for a in reading.assigned.get(key, ())), default=0)
+        newest = [a for a in reading.assigned.get(key, ()) if a.position == last]
+        unwrapped = any(
+            reading.calls[a.value.call].method in ("unwrap_model", "extract_model_from_parallel")
+            for a in newest
+            if a.value.kind == "call"
+        )
+        if key in prepared and not unwrapped and not again:
+            message = f"{call.receiver} is wrapped on several GPUs, and has no {call.method}()"
+            yield Match(call.span, message)
+
+
 RULES = (
     Rule(
         code="SCR258",
@@ -165,6 +215,7 @@ RULES = (
         ),
         errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
         fix="Call accelerator.backward(loss).",
+        needs=("Accelerator", "deepspeed"),
         sources=("accelerate-backward",),
     ),
     Rule(
@@ -177,6 +228,7 @@ RULES = (
         "reports a duplicate GPU, and the other GPUs idle.",
         fires=("init_process_group, DDP and cuda() in a file that never names a local GPU",),
         fix='torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the model is moved.',
+        needs=("init_process_group",),
         sources=("examples-1142", "torch-ddp-notes"),
     ),
     Rule(
@@ -189,6 +241,7 @@ RULES = (
         "FullyShardedDataParallel wraps: each process scales by another norm.",
         fires=("torch.nn.utils.clip_grad_norm_ on the parameters of such a model",),
         fix="Call model.clip_grad_norm_(max_norm). With fully_shard torch's function is right.",
+        needs=("FullyShardedDataParallel",),
         sources=("halos-15", "opendiloco-6"),
     ),
     Rule(
@@ -201,6 +254,7 @@ RULES = (
         "optimizer's name holds the model.",
         fires=("the same names on both sides of prepare() in another order",),
         fix="Unpack in the order of the arguments.",
+        needs=("Accelerator",),
         sources=("accelerate-migration",),
     ),
     Rule(
@@ -213,6 +267,33 @@ RULES = (
         "main process prints is of its own.",
         fires=("add_batch() in a loop over a prepared loader, and no gather in the file",),
         fix="Pass what accelerator.gather_for_metrics((predictions, labels)) returns.",
+        needs=("Accelerator",),
         sources=("accelerate-226", "accelerate-574"),
+    ),
+    Rule(
+        code="SCR297",
+        slug="loader-not-prepared",
+        title="accelerate prepares the loader, too",
+        severity="fail",
+        find=not_prepared,
+        why="Only a loader that prepare() returned gives each process a share. Without it all GPUs "
+        "train on the same batches, and the GPUs beyond the first add nothing.",
+        fires=("accelerator.backward() in a loop over a DataLoader that prepare() never got",),
+        fix="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+        needs=("Accelerator",),
+        sources=("human-policy-3", "accelerate-migration"),
+    ),
+    Rule(
+        code="SCR298",
+        slug="saved-while-wrapped",
+        title="A prepared model is unwrapped before it is saved",
+        severity="warn",
+        find=saved_wrapped,
+        why="On several GPUs prepare() returns a wrapper without save_pretrained: the save at the "
+        "end of the training raises.",
+        fires=("save_pretrained() or push_to_hub() of what accelerator.prepare returned",),
+        fix="accelerator.unwrap_model(model).save_pretrained(path)",
+        needs=("Accelerator",),
+        sources=("accelerate-migration",),
     ),
 )

@@ -238,6 +238,7 @@ RULES = (
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "
         "torch.utils.data.Subset.",
+        needs=("DataLoader", "train", "eval_dataset", "random_split"),
         sources=("x-vector-pytorch-8", "swin-unet-135", "aestetik-8", "torchgeo-257"),
     ),
     Rule(
@@ -255,6 +256,7 @@ RULES = (
         ),
         fix="Split first; fit on the training part; transform the others. The order is X_train, "
         "X_test, y_train, y_test.",
+        needs=("sklearn",),
         sources=("100-days-of-machine-learning-75", "ml-capsule-1574", "deslib-126"),
     ),
 )

@@ -439,6 +439,7 @@ RULES = (
         "changes, and Adam applies its weight decay only.",
         fires=("backward(), zero_grad() and step() of one optimizer in this order",),
         fix="Call zero_grad() before backward(), or after step().",
+        needs=("zero_grad",),
         sources=("ps-P4",),
     ),
     Rule(
@@ -451,6 +452,7 @@ RULES = (
         "applies gradients that nothing clipped.",
         fires=("a clip and then the iteration's only backward(), before the step",),
         fix="Move the clip between backward() and step().",
+        needs=("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"),
         sources=("ps-P13",),
     ),
     Rule(
@@ -510,6 +512,7 @@ RULES = (
         why="Without backward() there are no gradients: step() changes nothing.",
         fires=("a loss, zero_grad() and step() in a loop, and no backward() in the file",),
         fix="Call loss.backward() before the step.",
+        needs=("zero_grad",),
         sources=("pyramidbox-7",),
     ),
     Rule(
@@ -534,6 +537,7 @@ RULES = (
         "TypeError.",
         fires=("step() without an argument on torch.optim.LBFGS",),
         fix="Pass a function that zeroes gradients, computes the loss, propagates and returns it.",
+        needs=("LBFGS",),
         sources=("torch-optim-closure",),
     ),
 )

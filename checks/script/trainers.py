@@ -360,6 +360,7 @@ RULES = (
             "pad_token = eos_token where eos_token is appended to the texts (a warning)",
         ),
         fix="Pass mlm=False, and use a padding token that texts do not contain.",
+        needs=("DataCollatorForLanguageModeling",),
         sources=("transformers-23530", "transformers-22794"),
     ),
     Rule(
@@ -372,6 +373,7 @@ RULES = (
         "model trains on a start that it does not see later.",
         fires=("tokenizer(text) of apply_chat_template(tokenize=False)",),
         fix="Pass add_special_tokens=False, or tokenize=True to apply_chat_template.",
+        needs=("apply_chat_template",),
         sources=("openrlhf-393", "generalizable-reward-model-6"),
         limits="that the tokenizer of another family adds no BOS.",
     ),
@@ -385,6 +387,7 @@ RULES = (
         "at the first evaluation.",
         fires=("compute_metrics decodes labels, and -100 is not in the function",),
         fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
+        needs=("compute_metrics",),
         sources=("transformers-22634",),
     ),
     Rule(
@@ -397,6 +400,7 @@ RULES = (
         "alone raises a TypeError after the first epoch.",
         fires=("an override with return_outputs that never reads it, and an eval_dataset",),
         fix="return (loss, outputs) if return_outputs else loss",
+        needs=("compute_loss",),
         sources=("transformers-trainer",),
     ),
 )

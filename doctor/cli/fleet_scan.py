@@ -11,7 +11,6 @@ import msgspec
 from doctor import catalog
 from doctor._util.records import Unknown
 from doctor._util.units import gb, shown
-from doctor.checkpoint.identity import Identity
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.cli import scan
 from doctor.cli.examination import Record
@@ -22,7 +21,7 @@ from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children, fit
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet, NodeSummary
-from doctor.fleet.checkpoint import read_all, read_part
+from doctor.fleet.checkpoint import Identity, read_all, read_part
 from doctor.fleet.compare import compare
 from doctor.fleet.expected import Expected
 from doctor.fleet.meeting import Gathered, RankZero

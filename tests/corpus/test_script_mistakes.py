@@ -19,6 +19,7 @@ FILES = (
     "script_mistakes.toml",
     "script_mistakes_learned.toml",
     "script_mistakes_held_out.toml",
+    "script_mistakes_fresh.toml",
     "script_traps.toml",
 )
 SCRIPTS: list[dict[str, Any]] = [

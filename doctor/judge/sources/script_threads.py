@@ -76,6 +76,20 @@ SCRIPT_THREADS = (
     _thread("lightly-ai/lightly", 1113, "Hooks that Lightning 2 removed"),
     _thread("ContextualAI/HALOs", 15, "Gradient clipping for FSDP"),
     _thread("PrimeIntellect-ai/OpenDiloco", 6, "Gradient norm of FSDP", "pull"),
+    _thread("microsoft/nni", 4692, "shuffle=True for the training loader"),
+    _thread("NVlabs/LongLive", 71, "Ranks use divergent sampler seeds"),
+    _thread("jadore801120/attention-is-all-you-need-pytorch", 14, "Dropped batches", "pull"),
+    _thread("RogerQi/human-policy", 3, "The same data on each GPU"),
+    _thread("yg211/bert_nli", 3, "Padding of attention masks", "pull"),
+    _thread("huggingface/transformers", 16243, "Results without an attention mask", "pull"),
+    _page(
+        "torch-autograd-backward", "PyTorch: torch.Tensor.backward",
+        "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html",
+    ),
+    _page(
+        "torch-randomness", "PyTorch: Reproducibility",
+        "https://docs.pytorch.org/docs/stable/notes/randomness.html",
+    ),
     _thread("huggingface/accelerate", 226, "Metrics and gather"),
     _thread("huggingface/accelerate", 574, "evaluate with accelerate"),
     _page(
