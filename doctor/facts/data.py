@@ -14,6 +14,7 @@ from doctor.facts.data_rows import (
     Markers,
     Mixing,
     Overlap,
+    Pace,
     Pairs,
     Rendered,
     Repeats,
@@ -148,6 +149,8 @@ class Split(Section, frozen=True, kw_only=True):
     mixing: Mixing | None = None
     inputs: Inputs | None = None
     workers: Workers | None = None
+    pace: Pace | Unknown | None = None
+    """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
 

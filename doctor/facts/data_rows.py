@@ -87,6 +87,20 @@ class Workers(Section, frozen=True, kw_only=True):
     """Samples that occur again without workers; None: not read."""
 
 
+class Pace(Section, frozen=True, kw_only=True):
+    """Batches of a loader that is asked for nothing else, after its workers have started."""
+
+    batches: int
+    seconds: float
+    """From one batch to the next."""
+    halves: tuple[float, float]
+    """The same of the first and the second half."""
+    delayed: float | None = None
+    """Share of the time in which its processes could run that they waited for a core; None: the
+    kernel does not count it."""
+    workers: int = 0
+
+
 class Pairs(Section, frozen=True, kw_only=True):
     """Chosen and rejected answers."""
 

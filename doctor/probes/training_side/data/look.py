@@ -25,6 +25,7 @@ from . import (
     labels,
     mixing,
     offsets,
+    pace,
     padding,
     pairs,
     reading,
@@ -157,6 +158,9 @@ class Look:
             look.mixing.measure(self.opened.module, self.opened.loss, look.batches[0])
             if look.inputs.samples:
                 look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
+        if source.name == "train" and self.request.get("pace"):
+            with wire.stage("time the loader"):
+                look.pace = pace.pace(source)
         with self.sending:
             wire.send(note={"split": look.record(), "shown": look.shown})
             self.split = None
@@ -208,6 +212,7 @@ class SplitLook:
         self.pairs = pairs.Pairs()
         self.chats = chats.Chats(vocabulary)
         self.batches: List[Foreign] = []
+        self.pace: Optional[Dict[str, Any]] = None
         self.show = 0
         self.shown: List[Dict[str, Any]] = []
         self.documents: List[documents.Document] = []
@@ -253,6 +258,7 @@ class SplitLook:
         record["pairs"] = self.pairs.record()
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
+        record["pace"] = self.pace
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(has_own_order(self.source.items))
             record["workers"] = observing.attempt(self._workers, None)
