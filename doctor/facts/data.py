@@ -47,6 +47,8 @@ class Lengths(Section, frozen=True, kw_only=True):
     p50: int
     p95: int
     longest: int
+    histogram: tuple[tuple[int, int], ...] = ()
+    """The largest length of a bin, and the documents in it."""
 
 
 class Labels(Section, frozen=True, kw_only=True):
@@ -141,6 +143,8 @@ class Split(Section, frozen=True, kw_only=True):
     ended: Literal["complete", "samples", "time", "error", "hang"] = "complete"
     problem: Problem | None = None
     lengths: Lengths | None = None
+    uncut: Lengths | None = None
+    """Of the dataset's own rows, where they are texts."""
     labels: Labels | None = None
     stops: Stops | Unknown | None = None
     starts: Starts | Unknown | None = None

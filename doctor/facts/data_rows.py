@@ -44,6 +44,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     batches: int = 0
     """Batches whose samples have a class each."""
     classes: int = 0
+    counts: dict[str, int] = {}
+    """Class -> samples, the most frequent ones, with --show alone."""
     named: bool = False
     """The classes have a name in the batch, such as "labels"; else they are its last tensor."""
     class_is_trained: bool | None = None

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import random
 import re
+from collections import Counter
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -15,6 +16,7 @@ from .documents import LABELS, Tokens, host
 from .rows import is_constant
 
 MOST_ROWS = 5
+MOST_CLASSES = 20
 DRAWS = 200
 """Permutations that the order of the classes is compared with."""
 VALUES = 4096
@@ -26,6 +28,7 @@ class Mixing:
     """Counts over the batches of a loader; `record` has them."""
 
     def __init__(self) -> None:
+        self.show = False
         self.batches: List[List[int]] = []
         """The classes of each batch."""
         self.named = False
@@ -69,6 +72,11 @@ class Mixing:
                 lambda: reads_class(module, loss, batch), None
             )
 
+    def counts(self) -> Dict[str, int]:
+        """The most frequent classes, where content is shown."""
+        counted = Counter(each for batch in self.batches for each in batch)
+        return {str(each): n for each, n in counted.most_common(MOST_CLASSES if self.show else 0)}
+
     def record(self, own_order: bool) -> Dict[str, Any]:
         single, drawn = single_class(self.batches)
         classes = {each for batch in self.batches for each in batch}
@@ -81,6 +89,7 @@ class Mixing:
             "rows": self.rows,
             "batches": len(self.batches),
             "classes": len(classes),
+            "counts": self.counts(),
             "named": self.named,
             "class_is_trained": self.class_is_trained,
             "single": single,
