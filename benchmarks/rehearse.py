@@ -1,9 +1,10 @@
 """Rehearses the jobs of rehearsal_jobs/cases.toml and compares what is found with the labels.
 
-    python benchmarks/rehearse.py [--at-once N] [--results FILE] [WORD...]
+    python benchmarks/rehearse.py [--set 2] [--at-once N] [--results FILE] [WORD...]
 
 WORDs select cases by job, kind or fault. Each case takes three runs of a small training. Results
-are appended to FILE as JSON lines; cases that are in it already are not run again.
+are appended to FILE as JSON lines; cases that are in it already are not run again. Cases that need
+a package run under --other-python, or are left out without it.
 """
 
 from __future__ import annotations
@@ -37,14 +38,20 @@ def cases() -> list[dict[str, Any]]:
 
 def command(case: dict[str, Any]) -> list[str]:
     """The job's command line."""
-    option = "--fault" if "fault" in case else "--kind"
-    program = [str(JOBS / f"{case['job']}.py"), "--out", "{output}"]
-    program += [option, case.get("fault") or case["kind"]]
+    option = "fault" if "fault" in case else "kind"
+    program = [str(JOBS / f"{case['job']}.py")]
+    for name, value in (("out", "{output}"), (option, case[option])):
+        program += [f"{name}={value}"] if "settings" in case else [f"--{name}", value]
+    program += case.get("words", "").split()
     if "ranks" not in case:
-        return [sys.executable, *program]
+        return [case["python"], *program]
     number = str(case["ranks"])
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", number]
-    return [sys.executable, *launcher, *program]
+    launchers = {
+        "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", number],
+        "accelerate": ["accelerate.commands.launch", "--cpu", "--num_processes", number,
+                       "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"],
+    }  # fmt: skip
+    return [case["python"], "-m", *launchers[case.get("launcher", "torchrun")], *program]
 
 
 def rehearse(case: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +97,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*")
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--set", type=int)
+    parser.add_argument("--other-python", default="")
     parser.add_argument("--results", type=Path, default=Path("rehearse-results.jsonl"))
     args = parser.parse_args()
     chosen = [c for c in cases() if all(word in c["name"] for word in args.words)]
+    chosen = [c for c in chosen if args.set in (None, c.get("set", 1))]
+    for case in chosen:
+        case["python"] = args.other_python if "needs" in case else sys.executable
+    chosen = [case for case in chosen if case["python"]]
     done = {}
     if args.results.exists():
         lines = args.results.read_text().splitlines()

@@ -5,7 +5,7 @@
 Each fleet has 12 metrics. Noise of a measurement: normal (1 %), heavy-tailed (Student's t with 3
 degrees of freedom, scale 1 %), and that of a cloud: normal, and 2 % of the nodes have a noisy
 neighbour that makes all their rates 10 to 50 % lower, other nodes in each measurement. Nodes in
-`again` are measured again, until none is left.
+`again` are measured again, until none is left, as `doctor fleet run` does.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np  # noqa: TID253 - a program of its own
 
 from doctor.facts.fleet import NodeSummary
+from doctor.fleet.repeats import settled
 from doctor.fleet.stragglers import analyse
 
 METRICS = 12
-ROUNDS = 12
 Noise = Callable[[Any, int], Any]
 
 
@@ -54,34 +54,31 @@ def fleet(values: Any) -> list[NodeSummary]:
     ]
 
 
-def measured_again(random: Any, nodes: Sequence[NodeSummary], again: set[str], noise: Noise,
-                   slowed: dict[str, Any]) -> list[NodeSummary]:  # fmt: skip
-    """The nodes, those in `again` with one more measurement; `slowed` has what is slow."""
-    fresh = noise(random, len(nodes))
-    results = []
-    for node, row in zip(nodes, fresh, strict=True):
-        if node.node in again:
-            base = slowed.get(node.node, np.zeros(METRICS))
-            rates = {
-                name: (*old, 1e12 * float(np.exp(row[number] + base[number])))
-                for number, (name, old) in enumerate(node.rates.items())
-            }
-            node = NodeSummary(node=node.node, classed=node.classed, rates=rates)
-        results.append(node)
-    return results
-
-
 def settle(random: Any, nodes: list[NodeSummary], noise: Noise,
            slowed: dict[str, Any]) -> tuple[set[str], set[str], int]:  # fmt: skip
-    """Nodes that are called slow after re-measurement, those called so at once, and rounds."""
-    result = analyse(nodes, live=True)
-    certain = {each.node for each in result.slow if each.certain}
+    """Nodes that are called slow after re-measurement, those called so at once, and rounds.
+
+    `slowed` has the logarithms of what is slow.
+    """
     rounds = 1
-    while result.again and rounds < ROUNDS:
-        nodes = measured_again(random, nodes, set(result.again), noise, slowed)
-        result = analyse(nodes, live=True)
+
+    def measure(chosen: Sequence[NodeSummary]) -> dict[str, dict[str, float]]:
+        nonlocal rounds
         rounds += 1
+        rows = dict(zip((node.node for node in nodes), noise(random, len(nodes)), strict=True))
+        found = {}
+        for node in chosen:
+            row = rows[node.node] + slowed.get(node.node, np.zeros(METRICS))
+            found[node.node] = dict(zip(node.rates, rates_of(row), strict=True))
+        return found
+
+    certain = {each.node for each in analyse(nodes, live=True).slow if each.certain}
+    result = analyse(settled(nodes, measure), live=True)
     return {each.node for each in result.slow if each.confirmed}, certain, rounds
+
+
+def rates_of(row: Any) -> list[float]:
+    return [float(rate) for rate in 1e12 * np.exp(row)]
 
 
 def false_alarms(name: str, count: int, fleets: int) -> str:

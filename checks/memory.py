@@ -26,6 +26,8 @@ SMALLER_STEP = (
     "checkpointing (--checkpointing): the activations do not fit, while weights, gradients and "
     "optimizer state do."
 )
+STEAL = 0.05
+"""Our own number: below it, steal time is not worth a word."""
 CORES_PER_GPU = 2
 """Vast.ai's rule for hosts, machine-checks rank 9."""
 SHM_PATH = "/dev/shm"  # noqa: S108 - only its size is read
@@ -121,6 +123,8 @@ def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:
         return unknown(f"{summary}; the GPUs of the job could not be counted: pass {options}")
     required = CORES_PER_GPU * gpus
     summary += f" for {gpus} GPU{'' if gpus == 1 else 's'}; at least {required} required"
+    if host.steal and host.steal >= STEAL:
+        summary += f"; the host gave {host.steal:.0%} of their time to others since boot"
     return ok(summary) if min(usable) >= required else warn(summary)
 
 
@@ -178,7 +182,6 @@ VRAM = Check(
     judge=vram_fits,
     sources=("fnr-memory", "ps-U10", "ps-U11", "activation-recomputation", "bnb-optimizers"),
     also=("read",),
-    settles=("gradient checkpointing",),
 )
 
 HOST = Check(
@@ -224,7 +227,6 @@ SHM = Check(
     owner=Owner.ENVIRONMENT,
     judge=shm,
     sources=("pytorch-5040",),
-    settles=("data loader",),
 )
 
 CHECKS = (VRAM, HOST, SHM)

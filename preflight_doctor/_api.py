@@ -52,6 +52,7 @@ class Settings(TypedDict, total=False):
     arguments: tuple[str, ...]
     layers: int
     weights: bool
+    data: str
     expect_no_grad: tuple[str, ...]
     checkpoint: str
     output_dir: str
@@ -60,6 +61,8 @@ class Settings(TypedDict, total=False):
     smoke: bool
     probes: bool
     quick: bool
+    rehearse: bool
+    ranks: int
     budget: float
 
 

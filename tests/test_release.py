@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -152,3 +154,21 @@ def test_every_dependency_has_its_licence_in_the_documents() -> None:
 def test_the_citation_has_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {doctor.__version__}\n" in text
+
+
+def test_the_recipe_for_conda_has_the_requirements_and_scripts_of_the_package(
+    tmp_path: Path,
+) -> None:
+    import yaml
+
+    sdist = tmp_path / f"preflight_doctor-{doctor.__version__}.tar.gz"
+    sdist.write_bytes(b"x")
+    made = runpy.run_path(str(ROOT / "release/conda_recipe.py"))["recipe"](sdist)
+    read = yaml.safe_load(made)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needs = [line.replace(" ", "") for line in read["requirements"]["run"][1:]]
+    assert needs == project["dependencies"]
+    points = [each.split(" = ") for each in read["build"]["python"]["entry_points"]]
+    assert dict(points) == project["scripts"]
+    assert read["context"]["version"] == doctor.__version__
+    assert read["source"]["sha256"] == hashlib.sha256(b"x").hexdigest()

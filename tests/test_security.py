@@ -8,6 +8,8 @@ import re
 import pytest
 from paths import ROOT
 
+from doctor.cli.app import EVERY
+
 DOCUMENT = ROOT / "SECURITY.md"
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
@@ -23,6 +25,11 @@ def test_every_entry_point_names_a_test_that_exists() -> None:
         module = ast.parse((ROOT / named[0]).read_text("utf-8"))
         functions = {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
         assert named[1] in functions, row
+
+
+def test_every_command_is_named() -> None:
+    text = DOCUMENT.read_text("utf-8")
+    assert [name for name in EVERY if not re.search(rf"`(doctor )?{name}\b", text)] == []
 
 
 def test_the_readme_leads_to_it() -> None:

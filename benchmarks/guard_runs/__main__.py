@@ -9,10 +9,13 @@ import tempfile
 from pathlib import Path
 
 from doctor.checks.guard.resources import RANKS as RANKS_AGREE
+from doctor.cli.guard import DATA_CHECKS
+from doctor.collect.guard_data import read_data
 from doctor.collect.guard_records import read_records
+from doctor.facts.data import Data
 from doctor.facts.guard import Guarded
 
-from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, run_one, start
+from .runs import CLEAN, ERRORS, FAULTS, OTHERS, OUTPUT, PUBLIC, REPORTED, run_one, start
 
 
 def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
@@ -32,6 +35,12 @@ def alarms_of(out: Path) -> tuple[list[tuple[str, str, int]], int]:
         steps_of = [each.step for process in observed.processes for each in process.checksums]
         alarms["GRD020", "fail"] = min(steps_of)
         print(f"    {verdict.summary}")
+    data = read_data(out) if out.is_dir() else None
+    for check in DATA_CHECKS if isinstance(data, Data) else ():
+        verdict = check.judge(data=data)
+        if verdict.status in ("warn", "fail"):
+            alarms[check.code, verdict.status] = 0
+            print(f"    {verdict.summary}")
     return [(code, status, step) for (code, status), step in alarms.items()], steps
 
 
@@ -51,8 +60,23 @@ def plain(names: list[str]) -> int:
     return 0
 
 
+def same(names: list[str]) -> int:
+    """Whether each program computes the same with the guard and without it."""
+    different = 0
+    for name in names or PUBLIC:
+        ends = []
+        for guard in ("off", "on"):
+            out = Path(tempfile.mkdtemp())
+            code = start(name, out, GUARD=guard, DIGEST="1")
+            ends.append((code, (out / OUTPUT).read_text().splitlines()[-1:]))
+        different += ends[0] != ends[1]
+        print(f"{'same     ' if ends[0] == ends[1] else 'DIFFERENT'} {name}", flush=True)
+    return bool(different)
+
+
 def main(names: list[str]) -> int:
     groups = {"clean": list(CLEAN), "faults": list(FAULTS), "libraries": list(OTHERS)}
+    groups |= {"public": PUBLIC, "reported": REPORTED}
     chosen = [n for name in names or ("clean", "faults") for n in groups.get(name, [name])]
     bad = 0
     for name in chosen:
@@ -81,6 +105,8 @@ def main(names: list[str]) -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         run_one(sys.argv[2])
+    elif sys.argv[1:2] == ["same"]:
+        sys.exit(same(sys.argv[2:]))
     elif sys.argv[1:2] == ["plain"]:
         sys.exit(plain(sys.argv[2:]))
     else:

@@ -43,7 +43,7 @@ elif fault != "no ddp":
     model = nn.parallel.DistributedDataParallel(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, 10)
-rows = torch.utils.data.TensorDataset(torch.randn(128, 8), torch.randint(0, 4, (128,)))
+rows = torch.utils.data.TensorDataset(torch.randn(192, 8), torch.randint(0, 4, (192,)))
 shuffled = torch.utils.data.distributed.DistributedSampler(rows, world, rank)
 sampler = None if fault == "no sampler" else shuffled
 loader = iter(torch.utils.data.DataLoader(rows, batch_size=4, sampler=sampler))

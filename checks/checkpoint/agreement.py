@@ -17,6 +17,9 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     if reason := _unread(checkpoint):
         return unknown(reason)
     beyond = _beyond(checkpoint.tokenizer, rows)
+    if model.wrapper:
+        text = f"every name begins with {model.wrapper}, which a wrapper put there"
+        return fail(f"{text}; the names of the model required", fix=WRAPPER_FIX)
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     if verdict := _wrong(sizes, model.head_missing, beyond):
         return verdict
@@ -88,6 +91,11 @@ def _beyond(tokenizer: Tokenizer | None, rows: int | None) -> str:
 CONFIG_FIX = (
     "Save the configuration again with model.config.save_pretrained, or take config.json from the "
     "model that the run began with."
+)
+WRAPPER_FIX = (
+    "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
+    "model._orig_mod of torch.compile), or rename the tensors, name.removeprefix(prefix): "
+    "from_pretrained finds no weight of these names, and begins with random ones."
 )
 SIZES_FIX = (
     "Take config.json from the same save as the weights: from_pretrained makes up what the files "
@@ -238,6 +246,7 @@ CONFIG = Check(
     fails=(
         "another size differs, or the files hold fewer layers or rows",
         "config.json does not tie the output head of a causal model, and the files hold none",
+        "every tensor of files that from_pretrained reads begins with module. or _orig_mod.",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
     ),

@@ -186,6 +186,7 @@ FINITE = Check(
     notes=("matrices hold one value that is not 0, or are copies of others, as tied weights are",),
     warns=(
         "a matrix has values beyond a million times what nearly all of it is below",
+        "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.data.seen import each_split, observed, passed, read_of, rows, share
 from doctor.facts.data import Data, Labels, Split
-from doctor.judge.check import Check, Owner, Verdict, fail, skip
+from doctor.judge.check import Check, Owner, Verdict, fail, note, skip
 
 UNLABELLED = 0.05
 """Share of documents without a trained label that is a warning. Our own number."""
@@ -20,6 +20,11 @@ def _trained(split: Split) -> Verdict:
     if labels is None:
         return skip(NO_LABELS)
     if labels.unlabelled == labels.documents:
+        if labels.learned:
+            return note(
+                f"every label of the {labels.documents:,} documents read is {labels.ignored}, and "
+                "yet gradients are not 0: the loss comes from something else, or from later rows"
+            )
         return fail(
             f"all {labels.documents:,} documents have no trained label: every label is "
             f"{labels.ignored}{_cause(labels)}; read: {read_of(split)}",
@@ -75,6 +80,7 @@ TRAINED = Check(
     why="A row whose labels are all ignored adds nothing; a batch of them gives a loss of 0 or "
     "NaN, and no error. Prompts that fill the maximum length cause it, and wrong markers.",
     passes=("fewer than 5 % of the documents have no trained label",),
+    notes=("none has, and gradients that are not 0 were observed",),
     warns=(
         "at least 5 % of 32 or more documents have none",
         "the trainer dropped at least 5 % of 32 or more rows because they have none",

@@ -136,7 +136,7 @@ def _one_class(mixing: Mixing) -> Verdict | None:
         return None
     text = f"all {mixing.samples:,} samples have the same class"
     if mixing.class_is_trained is None and not mixing.named:
-        return note(f"{text}, if the last tensor of the batch is one", fix=ONE_CLASS)
+        return note(f"{text}, if the last tensor or label of the batch is one", fix=ONE_CLASS)
     return observed(text, mixing.samples, fix=ONE_CLASS)
 
 
@@ -215,6 +215,42 @@ DIFFERENT = Check(
     owner=Owner.JOB,
     judge=different,
     limits="that the ranks of a job read different samples.",
+    sources=("torch-dataloader",),
+)
+
+
+LEAST_ORDERED = 16
+"""Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
+
+
+def reordered(data: Data) -> Verdict:
+    split = data.split()
+    epochs = split.epochs if split is not None else None
+    if epochs is None:
+        return skip("no DistributedSampler that shuffles was followed through a training")
+    text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
+    if epochs.epochs < 2:
+        return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
+    if epochs.compared < LEAST_ORDERED:
+        return unknown(f"{text}; at least {LEAST_ORDERED} required")
+    if epochs.same:
+        return warn(f"{text} came in the same order")
+    return ok(f"{text} came in another order")
+
+
+REORDERED = Check(
+    code="DAT019",
+    slug="epochs-reordered",
+    title="A distributed sampler gives each epoch an order of its own",
+    why="DistributedSampler shuffles by its seed and its epoch, and every epoch is epoch 0 until "
+    "set_epoch() is called: all epochs have one order, and each rank sees the same samples.",
+    passes=("the first samples of two epochs of the training differ in their order",),
+    warns=("at least 16 samples at the start of two epochs came in the same order",),
+    fix="Call loader.sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
+    "batch.",
+    owner=Owner.JOB,
+    judge=reordered,
+    limits="that other samplers shuffle.",
     sources=("torch-dataloader",),
 )
 
@@ -298,4 +334,4 @@ WHOLE = Check(
     sources=("parameter-golf-82",),
 )
 
-CHECKS = (DISJOINT, DISTINCT, MIXED, DIFFERENT, PREFERRED, WHOLE)
+CHECKS = (DISJOINT, DISTINCT, MIXED, DIFFERENT, REORDERED, PREFERRED, WHOLE)

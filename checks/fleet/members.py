@@ -148,6 +148,7 @@ PRESENT = Check(
     "--nodes-from.",
     owner=Owner.MACHINE,
     judge=present,
+    required="always",
     sources=("slurm-sinfo",),
 )
 

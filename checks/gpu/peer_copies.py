@@ -40,6 +40,9 @@ def copies_arrive(
     if not peers.copies:
         return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
+    if verdict.status is Status.FAIL and isinstance(host, Host) and host.iommu_groups:
+        on = f"{verdict.summary}; the IOMMU is on ({host.iommu_groups} groups)"
+        verdict = replace(verdict, summary=on)
     if verdict.status is Status.FAIL and _p2p_disabled(host):
         summary = f"{verdict.summary}; NCCL's environment avoids these copies: keep it set"
         verdict = warn(summary, switches_off=P2P)

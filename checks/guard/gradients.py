@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import enough, observed
+from doctor.checks.guard.observed import enough, observed, unless_unlabelled
 from doctor.judge.check import Check, Owner
 
 READ = "steps whose gradient norm was read"
@@ -42,7 +42,11 @@ PRESENT = Check(
     why="torch skips parameters without a gradient silently. An optimizer that was created before "
     "FSDP, before LoRA or for another copy of the model steps for days and changes nothing.",
     passes=("the optimizer's parameters have gradients when it steps",),
-    warns=("50 steps in a row without any gradient, after gradients or beside other optimizers",),
+    warns=(
+        "50 steps in a row without any gradient, after gradients or beside other optimizers",
+        "at two comparisons, from step 100 on, parameters of the model have gradients, are in no "
+        "optimizer and do not change",
+    ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
     "LoRA, .to() and weight tying; with accelerate, pass model and optimizer to one prepare().",
@@ -52,7 +56,9 @@ PRESENT = Check(
         enough("steps", 3, "the parameters have gradients in {n} steps", "steps"),
         {
             "lost": "Check whether the optimizer still should step: its loss no longer reaches its "
-            "parameters, or zero_grad() runs between backward() and step()."
+            "parameters, or zero_grad() runs between backward() and step().",
+            "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
+            "requires_grad_(False) saves their part of the backward pass.",
         },
     ),
     limits="that every parameter has one: see GRD016.",
@@ -78,16 +84,18 @@ NOT_ZERO = Check(
     "with LoRA check that the B matrices are trainable. With equal rewards in GRPO, change the "
     "reward or sample more completions.",
     owner=Owner.JOB,
-    judge=observed(
-        "GRD004",
-        enough("norms", 1, "{n} gradient norms, not 0 for long", READ),
-        {
-            "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards that "
-            "are all equal, or a batch without anything to predict. Print the share of such "
-            "samples, and end the training or choose harder ones.",
-            "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
-            "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
-        },
+    judge=unless_unlabelled(
+        observed(
+            "GRD004",
+            enough("norms", 1, "{n} gradient norms, not 0 for long", READ),
+            {
+                "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards "
+                "that are all equal, or a batch without anything to predict. Print the share of "
+                "such samples, and end the training or choose harder ones.",
+                "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
+                "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
+            },
+        )
     ),
     limits="that every parameter has a gradient that is not 0.",
     sources=("ps-P10", "ps-P18", "fnr-gradients", "trl-3857"),

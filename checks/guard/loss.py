@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from doctor.checks.guard.observed import cut_off, enough, observed, only_with_all, total
+from doctor.checks.guard.observed import (
+    cut_off,
+    enough,
+    observed,
+    only_with_all,
+    total,
+    unless_unlabelled,
+)
 from doctor.facts.guard import Guarded
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, unknown
 
@@ -75,9 +82,11 @@ LABELS = Check(
     fails=("3 steps in a row have, or more than 10 of the last 100",),
     fix=UNLABELLED,
     owner=Owner.JOB,
-    judge=observed(
-        "GRD009",
-        enough("norms", 1, "{n} steps learned from labels", "steps whose gradients were read"),
+    judge=unless_unlabelled(
+        observed(
+            "GRD009",
+            enough("norms", 1, "{n} steps learned from labels", "steps whose gradients were read"),
+        )
     ),
     limits="that the labels are the right ones.",
     sources=("ps-P11", "trl-6702"),

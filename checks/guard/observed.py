@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.facts.data import Data
 from doctor.facts.guard import Guarded, GuardedProcess
-from doctor.judge.check import Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Status, Verdict, fail, ok, skip, unknown, warn
 
 Coverage = Callable[[Guarded], Verdict]
 """The verdict where no alarm was raised: pass, skip or unknown."""
+GuardJudge = Callable[[Guarded, Data | Unknown | None], Verdict]
 
 
 def observed(
@@ -55,6 +58,20 @@ def _alarmed(
     summary = f"{where}: {shown(alarm.text, 500)}{source}{again}"
     verdict = fail if alarm.status == "fail" else warn
     return verdict(summary, fix=fixes.get(alarm.cause))
+
+
+def unless_unlabelled(judge: Callable[[Guarded], Verdict]) -> GuardJudge:
+    """The same judge, which leaves what a lack of labels explains to the check of the data."""
+
+    def judged(guard: Guarded, data: Data | Unknown | None) -> Verdict:
+        verdict = judge(guard)
+        if verdict.status in (Status.WARN, Status.FAIL) and isinstance(data, Data):
+            labels = [split.labels for split in data.splits if split.labels is not None]
+            if any(e.unlabelled == e.documents and not e.learned for e in labels):
+                return skip("no document has a trained label, see DAT001")
+        return verdict
+
+    return judged
 
 
 Count = Literal[

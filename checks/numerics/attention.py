@@ -316,12 +316,6 @@ SDPA = Check(
     judge=cudnn_sdpa,
     returns=True,
     sources=("bts-root", "bts-fix1", "bts-fix3", "bts-quick", "pytorch-196678", "pytorch-193893"),
-    settles=(
-        "cuDNN attention",
-        "flash attention",
-        "memory-efficient attention",
-        "attn_implementation",
-    ),
 )
 
 CHECKS = (SDPA,)

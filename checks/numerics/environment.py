@@ -108,7 +108,6 @@ CLEAN = Check(
     owner=Owner.ENVIRONMENT,
     judge=environment_clean,
     sources=("torch-cuda-semantics", "cuda-environment"),
-    settles=("determinism",),
 )
 
 CHECKS = (CLEAN,)

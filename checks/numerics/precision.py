@@ -212,7 +212,6 @@ FITS = Check(
         "rocm-precision",
     ),
     also=("read",),
-    settles=("precision",),
 )
 
 CHECKS = (FITS,)

@@ -150,7 +150,6 @@ TF32 = Check(
         "lightning-tf32",
     ),
     targets=("nvidia",),
-    settles=("TF32",),
 )
 
 CHECKS = (TF32,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.rehearsal import (
+    accessing,
     agreeing,
     confinement,
     pace,
@@ -10,6 +11,7 @@ from doctor.checks.rehearsal import (
     running,
     saving,
     stopping,
+    worst_batch,
 )
 
 CHECKS = (
@@ -20,4 +22,6 @@ CHECKS = (
     *stopping.CHECKS,
     *resuming.CHECKS,
     *pace.CHECKS,
+    *worst_batch.CHECKS,
+    *accessing.CHECKS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.rehearsal import Agreement, Rehearsal
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 
 def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
@@ -58,6 +58,8 @@ WEIGHTS = Check(
 
 def data(rehearsal: Rehearsal) -> Verdict:
     found = _compared(rehearsal)
+    if rehearsal.trained and not rehearsal.own_trainer:
+        return skip("the doctor distributed the batches, and not the job")
     if isinstance(found, Verdict):
         return found
     if found.batches < 2:

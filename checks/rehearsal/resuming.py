@@ -164,6 +164,8 @@ def _tensors(lost: Lost) -> str:
     what = f"{lost.count} of {lost.of} {'buffers' if kept else WORDS[lost.kind]}{kept}"
     if lost.kind in ("dtype", "shape"):
         return f"{what} are {lost.after} and were {lost.before} ({names})"
+    if lost.kind == "weights" and lost.after:
+        return f"{what} have other names now ({lost.before}, now {lost.after})"
     differ = "differ from what was saved" if lost.persistent else "differ from those at the save"
     state = "are those of a fresh start" if lost.fresh else differ
     return f"{what} {state} ({names})"

@@ -49,7 +49,8 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     ranks = f" on {len(run.ranks)} ranks" if world > 1 else ""
     if len(run.ranks) < world:
         return fail(f"{len(run.ranks)} of {world} ranks took steps; all required")
-    return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}")
+    how = f"; trained {shown(rehearsal.trained, 200)}" if rehearsal.trained else ""
+    return ok(f"{run.steps} steps{ranks}, {_pace(run.ranks)}{how}")
 
 
 def _cut_off(run: RehearsedRun) -> Verdict:

@@ -6,7 +6,10 @@ from doctor._util.units import shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.checks.rehearsal.saving import whole
 from doctor.facts.rehearsal import Rehearsal, RehearsedRun
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
+
+MORE = 2
+"""Steps after that of the signal from which on a job that takes all its steps ignores it."""
 
 
 def stops(rehearsal: Rehearsal) -> Verdict:
@@ -27,9 +30,25 @@ def stops(rehearsal: Rehearsal) -> Verdict:
             fix="End them in the handler, or start them so that they end with their parent: a "
             "process that is left holds the GPU's memory.",
         )
-    if torn := whole(run):
-        return torn
-    ended = f"{run.signal} in the middle of step {_steps(run) + 1}: ended in {after:.1f} s"
+    return whole(run) or _went_on(rehearsal, run) or _ended(run, after)
+
+
+def _went_on(rehearsal: Rehearsal, run: RehearsedRun) -> Verdict | None:
+    """The warning on a job that took all its steps; None for others."""
+    first = rehearsal.run("run")
+    if first is None or run.code != 0 or run.steps < max(first.steps, _at(run) + MORE):
+        return None
+    return warn(
+        f"{run.signal} in the middle of step {_at(run)} did not stop it: it took all {run.steps} "
+        "steps; a longer training is killed at the end of the grace period"
+    )
+
+
+def _ended(run: RehearsedRun, after: float) -> Verdict:
+    ended = f"{run.signal} in the middle of step {_at(run)}: ended in {after:.1f} s"
+    if run.orphans:
+        names = some(run.orphans, len(run.orphans))
+        ended += f" without passing it on to {names}, signalled by the doctor then"
     if run.saved_after_signal and run.checkpoints:
         return ok(f"{ended}, {shown(run.checkpoints[-1].path, 200)} was saved and is whole")
     return note(
@@ -37,6 +56,11 @@ def stops(rehearsal: Rehearsal) -> Verdict:
         fix="Nothing, if that is acceptable. Else save in a handler of the signal, and ask the "
         "scheduler for time (sbatch --signal, terminationGracePeriodSeconds).",
     )
+
+
+def _at(run: RehearsedRun) -> int:
+    """The step in whose middle the signal was sent."""
+    return run.stopped_at or run.steps
 
 
 def _steps(run: RehearsedRun) -> int:
@@ -59,6 +83,7 @@ STOPS = Check(
     "often 30 s. What is half written then is the newest checkpoint.",
     passes=("it saved, ended within --grace with all its processes, and all files are whole",),
     notes=("it ended without saving: the steps that are lost are counted",),
+    warns=("it took all its further steps as if there had been no signal",),
     fails=(
         "it did not end within --grace",
         "processes were left",

@@ -228,6 +228,7 @@ RULES = (
             "zero_grad() before backward() under accelerator.accumulate(), more than one batch",
         ),
         fix="Call zero_grad() directly after step().",
+        needs=("zero_grad",),
         sources=("torch-amp-examples", "accelerate-1299"),
     ),
     Rule(
@@ -244,6 +245,7 @@ RULES = (
         ),
         fix="Clip directly before step(): under the same condition, with accelerate under "
         "`if accelerator.sync_gradients`.",
+        needs=("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"),
         sources=("transformers-1563", "transformers-986", "accelerate-641"),
     ),
 )

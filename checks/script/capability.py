@@ -227,6 +227,7 @@ RULES = (
         "were already loaded in a fixed dtype.",
         fires=("from_pretrained in a literal half dtype before the branch that chooses one",),
         fix="Move the test above from_pretrained, and let it choose the autocast dtype.",
+        needs=("from_pretrained", "from_config", "from_single_file"),
         sources=("titan-why",),
     ),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.loop import calls_reached
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
@@ -210,12 +211,15 @@ def _in_step(reading: Training, call: Call) -> bool:
     )
 
 
+FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 COLLECTIVES = {
     "barrier", "all_reduce", "all_gather", "all_gather_object", "broadcast",
     "broadcast_object_list", "reduce_scatter", "all_to_all", "gather_object", "monitored_barrier",
     "all_gather_into_tensor", "reduce_scatter_tensor",
 }  # fmt: skip
 NOT_FIRST = re.compile(r"(?:\w+\.)*\w*rank\w*(?:\(\w*\))?\s*(?:!=|>)\s*0")
+OF_SHARDS = {"state_dict": FSDP, "save_checkpoint": "deepspeed.initialize"}
+"""What all processes must ask for together, and what makes the object."""
 OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather"}
 ONE_RANK = re.compile(
     r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*==\s*0\b"
@@ -225,7 +229,7 @@ ONE_RANK = re.compile(
 
 
 def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save"):
+    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         call = reading.calls[number]
         if not _is_collective(reading, call) or "group" in call.keywords:
             continue
@@ -244,10 +248,23 @@ def _is_collective(reading: Training, call: Call) -> bool:
         return call.name.startswith("torch.distributed.checkpoint.")
     if not call.receiver:
         return False
+    if call.method in OF_SHARDS:
+        return is_sharded(reading, call, call.receiver)
     made = reading.assigned.get(reading.key(call.receiver, call.scope), ())
     return any(
         each.value.kind == "call"
         and reading.calls[each.value.call].name == "accelerate.Accelerator"
+        for each in made
+    )
+
+
+def is_sharded(reading: Training, call: Call, name: str) -> bool:
+    """The object is a model that FSDP sharded, or an engine of DeepSpeed."""
+    lineage = lineage_of(reading, name, call.scope, reading.numbers[id(call)])
+    wanted = OF_SHARDS.get(call.method, FSDP)
+    made = [reading.calls[n] for n in lineage.calls]
+    return any(
+        each.name == wanted and not any("NO_SHARD" in v.name for v in each.keywords.values())
         for each in made
     )
 
@@ -376,37 +393,6 @@ def _is_loaded(reading: Training, number: int, call: Call) -> bool:
     return False
 
 
-def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
-    names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
-    prepared = {
-        reading.key(target, call.scope)
-        for call in (reading.calls[n] for n in reading.methods("prepare"))
-        if reading.key(call.receiver, call.scope) in names
-        for target in call.targets
-    }
-    for number in reading.backwards if prepared else ():
-        call = reading.calls[number]
-        key = reading.key(call.receiver, call.scope)
-        if call.args or not call.receiver or not call.loops or key in names:
-            continue
-        inside = objects.around(reading, call, call.loops[-1])
-        if not any(_key_of(reading, n) in prepared for n in inside):
-            continue
-        fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
-        message = f"{call.receiver}.backward() goes past accelerator.backward()"
-        yield Match(call.span, message, "fail" if fp16 else "warn")
-
-
-def _mixed(reading: Training, call: Call) -> set[object]:
-    value = call.keywords.get("mixed_precision")
-    return evaluate.literals(reading, value, call) if value is not None else set()
-
-
-def _key_of(reading: Training, number: int) -> tuple[object, str]:
-    return reading.key(reading.calls[number].name, reading.calls[number].scope)
-
-
 def sync_norm_after_ddp(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("convert_sync_batchnorm"):
         call = reading.calls[number]
@@ -432,6 +418,7 @@ RULES = (
             "set_epoch() in a loop, always with the same number",
         ),
         fix="Call sampler.set_epoch(epoch) at the start of every epoch.",
+        needs=("DistributedSampler", "set_epoch"),
         sources=("torch-distributed-sampler",),
     ),
     Rule(
@@ -445,6 +432,7 @@ RULES = (
         "GPU, and processes with equal seeds see equal batches.",
         fires=("DDP, and a shuffling DataLoader whose data know nothing of the rank",),
         fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-distributed-sampler",),
     ),
     Rule(
@@ -460,6 +448,7 @@ RULES = (
             "or by the inner model",
         ),
         fix="Call the wrapped model itself.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-ddp-notes",),
     ),
     Rule(
@@ -470,7 +459,10 @@ RULES = (
         find=collective_on_one_rank,
         why="A collective waits for all ranks of its group. Under `if rank == 0` the others never "
         "arrive, and the job hangs until the timeout.",
-        fires=("barrier, all_reduce, broadcast, dcp.save and the like under a test for rank 0",),
+        fires=(
+            "barrier, all_reduce, broadcast, dcp.save and the like under a test for rank 0",
+            "state_dict() of an FSDP model, or save_checkpoint() of DeepSpeed, under such a test",
+        ),
         fix="Move the call out of the condition.",
         sources=("torch-distributed",),
         training=False,
@@ -481,6 +473,7 @@ RULES = (
             r"broadcast\w*\(",
             r"wait_for_everyone\(",
             r"checkpoint",
+            r"FullyShardedDataParallel",
         ),
     ),
     Rule(
@@ -494,6 +487,7 @@ RULES = (
         "is spent once per process.",
         fires=("torch.save in a file with DDP, under no test of the rank",),
         fix="Save under if dist.get_rank() == 0, then call dist.barrier() on all ranks.",
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-ddp-notes",),
     ),
     Rule(
@@ -506,6 +500,7 @@ RULES = (
         "processes allocate there, and its memory may be exhausted.",
         fires=("torch.load without map_location in a file with DDP, given to load_state_dict",),
         fix='Pass map_location="cpu", or f"cuda:{local_rank}".',
+        needs=("DistributedDataParallel", "DDP"),
         sources=("torch-load",),
     ),
     Rule(
@@ -517,22 +512,10 @@ RULES = (
         why="DataLoader raises 'sampler option is mutually exclusive with shuffle'.",
         fires=("DataLoader(sampler=a sampler, shuffle=True)",),
         fix="Omit shuffle; DistributedSampler shuffles by default.",
+        needs=("sampler",),
         sources=("torch-dataloader",),
         training=False,
         words=(r"sampler\s*=",),
-    ),
-    Rule(
-        code="SCR258",
-        slug="accelerate-plain-backward",
-        title="Accelerator calls backward",
-        severity="warn",
-        find=accelerate_plain_backward,
-        why="accelerator.backward(loss) divides by the accumulation steps, scales the loss under "
-        "fp16 and calls the engine of DeepSpeed. loss.backward() does none of these.",
-        fires=("loss.backward() in a loop of a file that prepares with Accelerator",),
-        errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
-        fix="Call accelerator.backward(loss).",
-        sources=("accelerate-backward",),
     ),
     Rule(
         code="SCR259",
@@ -544,6 +527,7 @@ RULES = (
         "replaces.",
         fires=("convert_sync_batchnorm of a model that DistributedDataParallel returned",),
         fix="Convert first, then wrap.",
+        needs=("convert_sync_batchnorm",),
         sources=("torch-sync-batchnorm",),
     ),
 )

@@ -20,6 +20,7 @@ MODE_LAYERS = {
 
 
 def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from trains_under_no_grad(reading)
     if not reading.backwards or reading.trainers or reading.fits:
         return
     if reading.methods("eval", "train_mode", "set_mode") or any(
@@ -38,6 +39,24 @@ def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match
             message = f"{call.name} is evaluated as it trains: eval() is called nowhere"
             yield Match(call.span, message)
             return
+
+
+def trains_under_no_grad(reading: Training) -> Iterator[Match]:
+    """train() on what trains, within no_grad, in no function that wants it so."""
+    if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib"):
+        return
+    for number in reading.methods("train"):
+        call = reading.calls[number]
+        last = [n for n in reading.scope_calls(call.scope) if n > number]
+        back = any(reading.calls[n].method == "eval" for n in last[:4])
+        if call.args or call.keywords or back or not call.receiver:
+            continue
+        if under_no_grad(reading, call.contexts) and (
+            reading.key(call.receiver, call.scope) in reading.trained_names
+        ):
+            runs = [reading.calls[n] for n in last if reading.calls[n].name == call.receiver]
+            if any(under_no_grad(reading, run.contexts) for run in runs):
+                yield Match(call.span, f"{call.receiver} is set to training mode, and evaluated")
 
 
 def _is_evaluating(reading: Training, call: Call) -> bool:
@@ -202,7 +221,10 @@ RULES = (
         find=never_evaluates,
         why="Dropout and batch statistics stay on: the validation metric is of a model that nobody "
         "will use, and batch norm learns from the validation data.",
-        fires=("a model with dropout or batch norm runs under no_grad, and no eval() in the file",),
+        fires=(
+            "a model with dropout or batch norm runs under no_grad, and no eval() in the file",
+            "train() is called under no_grad, and the model evaluated",
+        ),
         fix="Call model.eval() before the evaluation, and model.train() after it.",
         sources=("torch-train-mode",),
     ),
@@ -216,6 +238,7 @@ RULES = (
         "activation of every batch in memory.",
         fires=("after eval() and without no_grad, outputs or losses are added to a list or a sum",),
         fix="Wrap the evaluation in torch.inference_mode(), or torch.no_grad().",
+        needs=("eval",),
         sources=("torch-faq-memory", "torch-no-grad"),
     ),
     Rule(
@@ -243,6 +266,7 @@ RULES = (
         "allocates them again. It gives this process no memory that it did not have.",
         fires=("torch.cuda.empty_cache() in every iteration of the training loop",),
         fix="Remove the call.",
+        needs=("empty_cache",),
         sources=("torch-cuda-memory",),
     ),
 )

@@ -268,6 +268,71 @@ def _uses(call: Call, name: str) -> bool:
     return any(value.kind == "name" and value.name == name for value in call.args)
 
 
+def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """backward() of a loss per sample, and a second one through a graph that is freed."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if call.receiver and not call.args and not call.keywords and _is_vector(reading, call):
+            yield Match(call.span, f"{call.receiver} has a value per sample: reduction is none")
+        if call.receiver and call.loops:
+            yield from _second(reading, call, number)
+
+
+def _is_vector(reading: Training, call: Call) -> bool:
+    for value in objects.last_definition(reading, call.receiver, call):
+        made = reading.calls[value.call] if value.kind == "call" else None
+        if made is None:
+            return False
+        makers = objects.callee(reading, made) if made.method not in LOSSES else [made]
+        for each in makers or [None]:
+            reduction = each.keywords.get("reduction") if each is not None else None
+            if each is None or each.method not in LOSSES or reduction is None:
+                return False
+            if reduction.literal != "none":
+                return False
+        return True
+    return False
+
+
+def _second(reading: Training, call: Call, number: int) -> Iterator[Match]:
+    """Another loss of this iteration went back through the same call of what trains."""
+    for n in reading.backwards:
+        first = reading.calls[n]
+        same = n < number and (first.scope, first.loops, first.arms) == (
+            call.scope, call.loops, call.arms,
+        )  # fmt: skip
+        if not same or not first.receiver or "retain_graph" in first.keywords:
+            continue
+        shared = _sources(reading, first, n) & _sources(reading, call, number)
+        between = [a for a in reading.script.assignments if n < a.position <= number]
+        fresh = {a.target for a in between if a.scope == call.scope}
+        if first.receiver == call.receiver and call.receiver not in fresh:
+            yield Match(call.span, f"{call.receiver}.backward() twice: the graph is freed")
+        elif shared and not shared & fresh and first.receiver != call.receiver:
+            name = min(shared)
+            yield Match(call.span, f"the graph of {name} is freed by {first.receiver}.backward()")
+
+
+def _sources(reading: Training, call: Call, number: int) -> set[str]:
+    """Names that a loss is computed of, and that hold a result of what trains."""
+    found: set[str] = set()
+    for each in evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)[:1]:
+        for name in each.value.names:
+            values = evaluate.definitions(reading, name, call.scope, number, call.arms)[:1]
+            for made in values:
+                inner = reading.calls[made.value.call] if made.value.kind == "call" else None
+                trained = inner is not None and reading.key(inner.name, inner.scope) in (
+                    reading.trained_names
+                )
+                if (
+                    trained
+                    and made.loops == call.loops
+                    and not under_no_grad(reading, made.contexts)
+                ):
+                    found.add(name)
+    return found
+
+
 RULES = (
     Rule(
         code="SCR219",
@@ -279,6 +344,7 @@ RULES = (
         "of tensors does not require grad and does not have a grad_fn'.",
         fires=("backward() on a loss that was computed under no_grad or inference_mode",),
         fix="End the no_grad block before the forward pass.",
+        needs=("no_grad", "inference_mode"),
         sources=("torch-no-grad",),
     ),
     Rule(
@@ -306,5 +372,20 @@ RULES = (
         fires=("best = model.state_dict() under a condition in the loop, used after the loop",),
         fix="Keep copy.deepcopy(model.state_dict()), or save it at once.",
         sources=("torch-saving",),
+    ),
+    Rule(
+        code="SCR228",
+        slug="backward-raises",
+        title="backward() starts at one number and goes through a graph once",
+        severity="fail",
+        find=backward_raises,
+        why="backward() of a tensor with more than one value raises, and so does a second one "
+        "through a graph that the first has freed.",
+        fires=(
+            "backward() of a loss with reduction='none'",
+            "two backward() of losses of one output, without retain_graph at the first",
+        ),
+        fix="Call loss.mean().backward(); add the losses and call backward() once.",
+        sources=("torch-autograd-backward",),
     ),
 )

@@ -77,6 +77,10 @@ def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
         return
+    for call in reading.calls:
+        labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
+        if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
+            yield Match(call.span, f"labels are {labels.name}: padding is learned")
     for each in reading.script.assignments:
         if not each.target.endswith("[labels]") or each.value.kind not in ("item", "call"):
             continue
@@ -102,6 +106,43 @@ def _copies(reading: Training, value: Value, name: str) -> bool:
     )
 
 
+def mask_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """model(input_ids=...) of a padded batch, without its attention mask."""
+    if not any(_pads(call) for call in reading.calls):
+        return
+    for number, call in enumerate(reading.calls):
+        ids = call.keywords.get("input_ids")
+        if (
+            ids is None
+            or call.unpacked
+            or {"attention_mask", "inputs_embeds"} & call.keywords.keys()
+        ):
+            continue
+        if (
+            len(call.args) > 0
+            or not call.name
+            or reading.key(call.name, call.scope) not in (reading.trained_names)
+        ):
+            continue
+        lineage = lineage_of(reading, call.name, call.scope, number)
+        names = [reading.calls[n].name for n in lineage.calls]
+        if any(name.startswith("transformers.") and "from_pretrained" in name for name in names):
+            yield Match(call.span, "padded input_ids without attention_mask: padding is attended")
+
+
+def without_head(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """AutoModel in a Trainer that computes no loss of its own."""
+    for trained in reading.trained:
+        sink = reading.calls[trained.sink]
+        if sink.name not in ("transformers.Trainer", "transformers.Seq2SeqTrainer"):
+            continue
+        calls = [reading.calls[n] for n in trained.lineage.calls]
+        bare = [c for c in calls if c.name == "transformers.AutoModel.from_pretrained"]
+        own = "compute_loss_func" in sink.keywords or sink.unpacked
+        if bare and not own and not any("trust_remote_code" in c.keywords for c in bare):
+            yield Match(bare[0].span, "AutoModel has no head, and returns no loss")
+
+
 RULES = (
     Rule(
         code="SCR221",
@@ -114,6 +155,7 @@ RULES = (
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
         fires=("model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",),
         fix="Pass labels=input_ids of the same length.",
+        needs=("labels",),
         sources=("transformers-causal-loss",),
     ),
     Rule(
@@ -128,5 +170,31 @@ RULES = (
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
         sources=("transformers-causal-loss",),
         limits="that a collator of another file does not mask them.",
+    ),
+    Rule(
+        code="SCR299",
+        slug="attention-mask-missing",
+        title="Padded batches have an attention mask",
+        severity="warn",
+        find=mask_missing,
+        why="Without the mask every token attends to padding, and the result depends on how long "
+        "the other texts of the batch are.",
+        fires=("model(input_ids=...) without attention_mask, and a tokenizer that pads",),
+        fix="Pass attention_mask=batch['attention_mask'], or the whole batch: model(**batch).",
+        needs=("input_ids",),
+        sources=("bert-nli-3", "transformers-16243"),
+    ),
+    Rule(
+        code="SCR230",
+        slug="model-without-head",
+        title="The model of a Trainer computes a loss",
+        severity="fail",
+        find=without_head,
+        why="AutoModel returns hidden states: the Trainer raises that the model did not return a "
+        "loss.",
+        fires=("AutoModel.from_pretrained reaches a Trainer of transformers",),
+        fix="Use the class of the task: AutoModelForCausalLM, AutoModelForSequenceClassification.",
+        needs=("AutoModel",),
+        sources=("transformers-trainer",),
     ),
 )

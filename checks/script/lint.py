@@ -41,7 +41,7 @@ def lint(
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
     for rule in rules if _was_walked(script) else ():
-        if rule.once and rule.code in reported:
+        if (rule.once and rule.code in reported) or not rule.applies(reading):
             continue
         hits += _of_rule(rule, reading, machine)
     hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.reading import exclusive
-from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.scaling import is_optimizer
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -73,7 +73,8 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         name = stepped(reading, call)
         if not name or not call.loops:
             continue
-        if not _makes_optimizer(reading, name, call) and not _is_passed(reading, name, call):
+        known = _makes_optimizer(reading, name, call) or _is_passed(reading, name, call)
+        if not known and not _is_given(reading, name, call):
             continue
         backward = [
             n
@@ -83,7 +84,8 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             and reading.calls[n].loops[: len(call.loops)] == call.loops
         ]
         if backward:
-            yield Match(call.span, f"{name} steps in a loop without zero_grad()")
+            severity: Severity = "fail" if known else "warn"
+            yield Match(call.span, f"{name} steps in a loop without zero_grad()", severity)
             return
 
 
@@ -163,6 +165,19 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
         if value is not None and value.kind == "name" and _is_made(reading, value.name, site):
             return True
     return False
+
+
+def _is_given(reading: Training, name: str, call: Call) -> bool:
+    """A parameter of a function that other files call, and nothing in its loop gets it."""
+    given = evaluate.is_parameter(reading, call.scope, name) and "opt" in name
+    if any(reading.calls[n].args for n in reading.methods(reading.function(call.scope).name)):
+        return False
+    inside = [reading.calls[n] for n in reading.by_loop[call.loops[-1]]]
+    return given and not any(
+        name in (value.name, *value.names)
+        for each in inside
+        for value in (*each.args, *each.keywords.values())
+    )
 
 
 def zeroes(reading: Training, zero: Call, name: str, step: Call) -> bool:
@@ -388,6 +403,7 @@ RULES = (
             "backward() and optimizer.step() in a loop, and no zero_grad in the file",
             "the same, and every zero_grad() is outside of that loop",
             "one of several optimizers has none, and the others do",
+            "the same of an optimizer that a function is given (a warning)",
         ),
         fix="Call optimizer.zero_grad(set_to_none=True) once per step.",
         sources=("ps-P4",),
@@ -418,6 +434,7 @@ RULES = (
         fires=("model.eval() before the training loop, and train() nowhere",),
         errors=("model.eval() within the training loop, and no train() in that loop",),
         fix="Call model.train() after the evaluation, or at the start of every epoch.",
+        needs=("eval",),
         sources=("torch-train-mode",),
     ),
 )

@@ -207,6 +207,11 @@ def _table(
     )  # fmt: skip
 
 
+RAW = ("logits", "logit")
+NOT_LOGARITHMS = {
+    **dict.fromkeys(RAW, "the output of a layer without log_softmax"),
+    "softmax": "probabilities instead of their logarithm",
+}
 SOFTMAXED = {"softmax": "the result of a softmax", "sigmoid": "the result of a sigmoid"}
 
 RULES = (
@@ -237,7 +242,7 @@ RULES = (
         "bce-on-logits",
         "BCELoss receives probabilities",
         "bce",
-        {"logits": "the output of a layer without a sigmoid"},
+        dict.fromkeys(RAW, "the output of a layer without a sigmoid"),
         "BCELoss takes the logarithm of its input. Outside of 0 to 1 it raises on the CPU and "
         "stops "
         "with a device-side assert on a GPU.",
@@ -249,10 +254,7 @@ RULES = (
         "nll-on-logits",
         "NLLLoss receives log-probabilities",
         "nll",
-        {
-            "logits": "the output of a layer without log_softmax",
-            "softmax": "probabilities instead of their logarithm",
-        },
+        NOT_LOGARITHMS,
         "NLLLoss only picks the input at the target and negates it. Without log_softmax the loss "
         "falls below zero and the outputs grow without bound.",
         "NLLLoss on the output of a layer or of a softmax",
@@ -263,14 +265,22 @@ RULES = (
         "kl-div-input",
         "kl_div receives log-probabilities",
         "kl",
-        {
-            "softmax": "probabilities instead of their logarithm",
-            "logits": "the output of a layer without log_softmax",
-        },
+        NOT_LOGARITHMS,
         "kl_div expects its input in log space. Of probabilities it computes another number, whose "
         "minimum is not where the distributions agree.",
         "KLDivLoss or kl_div on the result of a softmax, or of a layer",
         "Pass log_softmax of the logits as input.",
+    ),
+    _table(
+        "SCR285",
+        "cross-entropy-of-one-class",
+        "Cross-entropy receives two classes or more",
+        "cross_entropy",
+        {"logit": "one output: the softmax of one number is 1, and the loss 0"},
+        "The softmax over one class is 1: the loss is 0 from the first step on, and nothing is "
+        "learned.",
+        "CrossEntropyLoss on the output of nn.Linear(..., 1)",
+        "Use BCEWithLogitsLoss for one output, or two outputs.",
     ),
     Rule(
         code="SCR216",

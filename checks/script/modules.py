@@ -290,6 +290,7 @@ RULES = (
         "but never train, stay on the CPU, and are not saved.",
         fires=("self.x = [layers] in a module, used by another method, and registered nowhere",),
         fix="Wrap the list: self.x = nn.ModuleList([...]).",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-module-list",),
         training=False,
         words=LISTED,
@@ -307,6 +308,7 @@ RULES = (
             "self.x = torch.randn(..., requires_grad=True) in a module, given to nothing",
         ),
         fix="Write nn.Parameter(torch.randn(...)) and move the whole module.",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-parameter",),
         training=False,
         words=(
@@ -324,6 +326,7 @@ RULES = (
         "sees them.",
         fires=("a layer with parameters is made and called in forward",),
         fix="Make the layer in __init__ and call it in forward.",
+        needs=("Module", "LightningModule", "PreTrainedModel"),
         sources=("torch-module",),
         training=False,
         words=(

@@ -159,6 +159,7 @@ RULES = (
         "log_softmax computes the same in one stable step.",
         fires=("log(softmax(x)), also through a variable, an index, a view or gather",),
         fix="Use torch.nn.functional.log_softmax(x, dim).",
+        needs=("log", "log2", "log10"),
         sources=("ps-P8",),
         fixes=Fix(makers.log_softmax),
     ),
@@ -171,6 +172,7 @@ RULES = (
         why="sigmoid rounds to 0 for large negative inputs and log(0) is -inf.",
         fires=("log(sigmoid(x)), also through a variable, an index or a view",),
         fix="Use torch.nn.functional.logsigmoid, or BCEWithLogitsLoss for the whole loss.",
+        needs=("log", "log2", "log10"),
         sources=("ps-P8",),
         fixes=Fix(makers.log_sigmoid),
     ),
@@ -183,6 +185,7 @@ RULES = (
         why="Adam over fp16 weights keeps its state in fp16, where 1e-8 is 0: a division by zero.",
         fires=("Adam with eps below 3e-8 over weights cast by half()",),
         fix="Keep the weights in fp32, or set eps=1e-4.",
+        needs=("half",),
         sources=("ps-P8",),
     ),
 )

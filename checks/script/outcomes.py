@@ -150,10 +150,16 @@ def _of_layer(reading: Reading, made: Call, name: str, depth: int) -> set[str]:
     if name in OPERATIONS:
         return {OPERATIONS[name]}
     if name in objects.LAYERS:
-        return {"logits"}
+        return {"logit" if name == "Linear" and _outputs(made) == 1 else "logits"}
     if name == "Sequential" and made.args and not made.unpacked:
         return _last_of(reading, made, made.args[-1], depth, [*made.args[:-1]])
     return {UNKNOWN}
+
+
+def _outputs(made: Call) -> object:
+    """out_features where it is written out."""
+    value = made.keywords.get("out_features") or (made.args[1] if len(made.args) > 1 else None)
+    return value.literal if value is not None and value.kind == "literal" else None
 
 
 def _last_of(

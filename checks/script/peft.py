@@ -209,6 +209,7 @@ RULES = (
         fires=("checkpointing enabled after get_peft_model, reentrant, without input gradients",),
         fix='Pass gradient_checkpointing_kwargs={"use_reentrant": False}, call '
         "model.enable_input_require_grads(), or enable checkpointing before get_peft_model.",
+        needs=("get_peft_model",),
         sources=("cbl-root", "cbl-fix"),
         limits="that the installed transformers is below 5, where both orders work.",
         fixes=Fix(makers.not_reentrant),
@@ -224,6 +225,7 @@ RULES = (
         fires=("PeftModel.from_pretrained on an object that get_peft_model returned",),
         fix="Load the saved adapter onto the base model with is_trainable=True, without "
         "get_peft_model.",
+        needs=("get_peft_model",),
         sources=("peft-2115",),
     ),
     Rule(
@@ -236,6 +238,7 @@ RULES = (
         "after get_peft_model casts them, too: bf16 loses small updates, fp16 cannot be unscaled.",
         fires=("half(), bfloat16() or to(dtype) on the result of get_peft_model",),
         fix="Cast the base model before get_peft_model.",
+        needs=("get_peft_model",),
         sources=("bts-fix7",),
     ),
 )

@@ -18,6 +18,7 @@ from doctor.facts.script import (
     Import,
     Reference,
     Script,
+    Span,
     Value,
 )
 
@@ -183,6 +184,25 @@ class Reading:
             if (function := self.target_function(call)) is not None:
                 sites[function].append(number)
         return sites
+
+    @cached_property
+    def expressions(self) -> list[tuple[Value, Span, int]]:
+        """What is assigned, passed or returned, with its place and scope."""
+        found = [(a.value, a.span, a.scope) for a in self.script.assignments]
+        for call in self.calls:
+            values = (*call.args, *call.keywords.values(), *call.unpacked)
+            found += [(value, call.span, call.scope) for value in values]
+        for scope, function in enumerate(self.script.functions):
+            spans = function.exit_spans or (function.span,) * len(function.returns)
+            found += [(v, s, scope) for v, s in zip(function.returns, spans, strict=True)]
+        return found
+
+    def loops_over(self, scope: int, name: str) -> Iterator[int]:
+        """Loops of a function whose iterable names this, under enumerate and tqdm, too."""
+        for number, loop in enumerate(self.script.loops):
+            value = loop.iterable
+            if loop.scope == scope and value is not None and name in (value.name, *value.names):
+                yield number
 
     def is_conditional(self, call: Call | Assignment, *, tries: bool = False) -> bool:
         """Whether any condition decides if it runs, a constant of the file included.

@@ -188,6 +188,35 @@ def loss_signature(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         yield Match(span, message, "fail" if certain else "warn")
 
 
+OF_SFT = {
+    "dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_batch_size",
+    "neftune_noise_alpha", "model_init_kwargs", "eval_packing", "num_of_sequences", "tokenizer",
+}  # fmt: skip
+OF_PREFERENCE = {
+    "beta", "label_smoothing", "loss_type", "max_length", "max_prompt_length", "max_target_length",
+    "padding_value", "truncation_mode", "precompute_ref_log_probs", "dataset_num_proc",
+    "model_init_kwargs", "tokenizer", "is_encoder_decoder", "disable_dropout",
+}  # fmt: skip
+TRL = {
+    "SFTTrainer": OF_SFT, "DPOTrainer": OF_PREFERENCE, "KTOTrainer": OF_PREFERENCE,
+    "ORPOTrainer": OF_PREFERENCE, "RewardTrainer": {"max_length", "tokenizer"},
+    "SFTConfig": {"max_seq_length"},
+}  # fmt: skip
+RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length of SFTConfig"}
+
+
+def trl_arguments(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if limited(reading, "trl", (0, 20)) or reading.imports_from("unsloth"):
+        return
+    for number in reading.methods(*TRL):
+        call = reading.calls[number]
+        names = sorted(TRL[call.method] & call.keywords.keys())
+        if names and call.name.startswith("trl.") and not _is_fallback(reading, call.arms):
+            text = ", ".join(f"{n} ({RENAMED[n]})" if n in RENAMED else n for n in names)
+            severity: Severity = "note" if reading.script.kind == "notebook" else "warn"
+            yield Match(call.name_span, f"{call.method} of TRL has no argument {text}", severity)
+
+
 RULES = (
     Rule(
         code="SCR163",
@@ -237,6 +266,21 @@ RULES = (
         limits="that the installed transformers has the other arguments.",
     ),
     Rule(
+        code="SCR167",
+        slug="trl-argument-removed",
+        title="Arguments exist in TRL",
+        severity="warn",
+        find=trl_arguments,
+        why="TRL moved arguments of its Trainers into their configurations (0.13 to 0.16) and "
+        "renamed max_seq_length (0.20): the script ends with a TypeError.",
+        fires=("an argument that SFTTrainer, DPOTrainer and the like, or SFTConfig, lack",),
+        fix="Pass it to SFTConfig or DPOConfig, or pin trl in requirements.txt.",
+        needs=("trl",),
+        sources=("workbench-example-llama3-finetune-1", "unsloth-2985"),
+        limits="that the installed TRL has the other arguments. Notebooks, which often install a "
+        "version of their own, get a note.",
+    ),
+    Rule(
         code="SCR166",
         slug="compute-loss-signature",
         title="compute_loss of a Trainer accepts num_items_in_batch",
@@ -247,6 +291,7 @@ RULES = (
         fires=("a subclass of Trainer overrides compute_loss without it and without **kwargs",),
         errors=("the same with transformers 4.46 or later installed or required",),
         fix="Add num_items_in_batch=None to the parameters.",
+        needs=("compute_loss",),
         sources=("transformers-trainer",),
         training=False,
         words=(r"def\s+compute_loss",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,17 +59,22 @@ class Rule:
     once: bool = False
     fixes: Fix | None = None
     words: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    """Names of which one occurs in every file that it may fire in: most rules end here."""
     errors: tuple[str, ...] = ()
     """Conditions that make it a failure where `severity` is lower."""
 
-    def matches(self, reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-        """The places of one script, in order."""
-        script = reading.script
-        if script.kind not in self.kinds:
-            return
-        if self.training and script.kind in CODE and not reading.trains:
-            return
-        yield from sorted(set(self.find(reading, machine)), key=lambda m: m.span.order)
+    def matches(self, reading: Training, machine: ScriptMachine) -> list[Match]:
+        """The places of one script that the rule applies to, in order."""
+        found = list(self.find(reading, machine))
+        return sorted(set(found), key=lambda m: m.span.order) if found else []
+
+    def applies(self, reading: Training) -> bool:
+        """Whether it is for this kind of file, and for what the file does."""
+        kind = reading.script.kind
+        if self.needs and reading.script.identifiers.isdisjoint(self.needs):
+            return False
+        return kind in self.kinds and (not self.training or kind not in CODE or reading.trains)
 
 
 def check_of(rule: Rule) -> Check:
@@ -79,7 +84,9 @@ def check_of(rule: Rule) -> Check:
         results = [
             (match, script.path)
             for script in scripts
-            for match in rule.matches(Training(script), script_machine)
+            for reading in [Training(script)]
+            if rule.applies(reading)
+            for match in rule.matches(reading, script_machine)
         ]
         return verdict(rule, results)
 

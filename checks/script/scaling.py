@@ -199,6 +199,7 @@ RULES = (
         "Adam hides it until its epsilon.",
         fires=("scale().backward(), a clip and scaler.step() without unscale_ before the clip",),
         fix="Call scaler.unscale_(optimizer) once, directly before the clip.",
+        needs=("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"),
         sources=("ps-P7", "torch-amp-examples"),
         fixes=Fix(makers.unscale),
     ),
@@ -263,6 +264,7 @@ RULES = (
         why="A clip after the optimizer's step changes gradients that were already applied.",
         fires=("a clip between optimizer.step() and the next backward()",),
         fix="Move the clip between backward() and the step.",
+        needs=("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"),
         sources=("ps-P13",),
     ),
 )

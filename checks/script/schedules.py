@@ -8,6 +8,7 @@ from operator import is_
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.loop import stepped
+from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import handed_on
 from doctor.checks.script.training import Training
@@ -280,6 +281,31 @@ def _is_product(reading: Training, value: Value) -> bool:
     return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 
+def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        gamma = evaluate.argument(reading, made, "gamma")
+        if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
+            yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
+        steps = list(_steps(reading, name, made, partial(is_, made)))
+        if made.loops and any(step.loops == made.loops for step in steps):
+            optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
+            if not optimizers and not made.arms:
+                yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
+        if _is_plateau(made):
+            yield from _waits_for(reading, made, steps)
+
+
+def _waits_for(reading: Training, made: Call, steps: list[Call]) -> Iterator[Match]:
+    """min for what should be high, max for what should be low."""
+    mode = evaluate.argument(reading, made, "mode", 1)
+    text = "min" if mode is None else mode.literal
+    for step in steps:
+        better = direction(step.args[0].name) if len(step.args) == 1 else 0
+        if (text, better) in (("min", 1), ("max", -1)):
+            yield Match(step.span, f"mode={text} waits for {step.args[0].name} to get worse")
+
+
 RULES = (
     Rule(
         code="SCR206",
@@ -304,6 +330,7 @@ RULES = (
         "TypeError.",
         fires=("step() without an argument on a ReduceLROnPlateau",),
         fix="Call scheduler.step(val_loss).",
+        needs=("ReduceLROnPlateau",),
         sources=("torch-lr-scheduler",),
     ),
     Rule(
@@ -335,6 +362,22 @@ RULES = (
         ),
         fix="Count the schedule in optimizer steps, epochs * len(loader), and step it after each; "
         "or count in epochs and step it once per epoch.",
+        sources=("torch-lr-scheduler",),
+    ),
+    Rule(
+        code="SCR227",
+        slug="scheduler-settings",
+        title="A scheduler decays when it should",
+        severity="fail",
+        find=scheduler_settings,
+        why="A plateau in the wrong mode lowers the rate while the metric improves; gamma=0 ends "
+        "the training at the first decay; a scheduler that is made again never gets there.",
+        fires=(
+            "ReduceLROnPlateau in mode min with an accuracy, or max with a loss",
+            "gamma=0",
+            "a scheduler is made in the loop that steps it",
+        ),
+        fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',
         sources=("torch-lr-scheduler",),
     ),
 )

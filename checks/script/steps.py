@@ -121,6 +121,7 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
         if backward and outside and not _starts_again(reading, owners, call, loop):
             message = f"{call.method} is made in every step: it starts without its averages"
             yield Match(call.span, message)
+    yield from scaler_made_each_step(reading)
 
 
 def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) -> bool:
@@ -163,6 +164,78 @@ def _made_in(reading: Training, name: str, call: Call, loop: int) -> bool:
     )
 
 
+def scaler_made_each_step(reading: Training) -> Iterator[Match]:
+    for number in amp.scalers(reading):
+        call = reading.calls[number]
+        steps = [reading.calls[n] for n in reading.methods("step")]
+        if call.loops and any(
+            step.receiver in call.targets and (step.scope, step.loops) == (call.scope, call.loops)
+            for step in steps
+        ):
+            yield Match(call.span, "the GradScaler is made in every step: its scale starts again")
+
+
+def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    words = ("backward", "closure", "autograd", "accelerator", "fabric", "engine", "scaler", "hebb")
+    if reading.mentions(*words) or reading.trainers or reading.fits:
+        return
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        name = stepped(reading, call)
+        if not name or not call.loops or reading.assigned.get(reading.key(f"{name}.step", 0)):
+            continue
+        made = [reading.calls[n] for n in reading.optimizers if name in reading.calls[n].targets]
+        zeroed = any(
+            reading.calls[n].receiver == name and reading.calls[n].loops == call.loops
+            for n in reading.methods("zero_grad")
+        )
+        losses = [
+            each
+            for each in reading.script.assignments
+            if each.loops == call.loops and each.target.casefold().endswith("loss")
+            and not any(re.search("train|step|update|fit|learn", reading.calls[n].name.casefold())
+                        for n in each.value.calls)
+        ]  # fmt: skip
+        if (
+            made
+            and zeroed
+            and losses
+            and not any(".grad" in a.target for a in reading.script.assignments)
+        ):
+            yield Match(call.span, f"{name} steps, and backward() is called nowhere")
+            return
+
+
+def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A return at the end of the first iteration, unconditionally."""
+    for scope, function in enumerate(reading.script.functions):
+        for (position, arms), span, loops in zip(
+            function.exits, function.exit_spans, function.exit_loops, strict=False
+        ):
+            if arms or not loops or reading.script.loops[loops[-1]].kind != "for":
+                continue
+            inside = [
+                n
+                for n in reading.backwards
+                if reading.calls[n].scope == scope and reading.calls[n].loops == loops
+            ]
+            if inside and max(inside) < position:
+                yield Match(span, "the function returns after the first iteration of the loop")
+
+
+def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        if call.args or call.keywords or call.unpacked or not call.receiver:
+            continue
+        values = evaluate.options(reading, Value("name", name=call.receiver), call)
+        if values and all(
+            each.kind == "call" and reading.calls[each.call].name == "torch.optim.LBFGS"
+            for each in values
+        ):
+            yield Match(call.span, f"{call.receiver} is LBFGS: step() needs a closure")
+
+
 def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if reading.mentions("step") or reading.trainers or reading.imports_from(*amp.FRAMEWORKS):
         return
@@ -193,6 +266,16 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")
+    for number in (*reading.optimizers, *reading.methods("save")):
+        call = reading.calls[number]
+        first = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+        wanted = "state_dict" if call.name == "torch.save" else "parameters"
+        if (
+            first.rpartition(".")[2] == wanted
+            and "." in first
+            and call.method != "create_optimizer"
+        ):
+            yield Match(call.span, f"{first} is passed and not called: () is missing")
 
 
 FEW = 100
@@ -210,6 +293,7 @@ def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 if not _reaches_backward(reading, target, call.scope):
                     yield Match(span, f"{target} holds the graph of every {name}")
         yield from _returned_sums(reading, call, name)
+        yield from _metered(reading, call, name)
 
 
 def loss_name(reading: Training, backward: Call) -> str:
@@ -236,6 +320,28 @@ def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Mat
         kept = each.augmented and each.value.call in sites and each.loops
         if kept and not _reaches_backward(reading, each.target, each.scope):
             yield Match(each.span, f"{each.target} holds the graph of every {name}")
+
+
+def _metered(reading: Training, backward: Call, name: str) -> Iterator[Match]:
+    """meter.update(loss), where a class of this file adds what it is given to an attribute."""
+    for n in reading.methods("update", "add", "append", "push", "record"):
+        call = reading.calls[n]
+        if (call.scope, call.loops) != (backward.scope, backward.loops) or not call.args:
+            continue
+        functions = [f for f in reading.functions_by_name.get(call.method, ())]
+        if call.args[0].kind != "name" or call.args[0].name != name or len(functions) != 1:
+            continue
+        function = reading.function(functions[0])
+        names = [p.name for p in function.parameters if p.name not in ("self", "cls")]
+        sums = any(
+            each.scope == functions[0] and each.augmented and each.target.startswith("self.")
+            and names and names[0] in (each.value.name, *each.value.names) and not each.value.calls
+            for each in reading.script.assignments
+        )  # fmt: skip
+        changed = any(a.scope == functions[0] and a.target == names[0]
+                      for a in reading.script.assignments) if names else True  # fmt: skip
+        if sums and not changed and _same_loss(reading, backward, name, n):
+            yield Match(call.span, f"{call.name}({name}) adds losses with their graphs")
 
 
 def _is_short(reading: Training, call: Call) -> bool:
@@ -333,6 +439,7 @@ RULES = (
         "changes, and Adam applies its weight decay only.",
         fires=("backward(), zero_grad() and step() of one optimizer in this order",),
         fix="Call zero_grad() before backward(), or after step().",
+        needs=("zero_grad",),
         sources=("ps-P4",),
     ),
     Rule(
@@ -345,6 +452,7 @@ RULES = (
         "applies gradients that nothing clipped.",
         fires=("a clip and then the iteration's only backward(), before the step",),
         fix="Move the clip between backward() and step().",
+        needs=("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_"),
         sources=("ps-P13",),
     ),
     Rule(
@@ -356,7 +464,7 @@ RULES = (
         why="A new optimizer has no momentum and no averages. Adam's first step has the size of "
         "the "
         "learning rate in every parameter, whatever the gradient is.",
-        fires=("an optimizer with state is made in the loop that steps it",),
+        fires=("an optimizer with state, or a GradScaler, is made in the loop that steps it",),
         fix="Make the optimizer before the loop.",
         sources=("torch-optimizer",),
     ),
@@ -394,5 +502,42 @@ RULES = (
         fires=("a sum or list outside of the loop receives the loss itself",),
         fix="Add loss.item(), or loss.detach() to avoid a synchronization.",
         sources=("torch-faq-memory",),
+    ),
+    Rule(
+        code="SCR287",
+        slug="backward-missing",
+        title="A loop that steps calls backward()",
+        severity="fail",
+        find=backward_missing,
+        why="Without backward() there are no gradients: step() changes nothing.",
+        fires=("a loss, zero_grad() and step() in a loop, and no backward() in the file",),
+        fix="Call loss.backward() before the step.",
+        needs=("zero_grad",),
+        sources=("pyramidbox-7",),
+    ),
+    Rule(
+        code="SCR288",
+        slug="return-in-loop",
+        title="The loop over batches reads all batches",
+        severity="fail",
+        find=returns_in_loop,
+        why="A return that is indented too far ends the function after the first batch: every "
+        "epoch trains on one.",
+        fires=("an unconditional return in a for loop that calls backward()",),
+        fix="Move the return out of the loop.",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR289",
+        slug="closure-missing",
+        title="LBFGS steps with a closure",
+        severity="fail",
+        find=closure_missing,
+        why="LBFGS evaluates the loss several times in a step: step() without a closure raises a "
+        "TypeError.",
+        fires=("step() without an argument on torch.optim.LBFGS",),
+        fix="Pass a function that zeroes gradients, computes the loss, propagates and returns it.",
+        needs=("LBFGS",),
+        sources=("torch-optim-closure",),
     ),
 )

@@ -239,6 +239,7 @@ RULES = (
         errors=("the same for Llama 3",),
         fix="Add a padding token: tokenizer.add_special_tokens({'pad_token': '[PAD]'}) and "
         "resize the embeddings, or use a reserved token of the family.",
+        needs=("pad_token_id",),
         sources=("bts-fix4",),
     ),
     Rule(
@@ -251,6 +252,7 @@ RULES = (
         "these models were trained with.",
         fires=("pad_token_id == 0 decides that a padding token is added",),
         fix="Test tokenizer.pad_token is None.",
+        needs=("pad_token_id",),
         sources=("bts-fix4",),
     ),
     Rule(
@@ -263,6 +265,7 @@ RULES = (
         "device-side assert on a GPU.",
         fires=("add_special_tokens or add_tokens with new tokens, and no resize in the file",),
         fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens.",
+        needs=("add_special_tokens", "add_tokens"),
         sources=("bts-fix4",),
         limits="that the embedding has no spare rows; then added tokens fit without a resize.",
     ),
@@ -276,6 +279,7 @@ RULES = (
         "saved with the adapter.",
         fires=("resize_token_embeddings on the result of get_peft_model",),
         fix="Resize before get_peft_model, and name the embeddings in modules_to_save.",
+        needs=("resize_token_embeddings",),
         sources=("bts-fix4",),
     ),
     Rule(
@@ -301,6 +305,7 @@ RULES = (
         "attributed to compilation without an edit.",
         fires=("torch.compile of the model that trains, with no flag that decides it",),
         fix="Compile under a flag such as --compile, after the run was stable without.",
+        needs=("compile",),
         sources=("bts-fix6",),
     ),
 )

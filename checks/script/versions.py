@@ -185,6 +185,7 @@ RULES = (
         fires=("torch.cuda.amp or torch.cpu.amp, outside of a fallback for older torch",),
         fix='Use torch.amp.autocast("cuda"), torch.amp.GradScaler("cuda") and '
         'torch.amp.custom_fwd(device_type="cuda"). GradScaler requires torch 2.3, custom_fwd 2.4.',
+        needs=("amp",),
         sources=("ps-P4", "torch-amp"),
         training=False,
         words=(r"amp\b",),

@@ -144,6 +144,7 @@ RULES = (
         errors=("from_pretrained in fp16 by a literal, trained whole",),
         fix="Load with dtype=torch.float32 and compute in half precision with autocast "
         "(bf16=True or fp16=True).",
+        needs=("from_pretrained", "from_config", "from_single_file"),
         sources=("bts-fix2", "fnr-root", "fnr-fix"),
     ),
     Rule(
@@ -156,6 +157,7 @@ RULES = (
         "bf16 weights with no dtype in the script, and training them loses small updates.",
         fires=("transformers 5, from_pretrained without dtype, trained whole",),
         fix="Pass dtype=torch.float32 to from_pretrained.",
+        needs=("from_pretrained", "from_config", "from_single_file"),
         sources=("bts-fix2", "fnr-root"),
         limits="that a checkpoint of other files is fp32.",
         fixes=Fix(makers.explicit_dtype, safe=False),

@@ -11,8 +11,7 @@ from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build.libraries import written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
-from doctor.errors.causes import BY_ID
-from doctor.errors.match import first
+from doctor.errors.match import first, row
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpus
 from doctor.job.job import Target
@@ -22,15 +21,15 @@ from doctor.judge.known_errors import KILLED, MIXED_CUDNN, fail_by, find_cause
 SLOW_IMPORT = 30.0
 """Seconds. A cold import from a local disk takes a few; more means a slow network file system."""
 
-NCCL = BY_ID["nccl-two-packages"]
+NCCL = row("nccl-two-packages")
 IMPORT_ERRORS = (
-    *(BY_ID[id] for id in ("python-unsupported", "torch-shadowed", "static-tls-block")),
-    *(BY_ID[id] for id in ("address-space-limit", "host-out-of-memory", "process-limit")),
-    BY_ID["too-many-open-files"],
-    BY_ID["nvjitlink-older"],
+    *(row(id) for id in ("python-unsupported", "torch-shadowed", "static-tls-block")),
+    *(row(id) for id in ("address-space-limit", "host-out-of-memory", "process-limit")),
+    row("too-many-open-files"),
+    row("nvjitlink-older"),
     NCCL,
     MIXED_CUDNN,
-    *(BY_ID[id] for id in ("glibc-too-old", "libstdcxx-too-old", "library-does-not-fit")),
+    *(row(id) for id in ("glibc-too-old", "libstdcxx-too-old", "library-does-not-fit")),
 )
 """The first that the message or the traceback has counts."""
 

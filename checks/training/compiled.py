@@ -114,7 +114,6 @@ COMPILED = Check(
     required="smoke",
     sources=("bts-fix6", "pytorch-166387"),
     after=("TOR001",),
-    settles=("torch.compile",),
 )
 
 CHECKS = (COMPILED,)

@@ -249,7 +249,12 @@ REMARKS = (
     ("leaves this part out", "use this part too, or remove what computes it: look at the slice"),
 )
 """Part of a remark -> what to do; after "Look at PLACE: "."""
+NEW_TENSOR = (
+    "Join the tensors with torch.stack in {place}: torch.tensor copies their numbers into a new "
+    "one, without their graph"
+)
 BY_NAME = {
+    **dict.fromkeys(("tensor", "as_tensor"), NEW_TENSOR),
     "grad": DERIVED,
     "backward": OF_BACKWARD,
     **dict.fromkeys(("histc", "histogram", "histogramdd", "bincount"), COUNTS),

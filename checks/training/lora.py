@@ -159,7 +159,6 @@ LORA = Check(
     required="smoke",
     sources=("cbl-root", "bts-fix7"),
     after=("TOR001",),
-    settles=("gradient checkpointing, requested",),
 )
 
 CHECKS = (LORA,)

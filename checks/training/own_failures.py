@@ -14,9 +14,16 @@ from doctor.checks.training.diagnosis import add_diagnosis
 from doctor.checks.training.errors.explain import (
     Proven,
     describe,
+    is_decided,
     possible_causes,
 )
-from doctor.checks.training.own_errors import ERRORS, INDEX_ERROR, causes_of, find_cause
+from doctor.checks.training.own_errors import (
+    ERRORS,
+    INDEX_ERROR,
+    causes_of,
+    find_cause,
+    possible,
+)
 from doctor.errors.cause import Cause
 from doctor.errors.match import first
 from doctor.facts.error_texts import LIBRARY_FILE, NO_CPU_KERNEL
@@ -94,15 +101,22 @@ def _raised_step(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -
 
 def _explained(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> Verdict:
     """The failure of code that raised, with the call, the causes and the remedy."""
+    by_message = possible_causes(own)
     if proven:
         summary = f"{verdict.summary}{_causes(own, proven)}"
         first = proven[0].cause
+        refining = [each for each in by_message if first.id in each.refines and each.told_by]
+        lines = [f"If {each.told_by}: {each.fix}" for each in refining]
         return replace(
-            verdict, summary=summary, fix=_fixes(proven), owner=first.owner, sources=first.sources
+            verdict,
+            summary=summary,
+            fix="\n".join([*lines, _fixes(proven)]),
+            owner=first.owner,
+            sources=first.sources,
         )
     verdict = replace(verdict, summary=f"{verdict.summary}{describe(own)}")
-    if possible := possible_causes(own):
-        return replace(verdict, fix=_either(possible), owner=possible[0].owner)
+    if by_message:
+        return replace(verdict, fix=_either(by_message), owner=by_message[0].owner)
     if row := _known_fix(own, detail):
         return replace(verdict, fix=row.fix, owner=row.owner, sources=row.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
@@ -213,7 +227,10 @@ def build_failure(own: OwnModel, proven: Proven) -> Verdict:
 
 def _known_fix(own: OwnModel, detail: str) -> Cause | None:
     """By the last line of the error, else by its whole message."""
-    return find_cause(detail) or (find_cause(own.raised.message) if own.raised else None)
+    if own.raised is None:
+        return find_cause(detail)
+    rows = (*possible(detail), *possible(own.raised.message))
+    return next((row for row in rows if not is_decided(row, own.raised)), None)
 
 
 def _look(own: OwnModel, detail: str) -> str:

@@ -190,10 +190,6 @@ LOSS_FINITE = replace(
     judge=loss_finite,
     sources=("bts-quick", "cbl-verification", "ps-P8", "ps-P9", "ps-P10"),
     after=("SMK005",),
-    settles=(
-        "gradient clipping",
-        "warm-up",
-    ),
 )
 
 

@@ -327,6 +327,11 @@ def _notes(own: OwnModel, losses: list[float]) -> list[str]:
         short = trend.ran < trend.planned
         left = "; the trend is not evaluated" if short else ""
         notes.append(f"{trend.ran} of {trend.planned} steps on this batch were run{left}")
+    if own.changed_batch:
+        notes.append(
+            f"note: each step changes {', '.join(own.changed_batch[:3])} of the batch in place; "
+            "the doctor puts the values back, a training that passes the same tensors does not"
+        )
     classes = own.trend.classes if own.trend else None
     if classes and classes > 1 and losses and losses[0] > 2 * math.log(classes) + 1:
         notes.append(

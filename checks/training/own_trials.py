@@ -29,10 +29,10 @@ FOUND = {
 }
 """What a trial found -> its description, and its fix."""
 UNNAMED = {
-    "samples": "the output of a sample changes with another one of the batch; no softmax over the "
-    "samples and no layer that takes them for time was seen",
-    "tokens": "the prediction of a token changes with a later one; no attention without a mask was "
-    "seen",
+    "samples": "the output of a sample changes with another one of the batch, as graphs, "
+    "contrastive losses and experts want it, and a softmax over the wrong dimension does not",
+    "tokens": "the prediction of a token changes with a later one, though each attention has a "
+    "mask: look at its direction, and at what is reshaped before it",
 }
 
 

@@ -98,5 +98,4 @@ WEIGHTS_MOVE = replace(
     "larger learning rate only hides the problem.",
     judge=weights_move,
     after=("SMK006",),
-    settles=(),
 )

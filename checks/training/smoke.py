@@ -84,7 +84,6 @@ STEP_COMPLETES = Check(
     required="smoke",
     sources=("cbl-why", "ps-U28"),
     after=("TOR001",),
-    also=("read",),
 )
 
 
@@ -267,7 +266,6 @@ WEIGHTS_MOVE = Check(
     required="smoke",
     sources=("fnr-precision", "fnr-root", "fnr-fix", "bts-fix2"),
     after=("SMK001",),
-    settles=("weights",),
 )
 
 

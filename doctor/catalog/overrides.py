@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from doctor import catalog
 from doctor._util.errors import UserError
-from doctor.errors.causes import BY_ID
+from doctor.errors.index import ENTRIES
 from doctor.errors.retired import current
 from doctor.job.expect import matches_name
 from doctor.job.file.tables import Ignore, Severity
@@ -61,8 +61,8 @@ def _ignored_codes(ignore: Ignore, where: str) -> frozenset[str]:
         raise UserError(f"{where}either code or cause is required")
     if ignore.code is not None:
         return _codes(ignore.code, f"{where}code: ")
-    if current(str(ignore.cause)) not in BY_ID:
-        near = difflib.get_close_matches(str(ignore.cause), BY_ID, 2)
+    if current(str(ignore.cause)) not in ENTRIES:
+        near = difflib.get_close_matches(str(ignore.cause), ENTRIES, 2)
         hint = f"; nearest: {', '.join(near)}" if near else ""
         raise UserError(f"{where}cause: no cause is called {ignore.cause!r}{hint}")
     return frozenset(entry.code for entry in index.entries())

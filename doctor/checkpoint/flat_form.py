@@ -33,6 +33,7 @@ SECTIONS = {
         "unreadable": "config_unreadable",
         "sizes": "sizes",
         "head_missing": "head_missing",
+        "wrapper": "wrapper",
         "embedding_rows": "embedding_rows",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),

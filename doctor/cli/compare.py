@@ -12,6 +12,7 @@ import msgspec
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor.cli.examination import Record
 from doctor.cli.judging import judged
 from doctor.cli.ledger import with_ledger
 from doctor.cli.node_files import NodeFile, read_bytes, read_nodes
@@ -65,6 +66,7 @@ def compare_files(
     progress: bool = False,
 ) -> Report:
     """The report on facts files, or on those in directories. Raises UserError."""
+    record = Record()
     began = time.monotonic()
     expected = expected_nodes(options)
     groups = _groups_of(options.topology)
@@ -77,7 +79,8 @@ def compare_files(
     if options.ledger is not None:
         fleet, notes = with_ledger(fleet, nodes, options.ledger, keep_names=options.keep_names)
     fleet = with_details(fleet, {node.node: path for node, path in _paths(read, files)})
-    report = judge(fleet, flags, config, fail_on, time.monotonic() - began)
+    facts = fleet_facts(fleet, time.monotonic() - began, record.close())
+    report = judge(facts, flags, config, fail_on)
     return replace(report, notes=report.notes + notes)
 
 
@@ -148,20 +151,14 @@ def _groups_of(path: Path | None) -> dict[str, str]:
 
 
 def judge(
-    fleet: Fleet,
+    facts: Facts,
     flags: Mapping[str, object],
     config: ConfigFlags,
     fail_on: FailOn,
-    seconds: float = 0.0,
     *,
     search: bool = True,
-    recorded: Facts | None = None,
 ) -> Report:
-    """The report on a comparison, the worst findings first. Raises UserError.
-
-    `recorded`: saved facts that hold the comparison.
-    """
-    facts = recorded or fleet_facts(fleet, seconds)
+    """The report on facts that hold a comparison, the worst findings first. Raises UserError."""
     report = judged(facts, examine(CHECKS, facts), CHECKS, flags, config, fail_on, search=search)
     ordered = sorted(report.findings, key=lambda each: WORST_FIRST.index(each.status))
     return replace(report, findings=tuple(ordered))

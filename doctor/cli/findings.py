@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from doctor import catalog
 from doctor.facts.facts import Facts
+from doctor.judge import index
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
 from doctor.pasted.reading import NOT_IN_REPORT
@@ -17,21 +18,31 @@ def findings_of(facts: Facts) -> tuple[Finding, ...]:
     """The findings over facts of any origin.
 
     Of a pasted report, a check is unknown if the report does not tell what it needs, and then it
-    holds up no other check.
+    holds up no other check. The others are not imported.
     """
     if not facts.origin.startswith(ORIGIN):
         return examine(catalog.MACHINE_CHECKS, facts)
-    answerable = [
-        each if "read" in each.also else _not_in_report(each) for each in catalog.MACHINE_CHECKS
-    ]
-    alone = examine([replace(each, after=()) for each in answerable], facts)
+    checks = _answerable()
+    alone = examine([replace(each, after=()) for each in checks], facts)
     open_codes = {each.check.code for each in alone if each.status is Status.UNKNOWN}
-    free = [replace(each, after=_without(each.after, open_codes)) for each in answerable]
-    originals = {each.code: each for each in catalog.MACHINE_CHECKS}
+    free = [replace(each, after=_without(each.after, open_codes)) for each in checks]
+    originals = {each.code: each for each in checks}
     return tuple(
         replace(each, check=originals[each.check.code], verdict=_shortened(each.verdict))
         for each in examine(free, facts)
     )
+
+
+def _answerable() -> list[Check]:
+    """The checks of a machine; those that no report answers say so."""
+    entries = [each for each in index.entries() if each.family not in catalog.ELSEWHERE]
+    families = {each.family for each in entries if "read" in each.also}
+    judges = {each.code: each for each in catalog.of_families(*families) if "read" in each.also}
+    return [judges.get(each.code) or _unanswerable(each) for each in entries]
+
+
+def _unanswerable(entry: index.Entry) -> Check:
+    return Check(**entry._asdict() | {"judge": _unanswered, "after": ()})
 
 
 def _shortened(verdict: Verdict) -> Verdict:
@@ -43,10 +54,6 @@ def _shortened(verdict: Verdict) -> Verdict:
 
 def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
     return tuple(code for code in codes if code not in excluded)
-
-
-def _not_in_report(check: Check) -> Check:
-    return replace(check, judge=_unanswered, after=())
 
 
 def _unanswered() -> Verdict:

@@ -11,17 +11,17 @@ import msgspec
 from doctor import catalog
 from doctor._util.records import Unknown
 from doctor._util.units import gb, shown
-from doctor.checkpoint.identity import Identity
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.cli import scan
 from doctor.cli.examination import Record
-from doctor.cli.fleet import Node, Together, label_of, meeting_of, stay
+from doctor.cli.fleet import Node, label_of, stay
+from doctor.cli.fleet_run import Together, meeting_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.children import Children, fit
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet, NodeSummary
-from doctor.fleet.checkpoint import read_all, read_part
+from doctor.fleet.checkpoint import Identity, read_all, read_part
 from doctor.fleet.compare import compare
 from doctor.fleet.expected import Expected
 from doctor.fleet.meeting import Gathered, RankZero

@@ -20,8 +20,11 @@ from doctor._util.units import printable, shown
 from doctor.catalog import overrides
 from doctor.checks.guard import ending
 from doctor.cli.alarm_command import AlarmCommand
-from doctor.cli.inputs import policy_of, read_job_file
+from doctor.cli.examination import Record
+from doctor.cli.job_file import policy_of, read_job_file
 from doctor.cli.options import ConfigFlags
+from doctor.collect.guard_data import read_data
+from doctor.collect.guard_overseer import DATA
 from doctor.collect.guard_records import FILE, read_gpus, read_records
 from doctor.collect.guarded_command import run_command
 from doctor.collect.training_gpus import TrainingGpus
@@ -37,7 +40,10 @@ from doctor.report.redaction import redact
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
-CHECKS = catalog.of_families("GRD")
+OF_BATCHES = ("DAT001", "DAT005", "DAT009", "DAT010", "DAT013", "DAT019")
+"""What the first batches of a training show, and two of its epochs."""
+DATA_CHECKS = tuple(each for each in catalog.of_families("DAT") if each.code in OF_BATCHES)
+CHECKS = catalog.of_families("GRD") + DATA_CHECKS
 GPU_CHECKS = tuple(
     dataclasses.replace(check, required="never")
     for check in catalog.of_families("GPU")
@@ -91,21 +97,38 @@ class _Tell:
         self._command = AlarmCommand(line, os.environ) if line else None
         self._report = report
         self._told: set[tuple[str, Status]] = set()
+        self._printed: set[tuple[str, Status]] = set()
 
     def __call__(self, code: str) -> None:
-        """An alarm with this code was recorded."""
-        if self._command is not None:
-            with contextlib.suppress(UserError):
-                self._tell(self._report(), lambda finding: finding.check.code == code)
+        """An alarm with this code was recorded; DATA: batches were counted."""
+        if self._command is None and code != DATA:
+            return
+        with contextlib.suppress(UserError):
+            report = self._report()
+            if code == DATA:
+                self._print(report)
+            self._tell(report, lambda finding: code in (finding.check.code, finding.family))
+
+    def _print(self, report: Report) -> None:
+        """What is wrong with the data, which the training's process does not judge itself."""
+        for finding in report.findings:
+            key = finding.check.code, finding.status
+            wrong = finding.is_problem and not finding.ignored
+            if finding.family == DATA and wrong and key not in self._printed:
+                self._printed.add(key)
+                code, summary = finding.check.code, shown(finding.verdict.summary, 500)
+                line = f"doctor guard: {code} {finding.status}: {summary}; see: doctor explain"
+                print(line, code, file=sys.stderr, flush=True)
 
     def end(self, report: Report) -> None:
         """The training has ended: what was not told yet."""
+        self._tell(report, lambda finding: True)
         if self._command is not None:
-            self._tell(report, lambda finding: True)
             self._command.end()
 
     def _tell(self, report: Report, wanted: Callable[[Finding], bool]) -> None:
-        assert self._command is not None
+        if self._command is None:
+            return
         for finding in report.findings:
             key = finding.check.code, finding.status
             news = finding.is_problem and not finding.ignored and key not in self._told
@@ -119,7 +142,9 @@ def _directory(out: Path | None) -> Path:
     """An absolute directory without records of an earlier run. Raises UserError."""
     if out is not None:
         if _has_records(out):
-            raise UserError(f"--out {out} holds records of an earlier run; name another directory")
+            raise UserError(
+                f"--output-dir {out} holds records of an earlier run; name another directory"
+            )
         return Path(os.path.abspath(out))  # noqa: PTH100 - resolve follows links
     number = 1
     while _has_records(path := Path(DEFAULT if number == 1 else f"{DEFAULT}-{number}")):
@@ -133,7 +158,7 @@ def _has_records(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise UserError(f"--out {path}: {error.strerror or error}") from None
+        raise UserError(f"--output-dir {path}: {error.strerror or error}") from None
 
 
 def _selected(flags: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -148,10 +173,10 @@ def report_directory(
         guarded = read_records(directory)
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror or error}") from None
-    gpus = read_gpus(directory)
+    data, gpus = read_data(directory), read_gpus(directory)
     file = read_job_file(config, search=False)
     policy = policy_of(file, config)
-    facts = _facts(guarded, gpus, directory)
+    facts = _facts(guarded, gpus, directory).with_(data=data)
     today = datetime.date.today()
     examined = isinstance(gpus.gpus, tuple) and not flags.get("only")
     checks = (*_judged(guarded), *(GPU_CHECKS if examined else ()))
@@ -202,7 +227,7 @@ def _first_step(guarded: Guarded | Unknown, code: str, status: Status) -> int:
 
 def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> Facts:
     seconds = 0.0
-    examination = None
+    examination = Record().close()
     if isinstance(guarded, Guarded):
         seconds = max((process.counts.seconds for process in guarded.processes), default=0.0)
         first = min((process.started for process in guarded.processes), default=int(time.time()))

@@ -14,7 +14,8 @@ from doctor._util.errors import UserError
 from doctor._util.records import Unknown
 from doctor._util.units import GIB
 from doctor.cli.examine import check_installed
-from doctor.collect.children import Children, background, read
+from doctor.collect.background import background
+from doctor.collect.children import Children, read
 from doctor.facts.machine import Gpu
 from doctor.facts.views import visible_gpus
 

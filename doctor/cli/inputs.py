@@ -12,22 +12,22 @@ import msgspec
 
 from doctor import catalog
 from doctor._util.errors import UserError
-from doctor._util.units import printable
-from doctor.catalog import overrides
 from doctor.catalog.overrides import Policy
 from doctor.cli.facts_file import read_facts
+from doctor.cli.job_file import (
+    check_injected,
+    policy_of,
+    read_job_file,
+    working_directory,
+)
 from doctor.cli.misplaced import check_arguments
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
 from doctor.facts.facts import Facts
 from doctor.job import budget
-from doctor.job.file.config import JobFile, environment, load
+from doctor.job.file.config import JobFile, environment
 from doctor.job.job import Job
 from doctor.job.merge import THIS_MACHINE, Request, merge
 from doctor.judge.check import Check
-
-CONFIG_SECONDS = 5.0
-"""For reading the job file: the working directory may be on a dead mount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,12 @@ def resolve(
         request = _request_of_saved(flags, variables, file, saved)
         omitted: tuple[str, ...] = ()
     else:
-        base = Request(Job(working_dir=_working_directory()))
+        base = Request(Job(working_dir=working_directory()))
         request = merge(flags, variables, file, base, replayed=False)
         check_arguments(request.job)
         request, omitted = _limit_to_budget(_limit_to(request, checks))
     notes = (*_note_on_variables(variables), *omitted, *file.notes)
     return Inputs(request, saved, checks, policy, file.path, notes)
-
-
-def policy_of(file: JobFile, config: ConfigFlags) -> Policy:
-    """The user's changes to findings, of the job file and the flags. Raises UserError."""
-    ignores = () if config.no_ignores else file.ignores
-    return overrides.resolve(ignores, file.severity or {}, config.inject or (), file.path)
 
 
 def _request_of_saved(
@@ -100,37 +94,13 @@ def _request_of_saved(
     return merge(flags, variables, file, base, replayed=True)
 
 
-def read_job_file(config: ConfigFlags, *, search: bool) -> JobFile:
-    """The job file, read in a thread. `search`: look for one from the working directory up."""
-    if config.config and config.no_config:
-        raise UserError("--config cannot be combined with --no-config")
-    if config.no_config:
-        return JobFile()
-    start = _working_directory() if search else None
-    file = background(lambda: load(config.config, os.environ, start))
-    try:
-        return file.result(CONFIG_SECONDS)
-    except TimeoutError:
-        raise UserError(
-            f"timed out after {CONFIG_SECONDS:g} s looking for a job file; check that the working "
-            "directory's disk responds, or pass --no-config"
-        ) from None
-
-
-def check_injected(policy: Policy, checks: Sequence[Check]) -> None:
-    """Raise UserError for an injected failure of a check that is not reported."""
-    excluded = sorted(policy.inject - {check.code for check in checks})
-    if excluded:
-        raise UserError(f"--inject {excluded[0]} is excluded by --only or --skip")
-
-
 def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
     """The request without what none of the checks reads."""
     job, options, expect = request
     families = {check.family for check in checks}
     if not families & {"SMK", "GPU", "NUM", "DAT"}:
         options = msgspec.structs.replace(options, smoke=False, quick=True)
-    if not families & {"SMK", "NUM", "MEM", "DSK", "DAT"}:
+    if not families & {"SMK", "NUM", "MEM", "DSK", "DAT", "RHS"}:
         job = msgspec.structs.replace(job, model=None, hf=None, data=None, lora=None, compile=False)
     elif "DAT" not in families:
         job = msgspec.structs.replace(job, data=None)
@@ -150,12 +120,3 @@ def _limit_to_budget(request: Request) -> tuple[Request, tuple[str, ...]]:
 def _note_on_variables(variables: Mapping[str, object]) -> tuple[str, ...]:
     names = ", ".join(f"DOCTOR_{name.upper()}" for name in variables)
     return (f"set by variables, unless overridden by a flag: {names}",) if names else ()
-
-
-def _working_directory() -> str:
-    try:
-        return printable(os.getcwd())  # noqa: PTH109 - Path.cwd() is the same with more
-    except OSError as error:
-        raise UserError(
-            f"the working directory does not exist: {error.strerror}; cd to another"
-        ) from None

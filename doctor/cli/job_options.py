@@ -157,6 +157,16 @@ class RunFlags:
             "Omit the tests under load, shorten the attention trial.", "--quick/--no-quick"
         ),
     ] = None
+    rehearse: Annotated[
+        bool | None,
+        panels.scope(
+            "Also save, stop and continue --model or --hf, in small.", "--rehearse/--no-rehearse"
+        ),
+    ] = None
+    ranks: Annotated[
+        int | None,
+        panels.scope("Processes of --rehearse, as DDP; FSDP with --shards.", "--ranks", min=1),
+    ] = None
     budget: Annotated[
         float | None,
         panels.scope(

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from doctor import catalog
 from doctor.catalog import overrides
-from doctor.cli.inputs import check_injected, policy_of, read_job_file
-from doctor.cli.options import ConfigFlags
+from doctor.cli.config_choice import ConfigChoice
+from doctor.cli.job_file import check_injected, policy_of, read_job_file
 from doctor.facts.facts import Facts
 from doctor.job.file.tables import Ignore, Severity
 from doctor.judge.check import Check, Finding
@@ -44,7 +44,7 @@ def judged(
     observed: Iterable[Finding],
     among: Sequence[Check],
     flags: Mapping[str, Any],
-    config: ConfigFlags,
+    config: ConfigChoice,
     fail_on: FailOn,
     *,
     search: bool = True,

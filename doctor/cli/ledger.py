@@ -77,8 +77,8 @@ def with_ledger(
 
     Raises UserError where the ledger cannot be read or has another key.
     """
-    names = pseudonyms(directory, keep_names=keep_names)
     content = read(directory)
+    names = pseudonyms(directory, keep_names=keep_names)
     if content.key_ids and names.key_id not in content.key_ids:
         raise UserError(
             f"--ledger {directory} was written with another key than {key_path()}; "
@@ -232,6 +232,8 @@ def _keys(directory: Path, name: str, content: Content) -> list[str]:
     """The pseudonyms that a name may have. Raises UserError where the ledger has none of them."""
     if name in content.sightings:
         return [name]
+    if not content.sightings:
+        raise UserError(f"{directory} has no GPU and no host")
     names = pseudonyms(directory)
     kinds: tuple[Kind, ...] = ("gpu", "host")
     keys = [names.of(kind, name) for kind in kinds]

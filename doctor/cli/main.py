@@ -109,8 +109,12 @@ def _run_fast(arguments: list[str]) -> int | None:
         case ["lint", *_]:
             from doctor.cli import lint_arguments, lint_command
 
-            request = lint_arguments.parse(words)
+            request = lint_arguments.request_of(words)
             return None if request is None else lint_command.lint(request)
+        case ["read", *_]:
+            from doctor.cli import read_arguments
+
+            return read_arguments.read(words)
         case ["run", *_] | ["fleet", "run", *_]:
             from doctor.collect import early
 

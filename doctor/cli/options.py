@@ -245,6 +245,13 @@ class RehearsalFlags:
             *("--network", "--allow-uploads"),
         ),
     ] = False
+    access: Annotated[
+        list[str] | None,
+        panels.scope(
+            "Ask hf://MODEL, s3://BUCKET, wandb, mlflow or https:// for access (repeatable).",
+            metavar="TARGET",
+        ),
+    ] = None
     unprotected: Annotated[
         bool, panels.scope("Run where the kernel cannot refuse writes elsewhere.", "--unprotected")
     ] = False

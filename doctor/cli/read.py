@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import visible
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.wheel_table import WHEELS
+from doctor.cli.config_choice import ConfigChoice
 from doctor.cli.examination import Record
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
-from doctor.cli.inputs import read_job_file
+from doctor.cli.job_file import read_job_file
 from doctor.cli.judging import judged
-from doctor.cli.options import ConfigFlags
 from doctor.errors.match import lines_of
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
@@ -34,7 +33,7 @@ MAX_BYTES = 64 * 2**20
 
 
 def read_report(
-    path: Path, flags: Mapping[str, object], config: ConfigFlags, fail_on: FailOn = "fail"
+    path: Path, flags: Mapping[str, object], config: ConfigChoice, fail_on: FailOn = "fail"
 ) -> Report:
     """The report in a file, or "-" for stdin, judged. Raises UserError."""
     record = Record()
@@ -115,7 +114,7 @@ def to_facts(reading: Reading) -> Facts:
 def judge(
     facts: Facts,
     flags: Mapping[str, object],
-    config: ConfigFlags,
+    config: ConfigChoice,
     fail_on: FailOn = "fail",
     name: str = "",
 ) -> Report:
@@ -127,7 +126,7 @@ def judge(
     expect = read_job_file(config, search=False).expect
     facts = facts if expect is None else facts.with_(expect=expect)
     observed = findings_of(facts)
-    checks = catalog.MACHINE_CHECKS
+    checks = [each.check for each in observed]
     report = judged(facts, observed, checks, flags, config, fail_on, search=False)
     return replace(report, replayed=name)
 

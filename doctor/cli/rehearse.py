@@ -69,13 +69,20 @@ def rehearse(
         rehearsal=done,
         seconds=done.seconds,
     )
-    return _report(facts, flags, config, fail_on, kept)
+    return judge(facts, flags, config, fail_on, kept=kept)
 
 
-def _report(
-    facts: Facts, flags: Mapping[str, Any], config: ConfigFlags, fail_on: FailOn, kept: Path | None
+def judge(
+    facts: Facts,
+    flags: Mapping[str, Any],
+    config: ConfigFlags,
+    fail_on: FailOn,
+    *,
+    search: bool = True,
+    kept: Path | None = None,
 ) -> Report:
-    report = judged(facts, examine(CHECKS, facts), CHECKS, flags, config, fail_on)
+    """The report on a rehearsal; `kept`: where its logs are. Raises UserError."""
+    report = judged(facts, examine(CHECKS, facts), CHECKS, flags, config, fail_on, search=search)
     assert isinstance(facts.rehearsal, Rehearsal)
     findings = [finding for finding in report.findings if not _needs_more_steps(finding)]
     left_out = [finding for finding in report.findings if _needs_more_steps(finding)]
@@ -134,6 +141,7 @@ def _options(
         checkpoints_kept=flags.get("keep_checkpoints"),
         total_steps=flags.get("total_steps"),
         price=_price(flags.get("price"), flags.get("total_steps")),
+        access=tuple(flags.get("access") or ()),
         progress=progress,
     )
 

@@ -10,6 +10,7 @@ from doctor.cli.facts_file import STDIN, read_facts
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet
+from doctor.facts.rehearsal import Rehearsal
 from doctor.report.report import FailOn, Report
 
 
@@ -32,9 +33,11 @@ def judge_facts(
     if isinstance(facts.fleet, Fleet):
         from doctor.cli import compare
 
-        return compare.judge(
-            facts.fleet, flags, config, fail_on, facts.seconds, search=False, recorded=facts
-        )
+        return compare.judge(facts, flags, config, fail_on, search=False)
+    if facts.subject == "training" and isinstance(facts.rehearsal, Rehearsal):
+        from doctor.cli import rehearse
+
+        return rehearse.judge(facts, flags, config, fail_on, search=False)
     if facts.subject == "log":
         from doctor.cli import triage
 

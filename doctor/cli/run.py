@@ -40,7 +40,7 @@ def run(
     memory of the calling process, see `collect_facts`.
     """
     read = read_scripts(scripts) if scripts else None
-    among = _checks(with_scripts=bool(scripts))
+    among = _checks(with_scripts=bool(scripts), rehearsed=bool(flags.get("rehearse")))
     inputs = resolve(flags, config, facts_file, among, saved)
     if inputs.saved is None:
         facts = collect_facts(inputs.request, progress=progress, held=held)
@@ -58,11 +58,12 @@ def _report(
     host = facts.host.name if isinstance(facts.host, Host) else ""
     today = datetime.date.today()
     # All checks are judged, so that those that are not reported still block others.
-    observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts))
+    observed = (*findings_of(facts), *_of_scripts(facts), *_of_data(facts), *_of_rehearsal(facts))
     findings = overrides.apply(observed, inputs.policy, host, today)
+    codes = {check.code for check in inputs.checks}
     return Report(
         facts,
-        tuple(f for f in findings if f.check in inputs.checks or _is_added(f, inputs, selected)),
+        tuple(f for f in findings if f.check.code in codes or _is_added(f, inputs, selected)),
         fail_on,
         replayed=replayed,
         selected=selected,
@@ -71,10 +72,15 @@ def _report(
     )
 
 
-def _checks(*, with_scripts: bool) -> tuple[Check, ...]:
-    """The checks of a machine, with those of scripts where scripts are judged."""
+def _checks(*, with_scripts: bool, rehearsed: bool) -> tuple[Check, ...]:
+    """The checks of a machine, with those of scripts and of a rehearsal where these are judged."""
     of_scripts = _script_checks() if with_scripts else ()
-    return catalog.MACHINE_CHECKS + DATA_CHECKS + of_scripts
+    of_rehearsal = catalog.of_families("RHS") if rehearsed else ()
+    return catalog.MACHINE_CHECKS + DATA_CHECKS + of_scripts + of_rehearsal
+
+
+def _of_rehearsal(facts: Facts) -> tuple[Finding, ...]:
+    return examine(catalog.of_families("RHS"), facts) if facts.rehearsal is not None else ()
 
 
 def _script_checks() -> tuple[Check, ...]:
@@ -109,5 +115,5 @@ def _applies(finding: Finding, facts: Facts) -> bool:
 
 
 def _is_added(finding: Finding, inputs: Inputs, selected: bool) -> bool:
-    """A finding on the scripts that saved facts hold, which no flag of this run named."""
-    return finding.family == "SCR" and inputs.saved is not None and not selected
+    """A finding on what saved facts hold and no flag of this run named."""
+    return finding.family in ("SCR", "RHS") and inputs.saved is not None and not selected

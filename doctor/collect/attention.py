@@ -15,8 +15,9 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor.collect.attention_trial import BACKENDS, Records, try_attention, try_implementations
+from doctor.collect.background import background
 from doctor.collect.child import CUT_OFF, Child
-from doctor.collect.children import Children, background, unless_cut_off
+from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.left_out import from_load
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.collect.workers import Worker

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
+from doctor.collect.background import background as background
 from doctor.collect.child import CUT_OFF, Child, environment, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.facts.facts import Facts
@@ -131,20 +131,6 @@ class Children:
             self._changed.wait_for(lambda: not self._starting, START_SECONDS)
         for child in self._running:
             child.kill_group()
-
-
-def background(work: Callable[[], T]) -> Future[T]:
-    """Run `work` in a thread that does not keep the doctor alive."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 def read(answer: Answer, key: str, kind: type[T]) -> T | Unknown:

@@ -195,6 +195,27 @@ def _examine_own(session: Session, facts: Facts) -> Facts:
     return facts
 
 
+def _rehearse(session: Session, facts: Facts) -> Facts:
+    """The user's own training in small, as a job that saves and continues."""
+    if not facts.options.rehearse:
+        return facts
+    from doctor.collect.rehearsal.own import rehearse_own
+
+    interpreter, device, chosen, own = facts.interpreter, _device(facts), facts.chosen, facts.own
+    for section in (interpreter, device, chosen, own):
+        if isinstance(section, Unknown):
+            return facts.with_(rehearsal=section)
+    assert isinstance(interpreter, Interpreter)
+    assert isinstance(device, str)
+    assert isinstance(chosen, Chosen)
+    budget = facts.options.budget
+    left = None if budget is None else max(1.0, budget - (time.monotonic() - session.started))
+    return facts.with_(rehearsal=rehearse_own(
+        interpreter.path, facts.job, device, chosen, facts.options.ranks, left,
+        session.report_progress,
+    ))  # fmt: skip
+
+
 def _examine_data(session: Session, facts: Facts) -> Facts:
     """What the loader of the user's training delivers, read in a process of its own."""
     request, interpreter = request_of(facts), facts.interpreter
@@ -272,6 +293,7 @@ STAGES: tuple[Callable[[Session, Facts], Facts], ...] = (
     _examine_torch,
     _examine_own,
     _examine_data,
+    _rehearse,
     _wait_for_disks,
 )
 """In this order; what needs neither torch nor the driver has been at work since `begin`."""

@@ -9,8 +9,9 @@ from concurrent.futures import Future
 import msgspec
 
 from doctor._util.records import Ended, Unknown
+from doctor.collect.background import background
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import Children, background, fit, read, unless_cut_off
+from doctor.collect.children import Children, fit, read, unless_cut_off
 from doctor.collect.torch_child import ReportProgress
 from doctor.collect.workers import Gpus
 from doctor.facts.machine import Driver, Gpu, Host

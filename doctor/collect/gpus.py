@@ -10,8 +10,9 @@ from types import MappingProxyType
 import msgspec
 
 from doctor._util.records import Ended, Unknown
+from doctor.collect.background import background
 from doctor.collect.child import Child
-from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
+from doctor.collect.children import Children, NotStartedError, fit, read, unless_cut_off
 from doctor.collect.left_out import from_load, hung, without_kernel
 from doctor.collect.numa import numa_nodes
 from doctor.collect.peers import Copies, try_peers, without_reductions

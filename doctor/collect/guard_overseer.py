@@ -18,15 +18,18 @@ from doctor.collect.guard_records import FILE, STALLS
 from doctor.collect.guard_stalls import Stalls, stacks_file
 
 SECONDS = 1.0
-MARKER = re.compile(r"alarm-(GRD\d{3})-(?:warn|fail)")
-"""The empty file that the first rank with an alarm creates."""
+MARKER = re.compile(r"alarm-(GRD\d{3})-(?:warn|fail)|data-(?:counted|epochs)")
+"""The empty file that the first rank with an alarm creates, or that has counted its batches."""
+DATA = "DAT"
+"""The family whose checks judge those counts."""
 CODE = "GRD023"
 MOST_RANKS = 64
 """Whose records are followed."""
 
 
 class Overseer(threading.Thread):
-    """Looks at the records every second. `tell` gets the code of each alarm, of each status.
+    """Looks at the records every second. `tell` gets the code of each alarm, of each status, and
+    DATA when batches have been counted.
 
     `lives`: whether a process is one of this training.
     """
@@ -65,7 +68,7 @@ class Overseer(threading.Thread):
 
     def _look(self) -> None:
         names = [marker for name in self._names() if (marker := MARKER.fullmatch(name))]
-        codes = [marker[1] for marker in names if marker[0] not in self._markers]
+        codes = [marker[1] or DATA for marker in names if marker[0] not in self._markers]
         self._markers.update(marker[0] for marker in names)
         files = self._files()
         if new := self._stalls.look(files, time.monotonic()):

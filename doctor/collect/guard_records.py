@@ -121,8 +121,8 @@ class _Run(msgspec.Struct):
     checkpoint: EarlierCheckpoint | None = None
 
 
-OTHER_KINDS = ("history", "batches", "shares")
-"""For people and for replaying a batch; the report has no use for them."""
+OTHER_KINDS = ("history", "batches", "shares", "data")
+"""For people, for replaying a batch, and for doctor.collect.guard_data."""
 
 _decode = msgspec.json.Decoder(
     _Meta | _Step | _Alarm | _State | _Origin | _Checksums | _Saved | _End
@@ -291,12 +291,12 @@ class _Process:
 
 def _read_process(path: Path) -> GuardedProcess | None:
     process = _Process()
-    for line in _lines(path):
+    for line in lines(path):
         process.read(line)
     return process.finish()
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def lines(path: Path) -> Iterator[bytes]:
     """The lines of a regular file; one that cannot be read has none."""
     try:
         yield from read_regular(str(path), MOST_BYTES).splitlines()
@@ -320,12 +320,12 @@ def _point(record: _Step) -> GuardPoint:
 
 def read_gpus(directory: Path) -> TrainingGpus:
     """What NVML recorded beside them; without GPUs where there is no such record."""
-    return decode(b"\n".join(_lines(directory / GPUS)))
+    return decode(b"\n".join(lines(directory / GPUS)))
 
 
 def _read_stalls(path: Path) -> tuple[GuardStall, ...]:
     try:
-        return msgspec.json.decode(b"\n".join(_lines(path)), type=tuple[GuardStall, ...])[
+        return msgspec.json.decode(b"\n".join(lines(path)), type=tuple[GuardStall, ...])[
             :MOST_FILES
         ]
     except msgspec.DecodeError:
@@ -334,6 +334,6 @@ def _read_stalls(path: Path) -> tuple[GuardStall, ...]:
 
 def _read_run(path: Path) -> _Run:
     try:
-        return msgspec.json.decode(b"\n".join(_lines(path)), type=_Run)
+        return msgspec.json.decode(b"\n".join(lines(path)), type=_Run)
     except msgspec.DecodeError:
         return _Run()

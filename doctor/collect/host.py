@@ -13,6 +13,7 @@ from typing import Any
 
 from doctor._util.units import printable
 from doctor.collect.cgroups import read_limits, read_text
+from doctor.collect.kernel import read_kernel
 from doctor.collect.kernel_log import read_kernel_log
 from doctor.collect.network import read_hcas, read_limits_of_process, read_mac_addresses
 from doctor.facts.machine import Host
@@ -89,6 +90,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         mac_addresses=read_mac_addresses(root),
         limits=read_limits_of_process(),
         unusable_amd_nodes=_unusable_amd_nodes(root / "dev"),
+        **read_kernel(root, platform.release()),
         **_pci(root / "sys/bus/pci/devices"),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from doctor._util.records import Ended, Unknown
+from doctor.collect.background import background
 from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import Children, NotStartedError, background, fit, unless_cut_off
+from doctor.collect.children import Children, NotStartedError, fit, unless_cut_off
 from doctor.collect.workers import Worker, end, restart
 from doctor.facts.load import AllReduce, PeerCopy, Peers
 

@@ -10,7 +10,8 @@ from typing import Literal
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import printable
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.children import Children, background, fit, read, read_checkpoint
+from doctor.collect.background import background
+from doctor.collect.children import Children, fit, read, read_checkpoint
 from doctor.facts.machine import Place
 from doctor.facts.training import ModelShape
 from doctor.job.expect import Expect

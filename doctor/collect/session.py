@@ -12,8 +12,9 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
 from doctor.collect import early
 from doctor.collect.ahead import Ahead, start_ahead
+from doctor.collect.background import background
 from doctor.collect.before_torch import BeforeTorch, run_before_torch
-from doctor.collect.children import Children, background
+from doctor.collect.children import Children
 from doctor.collect.driver import Sections, driver_seconds, read_driver
 from doctor.collect.host import read_host
 from doctor.collect.interpreter import choose

@@ -11,9 +11,10 @@ import msgspec
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.text_fields import Product
+from doctor.collect.background import background
 from doctor.collect.child import Child
 from doctor.collect.child_messages import Answer
-from doctor.collect.children import Children, NotStartedError, background, fit, read, unless_cut_off
+from doctor.collect.children import Children, NotStartedError, fit, read, unless_cut_off
 from doctor.collect.early import PROBE
 from doctor.facts.machine import Cuda, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.training import Smoke, Stage, Step

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import structs
 
 from doctor._util.records import Unknown
-from doctor.collect.children import Children, background, read
+from doctor.collect.background import background
+from doctor.collect.children import Children, read
 from doctor.collect.gpus import Watch
 from doctor.facts.load import Use, Watched
 from doctor.facts.machine import Gpu

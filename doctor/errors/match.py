@@ -94,6 +94,12 @@ def _candidates(folded: str) -> Iterator[Cause]:
             yield from (row for row in _rows(table) if row.id == id)
 
 
+def row(id: str) -> Cause:
+    """The row of this id; only its table is imported. Raises KeyError."""
+    table = ENTRIES[id][0]
+    return next(each for each in _rows(table) if each.id == id)
+
+
 def _rows(table: str) -> tuple[Cause, ...]:
     rows: tuple[Cause, ...] = import_module(f"doctor.errors.tables.{table}").ROWS
     return rows

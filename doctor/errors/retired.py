@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 RETIRED: dict[str, str] = {
+    "numpy-bfloat16": "numpy-of-gradient",
+    "schedule-of-no-optimizer": "schedule-mode",
+    "schedule-factors": "schedule-mode",
+    "schedule-momentum": "schedule-mode",
+    "engine-wakes-without-memory": "gpu-share-not-free",
+    "flash-attention-on-cpu": "flash-attention-in-float32",
+    "nccl-out-of-memory": "nccl-cuda-error",
+    "mask-arithmetic": "mask-dtype",
+    "model-type-newer": "architecture-unknown",
+    "tokenizer-class-unknown": "architecture-unknown",
+    "torchvision-of-other-torch": "torchvision-name-moved",
+    "packaging-too-old": "package-version-refused",
+    "deepspeed-older-than-torch": "torch-module-removed",
+    "rocm-library-without-gpu": "hip-architecture",
+    "numpy-for-torch": "numpy-of-other-build",
     "zero-inference-without-stage-3": "zero-for-evaluation-only",
     "path-to-the-loss-ends": "element0-no-grad",
     "two-devices": "device-mismatch",

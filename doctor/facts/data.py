@@ -10,6 +10,7 @@ from typing import Literal
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor.facts.data_rows import (
+    Epochs,
     Inputs,
     Markers,
     Mixing,
@@ -75,6 +76,8 @@ class Labels(Section, frozen=True, kw_only=True):
     inverted: int = 0
     """Documents whose first tokens are trained, and whose last ones are not."""
     ignored: int = -100
+    learned: bool | None = None
+    """Gradients that are not 0 were observed meanwhile; None: there was no training."""
     dropped: int = 0
     """Rows of the source that the trainer left out because no label of theirs is trained."""
 
@@ -157,6 +160,7 @@ class Split(Section, frozen=True, kw_only=True):
     """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
+    epochs: Epochs | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):

@@ -60,6 +60,17 @@ class Mixing(Section, frozen=True, kw_only=True):
     """Different structures among the batches."""
 
 
+class Epochs(Section, frozen=True, kw_only=True):
+    """The order of the samples in two epochs of a loader that trains, under a DistributedSampler
+    that shuffles."""
+
+    sampler: str
+    epochs: int = 0
+    compared: int = 0
+    """Different samples at the beginning of two epochs in a row."""
+    same: bool = False
+
+
 class Inputs(Section, frozen=True, kw_only=True):
     """Values of images."""
 

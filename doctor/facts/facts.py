@@ -168,7 +168,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return "fleet"
         if self.log is not None or self.flight_recorder is not None:
             return "log"
-        if self.guard is not None or self.rehearsal is not None:
+        if self.guard is not None or (self.rehearsal is not None and not self.job.trains_own):
             return "training"
         elsewhere: dict[str, Subject] = {
             SCANNED: "checkpoint",

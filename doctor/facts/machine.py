@@ -87,6 +87,12 @@ class Host(Section, frozen=True, kw_only=True):
     kernel_driver: Product | None = None
     """Version of the loaded NVIDIA kernel module, from /proc/driver/nvidia/version."""
     container: str | None = None
+    sandbox: Product | None = None
+    """A kernel that is not the machine's own: WSL2, gVisor, a microVM; None: not recognized."""
+    iommu_groups: int | None = None
+    """Groups in /sys/kernel/iommu_groups: 0 with the IOMMU off; None: it is not readable."""
+    steal: float | None = None
+    """Share of the processors' time since boot that a host gave to other virtual machines."""
     env: dict[str, str] = {}
     """Variables on the allow-list only (`doctor.collect.host.RECORDED`)."""
     memory_total: int | None = None

@@ -246,6 +246,10 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
     stray_hooks: tuple[StrayHook, ...] = ()
+    changed_batch: tuple[str, ...] = ()
+    """Tensors of a batch that is no loader's, which a step changed in place."""
+    removed_columns: tuple[str, ...] = ()
+    """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
     computed_once: tuple[str, ...] = ()
     """Attributes of modules that are tensors with a graph before the first step."""
     routed: tuple[str, ...] = ()

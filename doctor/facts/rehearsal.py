@@ -123,8 +123,13 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     signalled: float | None = None
     """Seconds from the start to the signal of stage 5; None: none was sent."""
     signal: Text = ""
+    stopped_at: int = 0
+    """The step in whose middle it was sent; 0: not recorded."""
     left: tuple[Text, ...] = ()
-    """Names of processes that were still there 5 s after the command had ended."""
+    """Names of processes that were still there 5 s after the command had ended, and after they
+    had got the signal, too."""
+    orphans: tuple[Text, ...] = ()
+    """Names of processes that outlived the command until they got the signal themselves."""
     stuck: tuple[Text, ...] = ()
     """Names of processes that SIGKILL did not end."""
     ranks: tuple[RehearsedRank, ...] = ()
@@ -218,6 +223,43 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Different ones among them."""
 
 
+class TriedBatch(Section, frozen=True, kw_only=True):
+    """A batch that the first steps seldom meet, forward and backward."""
+
+    name: Text
+    """longest, last or shortest."""
+    samples: int
+    length: int = 0
+    peak: int | None = None
+    """Bytes of torch's allocator on the GPU; None: no GPU was used."""
+    total: int | None = None
+    error: Text = ""
+
+
+class Batches(Section, frozen=True, kw_only=True):
+    """The samples of a factory's loader by length, and the batches made of them."""
+
+    untold: Text = ""
+    """Why nothing is known of them."""
+    read: int = 0
+    """Samples whose length was read, of `of`."""
+    of: int = 0
+    longest: int = 0
+    shortest: int = 0
+    tried: tuple[TriedBatch, ...] = ()
+
+
+class Accessed(Section, frozen=True, kw_only=True):
+    """What a server of others answered."""
+
+    target: Text
+    """Without secrets."""
+    usable: bool | None
+    """The job can use it; None: not known."""
+    detail: Text = ""
+    seconds: float = 0.0
+
+
 class RehearsedStage(Section, frozen=True, kw_only=True):
     """A stage: tried or not, and why not."""
 
@@ -250,6 +292,14 @@ class Rehearsal(Section, frozen=True, kw_only=True):
     """None: one rank, or nothing to compare."""
     resumed: Resumed | None = None
     """None: not tried, or nothing to compare."""
+    trained: Text = ""
+    """How a factory's module was trained and saved; "": the job's own command was run."""
+    own_trainer: bool = False
+    """Its own Trainer chose the batches."""
+    batches: Batches | None = None
+    """None: the job's own command was run, or nothing was tried."""
+    accessed: tuple[Accessed, ...] = ()
+    """(): not asked for."""
     stages: tuple[RehearsedStage, ...] = ()
     seconds: float = 0.0
 

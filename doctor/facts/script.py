@@ -7,6 +7,7 @@ come before it: call `i` happens at position `i`.
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,12 @@ import msgspec
 from doctor._util.records import Section
 
 Scalar = str | int | float | bool | None
+
+
+@functools.lru_cache(maxsize=8192)
+def last_part(name: str) -> str:
+    """b of a.b; asked some hundred times for each call of a file."""
+    return name.rpartition(".")[2]
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -82,7 +89,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def method(self) -> str:
         """The last part of the name."""
-        return self.name.rpartition(".")[2]
+        return last_part(self.name)
 
 
 class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,6 +104,8 @@ class Assignment(msgspec.Struct, frozen=True, omit_defaults=True):
     loops: tuple[int, ...] = ()
     augmented: bool = False
     contexts: tuple[int, ...] = ()
+    operator: str = ""
+    """Of an augmented one: "Add" for +=."""
 
 
 class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +129,9 @@ class Function(msgspec.Struct, frozen=True, omit_defaults=True):
     """It has **kwargs."""
     exits: tuple[tuple[int, Arms], ...] = ()
     """Position and arms of each return."""
+    exit_spans: tuple[Span, ...] = ()
+    exit_loops: tuple[tuple[int, ...], ...] = ()
+    """Place of each return, and the loops around it."""
 
 
 class Class(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,9 +10,8 @@ import msgspec
 from doctor._util.records import Unknown
 from doctor._util.units import gb, shown
 from doctor.checkpoint.analysis.value_shares import join_values
-from doctor.checkpoint.identity import Identity
 from doctor.checkpoint.records import Values
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.fleet.messages import Reply
 from doctor.fleet.orders import Orders, opened, order, reply
 
@@ -20,6 +19,14 @@ Read = Callable[[tuple[int, int]], Values | Unknown]
 """Reads a share: which of how many."""
 PATIENCE = 30.0
 """Seconds beyond twice what node 0 took for a share of the same size: then it is dealt again."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The files at a path, by name, size, time and samples of their content."""
+
+    files: int
+    bytes: int
+    digest: str
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

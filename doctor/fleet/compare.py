@@ -18,6 +18,7 @@ from doctor.facts.fleet import (
     Problems,
     Unread,
 )
+from doctor.facts.machine import Examination
 from doctor.fleet.differences import compared, differences, doubled, explained
 from doctor.fleet.expected import NOT_STATED, Expected, missing
 from doctor.fleet.stragglers import analyse
@@ -79,11 +80,14 @@ def compare(
     )
 
 
-def fleet_facts(fleet: Fleet, seconds: float = 0.0) -> Facts:
+def fleet_facts(
+    fleet: Fleet, seconds: float = 0.0, examination: Examination | None = None
+) -> Facts:
     """Facts of several nodes; `doctor.catalog.lookup("FLT")` judges them."""
     return without_machine(
         "doctor compare compares nodes; it does not examine this machine",
         origin=COMPARED,
+        examination=examination,
         job=Job(device="cpu"),
         options=RunOptions(smoke=False),
         fleet=fleet,

@@ -26,7 +26,7 @@ from doctor._util.text_fields import Identifier, Product
 
 Kind = Literal["gpu", "host", "node"]
 """node: the rates of a host with these GPUs."""
-Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+Time = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ(?!\n)$")]
 MOST_BYTES = 128 * 2**20
 """Of a record: some 100,000 GPUs."""
 MOST_FILES = 100_000

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 
 import msgspec
 
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.facts.log import Log, LogFile
 from doctor.fleet.messages import Reply
 from doctor.fleet.orders import Orders, opened, order, reply

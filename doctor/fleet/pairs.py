@@ -11,7 +11,8 @@ from concurrent.futures import Future
 import msgspec
 
 from doctor._util.records import Ended
-from doctor.collect.children import Children, background
+from doctor.collect.background import background
+from doctor.collect.children import Children
 from doctor.collect.peers import result_of
 from doctor.collect.torch_child import TorchChild
 from doctor.facts.load import AllReduce

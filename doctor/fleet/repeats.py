@@ -1,13 +1,42 @@
-"""Several files of one node: measurements that were repeated, or two times of one machine."""
+"""Measurements that are repeated: by nodes that run, by files of one node, or at two times."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from doctor.facts.fleet import Changed, NodeSummary
+from doctor.fleet.stragglers import analyse
+
+MOST_ROUNDS = 16
+"""Measurements of one node; the least number that excludes chance is seldom above six."""
+Measure = Callable[[Sequence[NodeSummary]], Mapping[str, Mapping[str, float]] | None]
+"""Measures nodes at the same time: name -> metric -> rate. None where one of them did not answer: a
+later measurement is judged beside controls of the same moment."""
+
+
+def settled(nodes: Sequence[NodeSummary], measure: Measure) -> Sequence[NodeSummary]:
+    """The nodes with as many measurements as it takes to tell slow ones from chance."""
+    for _ in range(MOST_ROUNDS):
+        again = set(analyse(nodes, live=True).again)
+        if not again:
+            break
+        rates = measure([node for node in nodes if node.node in again])
+        if rates is None:
+            break
+        nodes = [_extended(node, rates.get(node.node, {})) for node in nodes]
+    return nodes
+
+
+def _extended(node: NodeSummary, rates: Mapping[str, float]) -> NodeSummary:
+    """The node with one more measurement of each metric that it had before."""
+    more = {
+        metric: (*values, rates[metric]) if metric in rates else values
+        for metric, values in node.rates.items()
+    }
+    return msgspec.structs.replace(node, rates=more)
 
 
 def merged(nodes: Sequence[NodeSummary]) -> list[NodeSummary]:

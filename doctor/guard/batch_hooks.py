@@ -7,14 +7,21 @@ import time
 from typing import Callable
 
 from .batches import Batches
+from .first_batches import FirstBatches
 from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
 
 
-def install(switch: Switch, patches: Patches, batches: Batches) -> None:
+def install(switch: Switch, patches: Patches, batches: Batches, first: FirstBatches) -> None:
     """Wrap the iterators of DataLoader."""
-    fetched, drawn = batches.batch_fetched, batches.index_drawn
+    drawn = batches.index_drawn
+
+    def fetched(iterator: Foreign, data: Foreign) -> None:
+        batches.batch_fetched(iterator, data)
+        if first.open:
+            first.fetched(iterator, data)
+
     iterator = _iterator()
     if iterator is not None:
         patches.replace(iterator, "__next__", lambda original: _next(switch, fetched, original))

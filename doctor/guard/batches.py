@@ -13,7 +13,9 @@ from collections import deque
 from types import ModuleType
 from typing import TYPE_CHECKING, Iterator, Tuple
 
+from .epoch_orders import EpochOrders, Order
 from .foreign import Foreign
+from .switch import raise_of_a_signal
 from .thresholds import READ_EVERY
 
 if TYPE_CHECKING:
@@ -33,8 +35,10 @@ Leaf = Tuple[Foreign, Foreign, Foreign, Foreign]
 class Batches:
     """What `__next__` of a DataLoader's iterator returned."""
 
-    def __init__(self, torch: ModuleType) -> None:
+    def __init__(self, torch: ModuleType, orders: EpochOrders | None = None) -> None:
         self.torch = torch
+        self._orders = orders
+        self._order: Order | None = None
         self.fetched = 0
         self._last: deque[tuple[int, Foreign, list[Leaf], Foreign]] = deque(maxlen=MOST_BATCHES)
         self._indices: weakref.WeakKeyDictionary[Foreign, deque[Foreign]] = (
@@ -49,7 +53,10 @@ class Batches:
         if self._iterator() is not iterator:
             self._iterator = weakref.ref(iterator)
             self._queue = self._indices.setdefault(iterator, deque(maxlen=1024))
+            self._order = self._orders.of(iterator) if self._orders is not None else None
         self._queue.append(indices)
+        if self._order is not None:
+            self._order.drawn(iterator, indices)
 
     def batch_fetched(self, iterator: Foreign, data: Foreign) -> None:
         """The iterator returned a batch."""
@@ -64,10 +71,18 @@ class Batches:
                 break
             leaves.append((name, weakref.ref(value), value.shape, value.dtype))
         if not leaves:
-            leaves = [(n, weakref.ref(t), t.shape, t.dtype) for n, t in self.tensors(data)]
+            leaves = self._leaves(data)
         indices = queue.popleft() if queue else None
         self._last.append((self.fetched, indices, leaves, self._random_state()))
         self.fetched += 1
+
+    def _leaves(self, data: Foreign) -> list[Leaf]:
+        """Those of another container; none of one that raises."""
+        try:
+            return [(n, weakref.ref(t), t.shape, t.dtype) for n, t in self.tensors(data)]
+        except Exception as error:
+            raise_of_a_signal(error)
+            return []
 
     def tensors(self, data: Foreign, name: str = "") -> Iterator[tuple[str, Foreign]]:
         """Names and tensors of a tensor, a mapping or a sequence, two levels deep."""

@@ -38,7 +38,7 @@ class Hooks:
         switch.safely(loss_hooks.install, switch, patches, watch)
         switch.safely(scaler_hooks.install, switch, patches, watch)
         switch.safely(save_hooks.install, switch, patches, watch)
-        switch.safely(batch_hooks.install, switch, patches, watch.batches)
+        switch.safely(batch_hooks.install, switch, patches, watch.batches, watch.first_batches)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)
 

@@ -37,6 +37,8 @@ class ModelLooks:
         self._others: list[Foreign] = []
         self._idle: dict[int, Foreign] = {}
         self._finite: set[str] = set()
+        self._left_out: dict[str, Foreign] = {}
+        """Name -> some values of a parameter that no optimizer holds, at the look before."""
         self.looks = self.evaluating = 0
         self.buffers = 0
         """Of floating point, at the last look."""
@@ -54,6 +56,7 @@ class ModelLooks:
         if watch.effective >= limit.MODES_FROM:
             if model is not None:
                 self._look_at_mode(model, watch)
+                self._look_at_left_out(model, watch, stepping)
             self._look_at_others(watch, stepping)
 
     def _find(self, watch: OptimizerWatch) -> None:
@@ -143,6 +146,38 @@ class ModelLooks:
                 self._add(
                     Alarm(codes.STEPS_APPLIED, WARN, watch.steps, text, "never-stepped"), watch
                 )
+
+    def _look_at_left_out(
+        self, model: Foreign, watch: OptimizerWatch, stepping: list[OptimizerWatch]
+    ) -> None:
+        """Parameters that get gradients, and that neither an optimizer nor the loop changes."""
+        optimizers = [each() for each in self._others]
+        groups = [group for each in filter(None, optimizers) for group in each.param_groups]
+        held = {id(p) for each in stepping for p in each.flat}
+        held |= {id(p) for group in groups for p in group["params"]}
+        left = {
+            name: local(p).reshape(-1)[: limit.SAMPLED]
+            for name, p in model.named_parameters()
+            if p.requires_grad and p.grad is not None and p.numel() and id(p) not in held
+        }
+        names = [name for name in left if name in self._left_out][: limit.MOST_LEFT_OUT]
+        if names:
+            distances = [(left[n] - self._left_out[n]).abs().max().float() for n in names]
+            kind, count = type(model).__name__, len(left)
+
+            def deliver(values: list[Foreign]) -> None:
+                if values[0] is not None and all(distance == 0.0 for distance in values[0]):
+                    text = (
+                        f"{count} parameters of {kind} get gradients, and no optimizer holds them "
+                        f"({', '.join(names[:2])}{', ...' if count > 2 else ''}): they stay as "
+                        "they are"
+                    )
+                    code = codes.OPTIMIZER_HAS_GRADIENTS
+                    alarm = Alarm(code, WARN, watch.steps, text, "left-out", watch.index)
+                    self._add(alarm, watch)
+
+            self._submit([self.torch.stack(distances)], deliver)
+        self._left_out = {name: value.clone() for name, value in left.items()}
 
 
 def _mode_matters(torch: ModuleType, module: Foreign) -> bool:

@@ -190,6 +190,6 @@ class Parameters:
                 parameter = part(parameters[tracked.index])
                 if parameter.device != saved.device or parameter.numel() < saved.numel():
                     return False
-                if whole and parameters[tracked.index].shape != saved.shape:
+                if whole and parameter.shape != saved.shape:
                     return False
         return True

@@ -76,6 +76,8 @@ ACCUMULATED_UNTIL = 20
 MODEL_FROM = (1, 20)
 """Effective steps of the first two looks at buffers; then at every comparison."""
 MOST_BUFFERS = 512
+MOST_LEFT_OUT, SAMPLED = 16, 64
+"""Parameters in no optimizer that are compared, and values of each."""
 MODES_FROM, MODE_LOOKS = 100, 2
 """Effective steps from which mode and idle optimizers are looked at, and looks in a row."""
 NEVER_REACHED = 100

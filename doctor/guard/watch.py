@@ -12,6 +12,8 @@ from . import thresholds as limit
 from .accumulation import Accumulation
 from .batches import Batches
 from .counts import rank_and_world
+from .epoch_orders import EpochOrders
+from .first_batches import FirstBatches
 from .foreign import Foreign
 from .judging import Judging
 from .last_error import last_error
@@ -33,6 +35,8 @@ CLEARED_TIMES = 5
 Fisher matrix, attributions. Our own number."""
 MOST_SAVED = 10_000
 """Files whose saving is recorded."""
+DATA, EPOCHS = "data-counted", "data-epochs"
+"""The files that tell `doctor guard` to judge the data."""
 MOST_OPTIMIZERS = 64
 """Optimizers that are watched; with one per parameter there can be hundreds."""
 
@@ -46,7 +50,11 @@ class Watch:
         self.readings: Readings[OptimizerWatch] = Readings(torch)
         self.values, self.steady = self.readings.values, self.readings.steady
         self.writer = Writer(settings.out, settings.shared)
-        self.batches = Batches(torch)
+        self.orders = EpochOrders(self.steady, self._epochs_compared)
+        self.batches = Batches(torch, self.orders)
+        self.first_batches = FirstBatches(
+            torch, self.steady, self.orders, self._learns, self._write_data
+        )
         self.judging = Judging(settings, self.readings, self.writer, self.batches)
         self.alarms, self.watches = self.judging.alarms, self.judging.watches
         self.rules: dict[int, rules.StepRules] = {}
@@ -217,6 +225,7 @@ class Watch:
             watch.look_at_suspect()
         self.values.finish()
         self._judge_last_losses()
+        self.first_batches.report()
         self.judging.write_state()
         self.writer.write("end", how=how, **last_error())
         self.stacks.withdraw()
@@ -231,6 +240,22 @@ class Watch:
         if step.losses and not scaled:
             for alarm in rules.StepRules(0)._non_finite(step):
                 self.judging.add(alarm, None)
+
+    # What is known of the data
+
+    def _learns(self) -> bool:
+        """Whether a gradient was not 0."""
+        tracked = (each for w in self.watches.values() for each in w.parameters.tracked)
+        return any(each.gradient for each in tracked)
+
+    def _write_data(self, fields: dict[str, Foreign]) -> None:
+        self.writer.write("data", **fields)
+        self.writer.first(DATA)
+
+    def _epochs_compared(self) -> None:
+        """Two epochs of a loader were read: the data are judged again."""
+        self.first_batches.report()
+        self.writer.first(EPOCHS)
 
     # Inside
 

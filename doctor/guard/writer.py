@@ -30,6 +30,8 @@ def plain(value: Foreign) -> Foreign:
         return float(f"{value:.6g}") if math.isfinite(value) else str(value)
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     return value
 
 

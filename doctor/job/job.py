@@ -72,6 +72,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fi
     """causal: no other mask. padding: a mask, causal or not. none: not causal."""
 
     @property
+    def trains_own(self) -> bool:
+        """Whether it names a training of the user's."""
+        return self.model is not None or self.hf is not None
+
+    @property
     def pure_bf16(self) -> bool:
         """Whether weights and optimizer state are bf16, without fp32 masters."""
         return self.recipe == "pure-bf16"

@@ -69,6 +69,10 @@ def merge(
         raise UserError(f"{error} (one is set by {' or '.join(filter(None, places))})") from None
     _check_own_training(merged)
     _check_encoding(merged)
+    if merged.get("ranks") is not None and not merged.get("rehearse"):
+        raise UserError("--ranks requires --rehearse: it is how many processes that starts")
+    if merged.get("rehearse") and not (merged.get("model") or merged.get("hf")):
+        raise UserError("--rehearse requires --model or --hf; for a command: doctor rehearse")
     if flags.get("smoke") is False and (flags.get("model") or flags.get("hf")):
         raise UserError("--no-smoke cannot be combined with --model or --hf: it omits their step")
     return Request(

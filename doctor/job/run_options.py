@@ -16,6 +16,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unk
     """Run the training step."""
     quick: bool = False
     """Omit the tests under load and shorten the attention trial."""
+    rehearse: bool = False
+    """Also save, evaluate, stop and continue the training of `model` or `hf`."""
+    ranks: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    """Processes on this machine that do so."""
     budget: Annotated[float, msgspec.Meta(ge=SHORTEST, le=LONGEST)] | None = None
     """Seconds that the examination may take; None: no limit."""
     omitted: tuple[str, ...] = ()

@@ -76,9 +76,8 @@ class Check:
     "a pass is no proof", as in "that hours of load stay cool". `returns`: a failure whose owner is
     the machine means RETURN. `required`: when an unknown leaves the run without a verdict.
     `also`: other commands that answer it, `read` from a pasted report, `guard` from samples taken
-    during the training. `settles` are the settings of a prescription that rest on it.
-    `aliases` are older slugs, still accepted everywhere. `leads`: its failure is named before those
-    of other checks, whose remedies it makes dangerous.
+    during the training. `aliases` are older slugs, still accepted everywhere. `leads`: its failure
+    is named before those of other checks, whose remedies it makes dangerous.
     """
 
     code: str
@@ -100,7 +99,6 @@ class Check:
     returns: bool = False
     required: Required = "never"
     also: tuple[Literal["read", "guard"], ...] = ()
-    settles: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     leads: bool = False
 

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from doctor._util.owner import Owner
 from doctor.judge.described import FIELDS, Described
 
+JUDGED = ("required", "also", "returns", "leads")
+"""Fields of `Check` beside its texts that are needed without its judge."""
 FILE = Path(__file__).with_suffix(".json")
 
 
 class Entry(NamedTuple):
-    """The texts of a check, with the fields of `Described` in the order of `FIELDS`."""
+    """A check without its judge: the fields of `FIELDS` and `JUDGED`."""
 
     code: str
     slug: str
@@ -37,6 +39,10 @@ class Entry(NamedTuple):
     targets: tuple[str, ...]
     after: tuple[str, ...]
     sources: tuple[str, ...]
+    required: Any = "never"
+    also: tuple[Any, ...] = ()
+    returns: bool = False
+    leads: bool = False
 
     @property
     def family(self) -> str:
@@ -57,6 +63,7 @@ def _entry(item: dict[str, Any]) -> Entry:
 
 def text(checks: Iterable[Described]) -> str:
     """The content of `index.json` for these checks, one check to a line."""
-    rows = ({field: getattr(check, field) for field in FIELDS} for check in checks)
+    fields = (*FIELDS, *JUDGED)
+    rows = ({field: getattr(check, field) for field in fields} for check in checks)
     lines = (json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
     return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -12,16 +12,15 @@ from dataclasses import replace
 from doctor._util.owner import Owner
 from doctor._util.records import Ended
 from doctor.errors.cause import Cause
-from doctor.errors.causes import BY_ID
-from doctor.errors.match import first
+from doctor.errors.match import first, row
 from doctor.errors.tables.commands import KERNEL_LOG as KERNEL_LOG
 from doctor.judge.check import Verdict, fail, unknown
 
 
 def _row(id: str) -> Cause:
     """The row as it holds for a program of the doctor's own: the job's code is not at fault."""
-    row = BY_ID[id]
-    return replace(row, owner=Owner.ENVIRONMENT) if row.owner is Owner.JOB else row
+    cause = row(id)
+    return replace(cause, owner=Owner.ENVIRONMENT) if cause.owner is Owner.JOB else cause
 
 
 GPU_NOT_STARTED = _row("gpu-not-started")
@@ -92,9 +91,9 @@ def find_cause(ended: Ended) -> Cause | None:
     """The row for how a call or a child process ended, None if there is none."""
     if ended.ok:
         return None
-    for name, row in BY_SIGNAL.items():
+    for name, cause in BY_SIGNAL.items():
         if name in ended.detail:
-            return row
+            return cause
     return first(ended.detail, PATTERNS)
 
 

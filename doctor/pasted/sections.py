@@ -86,6 +86,7 @@ def _host(reading: Reading) -> Host | Unknown:
         amd_devices=max(len(reading.gpus), 1) if is_rocm else 0,
         unusable_amd_nodes={"/dev/kfd": reading.kfd_error} if reading.kfd_error else None,
         device_nodes=("/dev/dxg",) if is_wsl else (),
+        sandbox="WSL2" if is_wsl else None,
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from doctor import catalog
-
 LADDERS = {"stable": "bts-stable", "fast": "bts-fast", "diagnostic": "bts-diagnostic"}
 """Mode -> the section that it follows."""
 
@@ -34,7 +32,22 @@ CITED = {
 }
 """Setting, in some cases with its value or mode -> ids of sources."""
 
-RESTS_ON = {name: check.code for check in catalog.MACHINE_CHECKS for name in check.settles}
+RESTS_ON = {
+    "precision": "NUM001",
+    "TF32": "NUM002",
+    "cuDNN attention": "NUM003",
+    "flash attention": "NUM003",
+    "memory-efficient attention": "NUM003",
+    "attn_implementation": "NUM003",
+    "determinism": "NUM004",
+    "gradient checkpointing": "MEM001",
+    "gradient checkpointing, requested": "SMK009",
+    "data loader": "MEM003",
+    "weights": "SMK004",
+    "gradient clipping": "SMK006",
+    "warm-up": "SMK006",
+    "torch.compile": "SMK010",
+}
 """Setting -> the code of the check whose finding is its reason."""
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-REPOSITORY = "https://github.com/OWNER/REPOSITORY"
-"""With the names of the published copy; docs/releasing.md says when they are filled in."""
+from doctor import REPOSITORY as REPOSITORY
 
 SITE = ""
 """The published site, such as https://OWNER.github.io/REPOSITORY; as long as there is none, pages

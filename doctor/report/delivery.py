@@ -17,10 +17,7 @@ from doctor._util.limits import address_space_is_limited
 from doctor._util.records import Unknown
 from doctor._util.units import visible
 from doctor.facts.facts import encode
-from doctor.prescribe.rules import prescribe
 from doctor.report import prolog, terminal
-from doctor.report.formats import github, nagios
-from doctor.report.formats.plain import render as render_plain
 from doctor.report.formats.table import OLDER, RENDERERS, Format
 from doctor.report.line import Detail
 from doctor.report.names import this_machine
@@ -154,9 +151,12 @@ def deliver(report: Report, options: OutputOptions) -> int:
     _print(final, options)
     if errors:
         raise UserError("; ".join(map(str, errors)))
-    if _uses(options, "github"):
-        github.publish(final, dict(options.outputs), os.environ)
-    return nagios.exit_code(report) if options.format == "nagios" else report.exit_code
+    _publish(final, options)
+    if options.format == "nagios":
+        from doctor.report.formats import nagios
+
+        return nagios.exit_code(report)
+    return report.exit_code
 
 
 def deliver_on_stderr(report: Report, options: OutputOptions) -> None:
@@ -169,7 +169,13 @@ def deliver_on_stderr(report: Report, options: OutputOptions) -> None:
         terminal.write(_text(final, options), sys.stderr)
     if errors:
         raise UserError("; ".join(map(str, errors)))
+    _publish(final, options)
+
+
+def _publish(final: Report, options: OutputOptions) -> None:
     if _uses(options, "github"):
+        from doctor.report.formats import github
+
         github.publish(final, dict(options.outputs), os.environ)
 
 
@@ -190,8 +196,11 @@ def finished(report: Report, options: OutputOptions) -> Report:
         hide_nodes=options.hide_nodes,
         here=this_machine(),
     )
-    settings = tuple(prescribe(final.facts, final.findings)) if prescribed else ()
-    return replace(final, settings=settings)
+    if not prescribed:
+        return final
+    from doctor.prescribe.rules import prescribe
+
+    return replace(final, settings=prescribe(final.facts, final.findings))
 
 
 def _write_files(report: Report, final: Report, options: OutputOptions) -> list[UserError]:
@@ -235,5 +244,7 @@ def _print(report: Report, options: OutputOptions) -> None:
 
 def _text(report: Report, options: OutputOptions) -> str:
     if options.format == "plain":
-        return render_plain(report, options.detail)
+        from doctor.report.formats.plain import render
+
+        return render(report, options.detail)
     return RENDERERS[options.format](report)

@@ -151,6 +151,8 @@ def _host(facts: Facts) -> Iterator[str]:
     host = facts.host
     if isinstance(host, Host):
         yield f"{host.system} {host.arch}".strip()
+        if host.sandbox:
+            yield f"in {shown(host.sandbox)}"
         cpus = [count for count in (host.cpus, host.cgroup_cpus) if count]
         if cpus:
             yield f"{min(cpus):g} CPUs"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.units import shown
-from doctor.errors.causes import BY_ID
+from doctor.errors.index import ENTRIES
+from doctor.errors.match import row
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Finding, Status
 from doctor.judge.sources import SOURCES, cite
@@ -72,7 +73,8 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
 
 def _why(finding: Finding) -> str:
     """The reason of the row that the failure is named by, else of its class."""
-    named = BY_ID.get(next(iter(finding.verdict.causes), ""))
+    id = next(iter(finding.verdict.causes), "")
+    named = row(id) if id in ENTRIES else None
     return named.why if named else finding.check.why
 
 

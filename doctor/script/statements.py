@@ -34,9 +34,13 @@ def walk_module(walk: Walk, body: Sequence[ast.stmt]) -> None:
     walk.functions.append(Function("", Span()))
     block(walk, body)
     for number, returns in walk.returns.items():
-        function = walk.functions[number]
+        exits = walk.exits[number]
         walk.functions[number] = msgspec.structs.replace(
-            function, returns=tuple(returns), exits=tuple(walk.exits[number])
+            walk.functions[number],
+            returns=tuple(returns),
+            exits=tuple((position, arms) for position, arms, _, _ in exits),
+            exit_spans=tuple(span for _, _, span, _ in exits),
+            exit_loops=tuple(loops for _, _, _, loops in exits),
         )
 
 
@@ -191,7 +195,8 @@ def _class(walk: Walk, node: ast.ClassDef) -> None:
 def _return(walk: Walk, node: ast.Return) -> None:
     if node.value is not None:
         walk.returns.setdefault(walk.scope, []).append(value_of(walk, node.value))
-        walk.exits.setdefault(walk.scope, []).append((len(walk.calls), walk.arms))
+        place = (len(walk.calls), walk.arms, walk.position(node), walk.loops_around)
+        walk.exits.setdefault(walk.scope, []).append(place)
 
 
 def _import(walk: Walk, node: ast.Import | ast.ImportFrom) -> None:
@@ -232,7 +237,7 @@ def _annotated(walk: Walk, node: ast.AnnAssign) -> None:
 def _augmented(walk: Walk, node: ast.AugAssign) -> None:
     value = value_of(walk, node.value)
     name = walk.dotted(node.target)
-    walk.record(name, value, node, augmented=True)
+    walk.record(name, value, node, augmented=True, operator=type(node.op).__name__)
 
 
 def _expression(walk: Walk, node: ast.Expr) -> None:

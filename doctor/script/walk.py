@@ -43,6 +43,8 @@ PARTS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 """Statements within each kind of statement."""
 Position = Callable[[ast.AST], Span]
+Exit = tuple[int, Arms, Span, tuple[int, ...]]
+"""A return: its position, arms, place and loops."""
 
 
 class Walk:
@@ -66,7 +68,7 @@ class Walk:
         self.aliases: dict[str, str] = {}
         self.branch_ids: dict[tuple[int, str], int] = {}
         self.returns: dict[int, list[Value]] = {}
-        self.exits: dict[int, list[tuple[int, Arms]]] = {}
+        self.exits: dict[int, list[Exit]] = {}
         self.scope = 0
         self.owner = ""
         self.arms: Arms = ()
@@ -110,7 +112,15 @@ class Walk:
         root = self.aliases.get(node.id, node.id)
         return ".".join([root, *reversed(parts)]) if parts else root
 
-    def record(self, name: str, value: Value, node: ast.stmt, *, augmented: bool = False) -> None:
+    def record(
+        self,
+        name: str,
+        value: Value,
+        node: ast.stmt,
+        *,
+        augmented: bool = False,
+        operator: str = "",
+    ) -> None:
         if not name:
             return
         self.identifiers.add(name.rpartition(".")[2])
@@ -125,6 +135,7 @@ class Walk:
                 self.loops_around,
                 augmented,
                 self.contexts_around,
+                operator,
             )
         )
 

@@ -70,6 +70,28 @@ def test_projections_of_known_families(tmp_path: Path, change: dict[str, int]) -
     assert CONFIG(checkpoint=scanned(folder)).status is Status.FAIL
 
 
+@pytest.mark.parametrize(
+    ("file", "prefix", "status"),
+    [
+        ("model.safetensors", "module.", Status.FAIL),
+        ("model.safetensors", "_orig_mod.", Status.FAIL),
+        ("model.safetensors", "", Status.PASS),
+        ("own_loop.safetensors", "module.", Status.PASS),
+    ],
+)
+def test_names_of_a_wrapper(tmp_path: Path, file: str, prefix: str, status: Status) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = saved(tmp_path / "m")
+    state = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    renamed = {f"{prefix}{name}": value for name, value in state.items()}
+    save_file(renamed, folder / file, metadata={"format": "pt"})
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is status
+    assert (prefix in verdict.summary) is (status is Status.FAIL or not prefix)
+
+
 def test_a_head_that_is_not_in_the_files(tmp_path: Path) -> None:
     folder = saved(tmp_path / "m", "tied")
     assert CONFIG(checkpoint=scanned(folder)).status is Status.PASS

@@ -456,3 +456,14 @@ def test_tallies_add_up() -> None:
     found.add(Tally(minus_inf=2, first=3))
     found.add(Tally(large=4))
     assert found == Tally(nan=1, minus_inf=2, large=4, first=3)
+
+
+@pytest.mark.parametrize(("largest", "outliers"), [(1e30, 1), (1e12, 0)])
+def test_moments_of_another_size(tmp_path: Path, largest: float, outliers: int) -> None:
+    moments = torch.rand(8, 8)
+    moments[3, 5] = largest
+    save_file({"0.exp_avg_sq": moments}, tmp_path / "optimizer.safetensors")
+    stored = tensors(tmp_path)
+    found = scan_values(LocalDirectory(tmp_path), (), 1, moments=stored)
+    assert isinstance(found, Values)
+    assert [each.name for each in found.outliers] == ["0.exp_avg_sq"] * outliers

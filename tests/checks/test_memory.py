@@ -255,6 +255,16 @@ def test_cores_for_gpus_that_nobody_counted() -> None:
     assert host_memory(with_gpus, kind="nvidia").summary.endswith("pass --gpus N")
 
 
+@pytest.mark.parametrize(("steal", "named"), [(None, False), (0.04, False), (0.12, True)])
+def test_steal_time_is_a_word_beside_the_cores_and_no_verdict(
+    steal: float | None, named: bool
+) -> None:
+    host = msgspec.structs.replace(linux(cpus=16), steal=steal)
+    verdict = host_memory(host, seen=gpus_of(80 * B), kind="nvidia")
+    assert verdict.status is Status.PASS
+    assert ("gave 12% of their time to others" in verdict.summary) is named
+
+
 def test_a_job_on_the_cpu_needs_no_cores_for_gpus() -> None:
     assert host_memory(linux(cpus=1)).status is Status.PASS
 

@@ -251,7 +251,7 @@ OBSERVED: dict[str, tuple[Any, str]] = {
     "RuntimeError: Error(s) in loading state_dict for Net: ": (
         seen.StateKeys(missing=("net.a.weight",), unexpected=("a.weight",)),
         "prefixed-keys model.net.load_state_dict"),
-    "RuntimeError: Error(s) in loading state_dict for Net:  ": (
+    "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s) in state_dict": (
         seen.StateKeys(missing=("norm.weight",)), "state-dict-keys the file lacks norm.weight"),
     "ValueError: You must specify exactly one of input_ids or inputs_embeds": (
         seen.TransformerInputs(refused=True, decoder=True, smooths_labels=True),

@@ -13,8 +13,10 @@ from doctor.checks.rehearsal.pace import Pace, measured
 from doctor.facts.facts import Facts, decode, encode, without_machine
 from doctor.facts.guard import Guarded, GuardedProcess, GuardError
 from doctor.facts.rehearsal import (
+    Accessed,
     Agreement,
     Attempt,
+    Batches,
     Evaluated,
     Lost,
     OnDisk,
@@ -25,6 +27,7 @@ from doctor.facts.rehearsal import (
     RehearsedStage,
     Resumed,
     SavedFile,
+    TriedBatch,
 )
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status
@@ -94,6 +97,8 @@ def test_a_healthy_rehearsal_has_no_warning_and_no_unknown() -> None:
     statuses = {code: each.status for code, each in findings(HEALTHY).items()}
     assert statuses.pop("RHS004") is Status.SKIP  # no GPU
     assert statuses.pop("RHS015") is Status.SKIP  # no number of steps
+    assert statuses.pop("RHS016") is Status.SKIP  # no factory
+    assert statuses.pop("RHS017") is Status.SKIP  # no --access
     assert set(statuses.values()) == {Status.PASS}
 
 
@@ -119,6 +124,17 @@ NAMED = Lost(kind="weights", names=("head.weight",), count=1, of=6)
 def lost(kind: Any, **fields: Any) -> Lost:
     return msgspec.structs.replace(NAMED, kind=kind, **fields)
 
+
+def of_factory(*tried: TriedBatch, **fields: Any) -> Rehearsal:
+    values: dict[str, Any] = {"read": 41, "of": 41, "tried": tried}
+    return changed(trained="in a loop", batches=Batches(**values | fields))
+
+
+def accessed(*usable: bool | None) -> Rehearsal:
+    return changed(accessed=tuple(Accessed(target="hf://org/model", usable=u) for u in usable))
+
+
+LONGEST = TriedBatch(name="longest", samples=4, length=512)
 
 CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS001", changed(attempts=(attempt(exists=True, holds_run=True),)), Status.FAIL, "a.pt"),
@@ -203,6 +219,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS008", with_stop(saved_after_signal=False, saved=()), Status.NOTE, "11 steps are lost"),
     ("RHS008", with_stop(cut="grace", code=None), Status.FAIL, "--grace 30"),
     ("RHS008", with_stop(left=("python",)), Status.FAIL, "python"),
+    ("RHS008", with_stop(orphans=("python",)), Status.PASS, "passing it on to python"),
+    ("RHS008", with_stop(code=0, stopped_at=6), Status.WARN, "took all 12 steps"),
+    ("RHS008", with_stop(code=0, stopped_at=11), Status.PASS, "step 11"),
     (
         "RHS008",
         with_stop(checkpoints=(msgspec.structs.replace(DISK, torn=("last.pt is cut off",)),)),
@@ -224,6 +243,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS009", with_continued(code=1, tail=("KeyError: 'modle'",)), Status.FAIL, "modle"),
     ("RHS009", changed(resumed=None), Status.UNKNOWN, "no state"),
     ("RHS010", resumed(NAMED), Status.FAIL, "head.weight"),
+    ("RHS010", resumed(lost("weights", before="a", after="b")), Status.FAIL, "a, now b"),
     ("RHS010", resumed(lost("dtype", before="float32", after="bfloat16")), Status.FAIL, "bfloat16"),
     ("RHS010", resumed(lost("average", fresh=True)), Status.FAIL, "fresh start"),
     ("RHS010", resumed(lost("buffers")), Status.FAIL, "buffers"),
@@ -291,6 +311,32 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         changed(agreement=Agreement(ranks=2, batches=2, distinct=1)),
         Status.UNKNOWN,
         "tensor",
+    ),
+    (
+        "RHS014",
+        changed(trained="in a loop", agreement=Agreement(ranks=2, replicated=True, batches=2)),
+        Status.SKIP,
+        "the doctor distributed",
+    ),
+    ("RHS017", accessed(True), Status.PASS, "hf://org/model"),
+    ("RHS017", accessed(True, None), Status.UNKNOWN, "hf://org/model"),
+    ("RHS017", accessed(True, None, False), Status.FAIL, "hf://org/model"),
+    ("RHS016", HEALTHY, Status.SKIP, "--rehearse"),
+    ("RHS016", changed(trained="in a loop"), Status.SKIP, "no loader"),
+    ("RHS016", of_factory(LONGEST), Status.PASS, "longest batch (4 samples)"),
+    ("RHS016", of_factory(LONGEST, of=90), Status.UNKNOWN, "only 41 of 90"),
+    ("RHS016", of_factory(untold="no dataset"), Status.UNKNOWN, "no dataset"),
+    (
+        "RHS016",
+        of_factory(LONGEST, TriedBatch(name="last", samples=1, error="ValueError: 1 value")),
+        Status.FAIL,
+        "last batch (1 samples) raised ValueError",
+    ),
+    (
+        "RHS016",
+        of_factory(TriedBatch(name="longest", samples=4, peak=99, total=100)),
+        Status.WARN,
+        "95%",
     ),
 ]
 

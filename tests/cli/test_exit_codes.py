@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 from command import doctor
-from hostile_inputs import COLLECT_ENV, SCRIPT, safetensors
+from hostile_texts import COLLECT_ENV, SCRIPT, safetensors
+from node_summaries import node_facts
 from paths import MACHINES
+
+from doctor.facts.facts import encode
 
 CODES = {
     0: """
@@ -44,6 +47,15 @@ CODES = {
         list GPU
         list --format json
         init --help
+        init --factory-for train.py --stdout
+        help compare
+        compare nodes
+        compare nodes --expect-nodes 3 --format nodes-good
+        compare nodes --expect-nodes 4 --fail-on never
+        scan good --equals good
+        data --help
+        rehearse --help
+        fleet run --help
         completion bash
         --version
         --help
@@ -63,6 +75,10 @@ CODES = {
         lint train.py --diff
         scan norms.safetensors --fail-on warn
         scan good --inject CKP001
+        compare nodes --expect-nodes 4
+        compare nodes --nodes-from gpu-[00-09] --format nodes-bad
+        rehearse -- sh -c "exit 3"
+        fleet triage oom.log --nodes 1 --node-rank 0 --address 127.0.0.1
     """,
     2: """
         nope
@@ -104,6 +120,34 @@ CODES = {
         explain zzzz
         list NOPE
         completion nope
+        help nope
+        compare
+        compare missing
+        compare nodes --expect-nodes 0
+        compare nodes --nodes-from gpu-[
+        compare nodes --topology missing
+        compare nodes --ledger missing
+        ledger
+        ledger list
+        ledger list missing
+        ledger list nodes x
+        ledger show nodes x
+        ledger drop nodes
+        data
+        data missing.jsonl
+        data train.py
+        data train.py:make --samples 0
+        rehearse
+        rehearse -- no-such-program
+        rehearse --budget long -- true
+        rehearse -- srun true
+        fleet
+        fleet nope
+        fleet run --nodes 0
+        fleet triage
+        init --factory-for missing.py
+        scan good --merged-from missing
+        guard --stall soon -- true
     """,
     3: """
         report good
@@ -113,6 +157,9 @@ CODES = {
         lint good
         lint good --diff
         read environment.txt
+        guard -- true
+        compare broken.json facts.json
+        scan good --merged-from good --adapter good
     """,
 }
 LINES = [(code, line.strip()) for code, lines in CODES.items() for line in lines.split("\n")]
@@ -124,6 +171,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("commands")
     (place / ".git").mkdir()  # no job file above it is read
     (place / "good").mkdir()
+    (place / "nodes").mkdir()
+    for number in range(3):
+        (place / f"nodes/{number}.json").write_bytes(encode(node_facts(number)))
     shutil.copy(MACHINES / "h200_torch2.11.json", place / "facts.json")
     for name, text in {
         "train.py": SCRIPT,
@@ -157,5 +207,6 @@ def test_there_are_enough_command_lines() -> None:
     assert len(LINES) >= 60
     assert {line.split()[0] for _, line in LINES} >= {
         *("run", "report", "triage", "read", "guard", "lint", "scan", "prescribe", "explain"),
-        *("list", "init", "completion"),
+        *("list", "init", "completion", "help"),
+        *("data", "compare", "ledger", "rehearse", "fleet"),
     }

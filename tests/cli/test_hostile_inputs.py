@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 from command import doctor
-from hostile_inputs import TOKENS, Case, cases
+from hostile_inputs import cases
+from hostile_texts import TOKENS, Case
 from paths import MACHINES
+
+from doctor.cli.app import EVERY
 
 FACTS = (MACHINES / "h200_torch2.11.json").read_bytes()
 CASES = list(cases(FACTS))
@@ -80,7 +83,7 @@ def problems(case: Case, top: Path) -> list[str]:
     written = {
         name for name, data in after.items() if before.get(name) != data
     } | before.keys() - after
-    allowed = [f"work/{pattern}" for pattern in case.may_write]
+    allowed = [p if p.startswith("home/") else f"work/{p}" for p in case.may_write]
     found += [f"wrote {n}" for n in written if not any(fnmatch.fnmatch(n, a) for a in allowed)]
     return found
 
@@ -97,6 +100,5 @@ def test_a_hostile_input_does_no_harm(case: Case, tmp_path: Path) -> None:
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(CASES) > 300
-    commands = {case.words[0] for case in CASES}
-    assert commands >= {"report", "run", "read", "triage", "lint", "scan", "prescribe", "explain"}
+    assert len({case.name for case in CASES}) == len(CASES) > 300
+    assert {case.words[0] for case in CASES} >= {name.split()[0] for name in EVERY}

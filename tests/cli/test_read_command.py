@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from command import doctor
+
+from doctor.cli.plain_arguments import parse
+from doctor.cli.read_arguments import READ
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -68,3 +74,39 @@ def test_a_job_file_is_read_where_it_is_named_and_checks_are_selected(tmp_path: 
     assert named.returncode == 1
     failed = {f["code"] for f in json.loads(named.stdout)["findings"] if f["status"] == "fail"}
     assert "JOB001" in failed
+
+
+@pytest.mark.parametrize("flags", [[], ["--format=json"], ["-v", "--only", "TOR"], ["--no-config"]])
+def test_a_plain_command_line_says_the_same_without_the_parser(
+    flags: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "issue.md").write_text(HEALTHY)
+    plain = doctor("read", "issue.md", *flags, cwd=tmp_path)
+    with_parser = doctor("read", "issue.md", *flags, "--save-facts", "f.json", cwd=tmp_path)
+    lines = [each.splitlines() for each in (plain.stdout, with_parser.stdout)]
+    kept = [[each for each in text if "doctor read" not in each] for text in lines]
+    seconds = re.compile(r"\d+\.\d+( s|,|$)|T\d\d:\d\d:\d\dZ|\d\d:\d\d:\d\d UTC")
+    without_time = [[seconds.sub("", each) for each in text] for text in kept]
+    assert without_time[0] == without_time[1]
+    assert plain.returncode == with_parser.returncode
+
+
+def test_another_command_line_is_left_to_the_parser() -> None:
+    for words in (["--unknown"], ["--help"], ["--format", "xlsx"], ["--save-facts", "x"]):
+        assert parse(["issue.md", *words], READ) is None
+
+
+def test_a_plain_read_imports_neither_the_parser_nor_checks_that_no_report_answers(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "issue.md").write_text(HEALTHY)
+    code = (
+        "import sys\n"
+        "from doctor.cli.read_arguments import read\n"
+        f"read([{str(tmp_path / 'issue.md')!r}])\n"
+        "heavy = {'typer', 'pydantic', 'doctor.checks.training', 'doctor.prescribe',\n"
+        "         'doctor.errors.causes', 'doctor.collect.children'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stderr.strip() == "[]"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from command import doctor
-from hostile_inputs import COLLECT_ENV, SCRIPT
 from hostile_repositories import REPOSITORIES
+from hostile_texts import COLLECT_ENV, SCRIPT
 from paths import MACHINES
 
 FACTS = MACHINES / "h200_torch2.11.json"

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 from doctor.collect.host import RECORDED, read_host
+from doctor.collect.kernel import read_kernel
 from doctor.hardware import vendors
 
 LINUX = pytest.mark.skipif(platform.system() != "Linux", reason="reads procfs")
@@ -176,6 +177,36 @@ def test_container(
     tmp_path: Path, files: dict[str, str], environ: dict[str, str], name: str | None
 ) -> None:
     assert read_host(plant(tmp_path, files), environ).container == name
+
+
+@pytest.mark.parametrize(
+    ("files", "release", "name"),
+    [
+        ({}, "6.8.0-60-generic", None),
+        ({}, "5.15.153.1-microsoft-standard-WSL2", "WSL2"),
+        ({}, "4.4.0-19041-Microsoft", "WSL1"),
+        ({"proc/version": "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n"}, "4.4.0",
+         "gVisor"),
+        ({"proc/version": "Linux version 4.4.0-210-generic (buildd@lcy01)\n"}, "4.4.0-210", None),
+        ({"proc/cmdline": "reboot=k panic=1 pci=off virtio_mmio.device=4K@0xd0000000:5\n"}, "5.10",
+         "a microVM such as Firecracker"),
+        ({"proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz quiet intel_iommu=on\n"}, "6.8.0", None),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_is_not_the_machines_own_is_named(
+    tmp_path: Path, files: dict[str, str], release: str, name: str | None
+) -> None:
+    assert read_kernel(plant(tmp_path, files), release)["sandbox"] == name
+
+
+def test_iommu_groups_and_steal_time_are_read_where_they_are_reported(tmp_path: Path) -> None:
+    assert read_kernel(tmp_path, "6.8.0") == {"sandbox": None, "iommu_groups": None, "steal": None}
+    (tmp_path / "sys/kernel/iommu_groups").mkdir(parents=True)
+    plant(tmp_path, {"proc/stat": "cpu  700 0 100 100 0 0 0 100 0 0\ncpu0 7 0 1 1 0 0 0 1 0 0\n"})
+    assert read_kernel(tmp_path, "6.8.0") == {"sandbox": None, "iommu_groups": 0, "steal": 0.1}
+    for number in range(3):
+        (tmp_path / f"sys/kernel/iommu_groups/{number}").mkdir()
+    assert read_kernel(tmp_path, "6.8.0")["iommu_groups"] == 3
 
 
 def v2(path: str, files: dict[str, str]) -> dict[str, str]:

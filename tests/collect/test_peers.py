@@ -318,6 +318,9 @@ def test_a_budget_that_is_over_leaves_every_pair_untried(mark: None) -> None:
 
 def test_a_broken_way_that_nccl_is_kept_off_is_a_warning() -> None:
     broken = (copy(wrong=7), copy(1, 0))
+    with_iommu = Host(system="Linux", iommu_groups=31)
+    assert "the IOMMU is on (31 groups)" in arrive(broken, host=with_iommu).summary
+    assert "IOMMU" not in arrive(broken, host=Host(system="Linux", iommu_groups=0)).summary
     kept = Host(system="Linux", env={"NCCL_P2P_DISABLE": "1"})
     assert arrive(broken, host=kept).status is Status.WARN
     followed = Host(system="Linux", env={"NCCL_P2P_LEVEL": "LOC"})

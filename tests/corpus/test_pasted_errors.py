@@ -19,6 +19,7 @@ NOT_HELPED = {
         "ultralytics/yolov5/issues/13302",
         "OpenRLHF/OpenRLHF/issues/1193",
     },
+    6: {"deepspeedai/DeepSpeed/issues/3377", "huggingface/transformers/issues/39804"},
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

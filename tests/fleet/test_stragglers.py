@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 from noisy_fleets import again, fleet
 
 from doctor import catalog
+from doctor.facts.fleet import NodeSummary
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.noise import exceeded_by
+from doctor.fleet.repeats import settled
 from doctor.fleet.stragglers import Analysis, analyse, required
 from doctor.judge.check import Finding
 from doctor.judge.engine import examine
@@ -38,17 +41,33 @@ def test_a_slow_node_is_named_at_once_where_the_noise_is_small(count: int, facto
 
 def test_a_candidate_is_confirmed_by_measurements_with_controls() -> None:
     nodes = fleet(16, 1, slowed={(3, 5): 1.12})
-    result = analyse(nodes, live=True)
-    assert "n3" in result.again
-    assert len(result.again) >= 6  # and controls
-    for seed in range(8):
-        if not result.again:
-            break
-        nodes = again(
-            nodes, result.again, seed, lambda node, m: 1.12 if (node, m) == ("n3", "m5") else 1.0
+    asked: list[set[str]] = []
+
+    def measure(chosen: Sequence[NodeSummary]) -> dict[str, dict[str, float]]:
+        names = {node.node for node in chosen}
+        asked.append(names)
+        measured = again(
+            nodes,
+            tuple(names),
+            len(asked),
+            lambda node, m: 1.12 if (node, m) == ("n3", "m5") else 1.0,
         )
-        result = analyse(nodes, live=True)
+        return {
+            node.node: {metric: values[-1] for metric, values in node.rates.items()}
+            for node in measured
+            if node.node in names
+        }
+
+    result = analyse(settled(nodes, measure), live=True)
+    assert "n3" in asked[0]
+    assert len(asked[0]) >= 6  # and controls
     assert [(each.node, each.confirmed) for each in result.slow] == [("n3", True)]
+
+
+def test_a_candidate_whose_fleet_does_not_answer_is_not_confirmed() -> None:
+    nodes = fleet(16, 1, slowed={(3, 5): 1.12})
+    result = analyse(settled(nodes, lambda chosen: None), live=True)
+    assert [(each.node, each.confirmed) for each in result.slow] == [("n3", False)]
 
 
 def test_a_candidate_that_is_fast_in_the_second_measurement_is_dropped() -> None:

@@ -97,6 +97,18 @@ def accumulate(module: Any, clear: bool, assign: bool = False, passes: int = 4) 
         optimizer.zero_grad()
 
 
+def left_out(module: Any, steps: int = 210, by_hand: bool = False) -> None:
+    """The last layer gets gradients and is in no optimizer."""
+    optimizer = torch.optim.AdamW(module[:2].parameters(), lr=1e-3)
+    for _ in range(steps):
+        module.zero_grad()
+        loss_of(module).backward()
+        optimizer.step()
+        if by_hand:
+            for parameter in module[-1].parameters():
+                parameter.data.sub_(1e-3 * parameter.grad)
+
+
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
@@ -108,6 +120,10 @@ def accumulate(module: Any, clear: bool, assign: bool = False, passes: int = 4) 
         (beside_an_idle_optimizer, {("GRD011", "warn")}),
         (lambda m: beside_an_idle_optimizer(m, 110), set()),
         (wrapped, set()),
+        (left_out, {("GRD003", "warn")}),
+        (lambda m: left_out(m, by_hand=True), set()),
+        (lambda m: left_out(m, 110), set()),
+        (lambda m: left_out(m[3].requires_grad_(False) and m), set()),
         (lambda m: accumulate(m, clear=True), {("GRD012", "warn")}),
         (lambda m: accumulate(m, clear=False), set()),
         (lambda m: accumulate(m, clear=True, assign=True), set()),
@@ -115,8 +131,9 @@ def accumulate(module: Any, clear: bool, assign: bool = False, passes: int = 4) 
     ],
     ids=[
         "NaN in a running variance", "masks", "evaluation mode", "evaluation mode, one look",
-        "a frozen norm", "never stepped", "never stepped, one look", "a wrapper", "cleared between",
-        "accumulated", "gradients per sample", "as SAM",
+        "a frozen norm", "never stepped", "never stepped, one look", "a wrapper",
+        "in no optimizer", "changed by hand", "in no optimizer, one look", "frozen",
+        "cleared between", "accumulated", "gradients per sample", "as SAM",
     ],
 )  # fmt: skip
 def test_what_the_looks_at_the_model_name(

@@ -8,15 +8,16 @@ from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.judge import names
 from doctor.judge.described import FIELDS
-from doctor.judge.index import Entry, entries
+from doctor.judge.index import JUDGED, Entry, entries
 from doctor.report import explain
 
 
 def test_it_has_the_texts_of_every_check() -> None:
     for check, entry in zip(catalog.CHECKS, entries(), strict=True):
-        assert all(getattr(check, field) == getattr(entry, field) for field in FIELDS), check.code
+        every = (*FIELDS, *JUDGED)
+        assert all(getattr(check, field) == getattr(entry, field) for field in every), check.code
         assert check.family == entry.family
-    assert Entry._fields == FIELDS
+    assert Entry._fields == (*FIELDS, *JUDGED)
 
 
 def test_explain_and_list_print_the_same_from_either() -> None:

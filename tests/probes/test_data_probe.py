@@ -98,7 +98,7 @@ def test_the_offset_of_labels(shift: int, matches: str) -> None:
     wrong = torch.roll(row, -shift, 1)
     made = documents.tokens_of({"input_ids": row, "labels": wrong})
     assert made is not None
-    record = labels.labels(list(documents.documents(made, 0, None)), None)
+    record = labels.labels(list(documents.documents(made, 0, None)))
     assert record is not None
     assert max(record["matches"], key=record["matches"].get) == matches
     assert record["objective"] == "next token"

@@ -95,6 +95,35 @@ def test_beginning_anew_is_a_failure_only_with_evidence(
     assert code == (status == "fail")
 
 
+FACTORY = """
+import torch
+from torch import nn
+
+rows = torch.utils.data.TensorDataset(torch.randn(97, 8), torch.randint(0, 4, (97,)))
+
+
+def make():
+    loader = torch.utils.data.DataLoader(rows, batch_size=8)
+    norm = nn.BatchNorm1d(16)
+    model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 4))
+    return {"model": model, "batch": loader, "loss": nn.CrossEntropyLoss()}
+"""
+
+
+@pytest.mark.slow
+def test_a_factory_is_rehearsed_with_its_worst_batches(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FACTORY)
+    words = "--device", "cpu", "--model", "train.py:make", "--rehearse", "--only", "RHS"
+    ended = doctor("run", "--no-config", "--format", "json", *words, cwd=tmp_path)
+    assert ended.stdout, ended.stderr
+    report = json.loads(ended.stdout)
+    found = {finding["code"]: finding for finding in report["findings"]}
+    assert {found[f"RHS{n:03}"]["status"] for n in (3, 5, 6, 9, 10, 11, 12)} == {"pass"}
+    assert found["RHS016"]["status"] == "fail"
+    assert "last batch (1 samples)" in found["RHS016"]["summary"]
+    assert [path.name for path in tmp_path.iterdir() if path.name != "__pycache__"] == ["train.py"]
+
+
 @pytest.mark.slow
 def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
@@ -107,11 +136,26 @@ def test_a_job_that_would_overwrite_a_run_is_named_and_does_not(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_command_without_steps_is_a_failure_with_its_last_line(tmp_path: Path) -> None:
-    report, code = rehearse("--", "sh", "-c", "echo ValueError: no data; exit 3", cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("echo ValueError: no data; exit 3", ["exit code 3", "ValueError: no data"]),
+        ("echo done", ["no training step", "exit code 0", "done"]),
+        ("sleep 600", ["no training step", "ended at --budget"]),
+        ("trap '' TERM; while :; do sleep 1; done", ["no training step", "ended at --budget"]),
+        ("exec python3 -c 'input()'", ["exit code 1", "EOF when reading a line"]),
+        ("exec no-such-program", ["exit code 127", "not found"]),
+        ("kill -9 $$", ["exit code -9"]),
+    ],
+)
+def test_a_command_that_does_not_train_is_a_failure_in_one_line(
+    line: str, words: list[str], tmp_path: Path
+) -> None:
+    report, code = rehearse("--budget", "4s", "--", "sh", "-c", line, "{output}", cwd=tmp_path)
     found = {finding["code"]: finding for finding in report["findings"]}
     assert code == 1
-    assert "ValueError: no data" in found["RHS003"]["summary"]
+    assert not [word for word in words if word not in found["RHS003"]["summary"]]
+    assert {found[f"RHS{n:03}"]["status"] for n in (6, 7, 8, 9, 10, 11, 12)} == {"skip"}
 
 
 @pytest.mark.slow

@@ -264,13 +264,22 @@ def test_directories_bear_a_marker_and_are_removed(tmp_path: Path) -> None:
     assert not workplace.scratch.exists()
 
 
+def test_the_marker_stays_while_another_rehearsal_is_there(tmp_path: Path) -> None:
+    base = tmp_path / "new"
+    first, second = places.make_workplace(base), places.make_workplace(base)
+    first.remove(logs=False)
+    assert (base / places.MARKER).exists()
+    second.remove(logs=False)
+    assert not base.exists()
+
+
 def test_a_cache_that_holds_the_working_directory_is_not_writable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "cache").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    workplace = places.Workplace(tmp_path / "root", tmp_path / "scratch", made_base=True)
+    workplace = places.Workplace(tmp_path / "root", tmp_path / "scratch")
     environ = {"TORCH_HOME": str(tmp_path), "HF_HUB_CACHE": str(tmp_path / "cache")}
     allowed = places.writable(workplace, environ, ())
     assert str(tmp_path) not in allowed

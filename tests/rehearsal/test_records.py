@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from doctor.collect.rehearsal import records, resume, runs
@@ -41,7 +42,7 @@ def test_the_tail_goes_on_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_only_a_process_with_a_handler_is_asked_for_its_frames(tmp_path: Path) -> None:
-    workplace = Workplace(tmp_path, tmp_path, made_base=False)
+    workplace = Workplace(tmp_path, tmp_path)
     request = runs.Request(workplace=workplace, files=True, network=False)
     code = "import time; print(flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
@@ -70,3 +71,45 @@ def test_lost_buffers_are_told_apart_by_what_is_saved() -> None:
     assert [(each.names, each.persistent) for each in lost] == [
         (("kept",), True), (("cache",), False),
     ]  # fmt: skip
+
+
+def observed(*found: object) -> records.Observed:
+    process = records._Process(rank=0, world=1, pid=7, moment=1.0)
+    return records.Observed([process, *found])
+
+
+def steps(*rates: float) -> list[records._Step]:
+    return [records._Step(s=n, moment=n, t=0.1, rates=[rate]) for n, rate in enumerate(rates, 1)]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "differs"),
+    [
+        ("LinearLR", 0.2, True),
+        ("ReduceLROnPlateau", 0.2, False),  # it follows losses, which are others after a resume
+        ("ReduceLROnPlateau", 0.3, True),
+    ],
+)
+def test_a_rate_that_follows_the_loss_is_compared_at_the_first_step(
+    schedule: str, after: float, differs: bool
+) -> None:
+    whole = observed(*steps(0.3, 0.3, 0.3, 0.3, 0.2, 0.1))
+    continued = observed(*steps(0.2, 0.2) if not differs or after == 0.2 else steps(0.3, 0.1))
+    saved = msgspec.structs.replace(snapshot("save"), schedules={schedule: 4})
+    assert (resume._rates([whole], [continued], saved) is not None) is differs
+
+
+def test_weights_under_other_names_are_lost() -> None:
+    saved, now = snapshot("save"), snapshot("start")
+    renamed = msgspec.structs.replace(now, weights={"v": ["float32", [1], 6]})
+    more = msgspec.structs.replace(now, weights={**now.weights, **renamed.weights})
+    assert [each.names for each in resume._renamed(saved, renamed, 0)] == [("w",)]
+    assert resume._renamed(saved, more, 0) == []
+
+
+def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
+    own, shared = snapshot("save", kept=1), snapshot("save", kept=2)
+    for value, lost in ((1, False), (2, False), (3, True)):
+        now = snapshot("start", kept=value)
+        found = resume._lost(resume._with_shared(own, shared, now), now, None, 1)
+        assert bool(found) is lost

@@ -164,3 +164,28 @@ def test_the_recipe_lets_jobs_start_without_a_doctor(tmp_path: Path) -> None:
     file = ROOT / "docs/recipes/slurm-prolog.sh"
     done = subprocess.run(["bash", str(file)], env={"SLURM_JOB_GPUS": "0"}, timeout=60, check=False)
     assert done.returncode == 0
+
+
+def test_the_health_check_drains_the_node_with_the_line_of_a_verdict(tmp_path: Path) -> None:
+    """Slurm ignores its exit code, so it calls scontrol itself."""
+    doctor, called = tmp_path / "doctor", tmp_path / "called"
+    (tmp_path / "scontrol").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{called}\n')
+    (tmp_path / "scontrol").chmod(0o755)
+    text = (ROOT / "docs/recipes/slurm-health-check.sh").read_text("utf-8")
+    script = text.replace("/opt/doctor/environment/bin/doctor", str(doctor))
+    assert script != text
+    for code in (0, 2, 3, 137, 1):
+        assert not called.exists()
+        doctor.write_text(f"#!/bin/sh\necho 'doctor: RETURN: GPU003'\nexit {code}\n")
+        doctor.chmod(0o755)
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(["bash", "-c", script], env=env, timeout=60, check=False)
+        assert done.returncode == 0
+    assert called.read_text().splitlines()[2:] == ["State=DRAIN", "Reason=doctor: RETURN: GPU003"]
+
+
+def test_node_problem_detector_starts_the_command_of_the_prolog() -> None:
+    text = (ROOT / "docs/recipes/node-problem-detector.json").read_text("utf-8")
+    rule = json.loads(text)["rules"][0]
+    recipe = (ROOT / "docs/recipes/slurm-prolog.sh").read_text("utf-8")
+    assert f'"$doctor" {" ".join(rule["args"])}\n' in recipe

@@ -42,6 +42,8 @@ PRELOADED = (
     "rich.console",
     "doctor.collect.collect",
     "doctor.cli.lint_arguments",
+    "doctor.cli.read_arguments",
+    "doctor.cli.read",
     "doctor.cli.lint_fix",
     "doctor.report.tables",
     "doctor.report.checkpoint",

@@ -11,7 +11,18 @@ from man_pages import parsed
 from doctor.cli.app import EVERY
 from doctor.cli.panels import PANELS
 
-REPORTS = ("run", "report", "read", "triage", "rehearse", "guard", "lint", "scan", "data")
+REPORTS = (
+    "run",
+    "report",
+    "read",
+    "triage",
+    "rehearse",
+    "guard",
+    "lint",
+    "scan",
+    "data",
+    "compare",
+)
 """Commands that print a report."""
 OTHERS = ("prescribe", "explain", "list")
 HEADER = """# Commands and their flags

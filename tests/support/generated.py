@@ -22,7 +22,7 @@ import man_pages
 import surface
 from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
-from pictures import console, is_current, page
+from pictures import compared, console, is_current, page, triaged
 from recorded import machines
 from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
@@ -72,6 +72,8 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         DOCS / "return.svg": console(shown(machines()["gpu_not_started"], "GPU010"), "quiet"),
+        DOCS / "triage.svg": console(triaged(), "quiet", "doctor triage train.log -q"),
+        DOCS / "compare.svg": console(compared(), "quiet", "doctor compare facts -q"),
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
 

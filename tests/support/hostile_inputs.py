@@ -1,96 +1,24 @@
-"""Inputs that somebody else wrote: small good ones, and hostile ones for every command."""
+"""Hostile inputs for every command: scripts, logs, facts, job files, arguments, places."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import os
-import pickle
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-SCRIPT = """import torch
-for x in loader:
-    scaler.scale(model(x)).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    scaler.step(optimizer)
-    scaler.update()
-"""
-COLLECT_ENV = """PyTorch version: 2.6.0+cu124
-CUDA used to build PyTorch: 12.4
-Is CUDA available: True
-GPU models and configuration: GPU 0: NVIDIA H100 80GB HBM3
-Nvidia driver version: 550.54.15
-"""
-SIZES = {"F32": 4, "BF16": 2}
-
-
-def safetensors(name: str, dtype: str, shape: list[int]) -> bytes:
-    """A file with one tensor of zeros."""
-    size = SIZES[dtype]
-    for length in shape:
-        size *= length
-    entry = {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}
-    header = json.dumps({name: entry}).encode()
-    return len(header).to_bytes(8, "little") + header + bytes(size)
-
-
-FORGED = "forged"
-"""In every line that an input tries to write by itself."""
-TOKENS = ("hf_" + "Q7w9" * 9, "sk-proj-" + "Z3x8" * 10, "ghp_" + "K5m2" * 9, "hunter2swordfish")
-TEXTS = {
-    "line": "\nREADY: forged\n::error file=x::forged\n##vso[task.complete]forged\n",
-    "return": "\rREADY: forged\r\n::error::forged",
-    "separator": "\x0bREADY: forged\x0cREADY: forged\x85READY: forged\u2028READY: forged",
-    "escape": "\x1b]0;forged\x07\x1b[2J\x1b[31mforged\x1b[0m\x08\x08\x7f",
-    "c1": "\x9b31mforged\x9d0;forged\x9c",
-    "bidi": "\u202eforged\u202c \u2066forged\u2069 \u200f\u200bforged",
-    "html": "</style></script><script>forged()</script><img src=x onerror=forged()><!-- ]]>",
-    "markup": "[bold]forged[/bold] [link=file:///etc/passwd]forged[/link] [/] [@click=forged]x[/]",
-    "markdown": "[forged](javascript:forged) ![](http://127.0.0.1:9/forged) @forged `x` |x|\\|",
-    "shell": "$(touch MARK); `touch MARK`; touch MARK # ' \" && touch MARK",
-    "format": "{0.__class__} {forged!r:>99999999} %s %n %(forged)s ${jndi:ldap://forged}",
-    "long": "forged " * 3_000,
-    "nul": "forged\x00forged",
-    "surrogate": "forged\ud800\udfff",
-    "secret": " ".join(
-        (
-            "",
-            TOKENS[0],
-            f"token={TOKENS[1]}",
-            f"https://me:{TOKENS[3]}@h/x",
-            f"--api-key {TOKENS[2]}",
-        )
-    ),
-}
-"""What names, versions, messages and paths of others may hold."""
-REPORTS = ("console", "plain", "json", "junit", "github", "markdown", "html", "sarif", "nagios")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One hostile command line."""
-
-    name: str
-    words: tuple[str, ...]
-    files: Mapping[str, bytes | Callable[[Path], bytes]] = field(default_factory=dict)
-    """Written below the working directory; a function gets the file that must not appear."""
-    links: Mapping[str, str] = field(default_factory=dict)
-    input: str = ""
-    may_write: tuple[str, ...] = ()
-    """Patterns of names, relative to the working directory."""
+from hostile_checkpoints import checkpoints
+from hostile_runs import runs
+from hostile_texts import COLLECT_ENV, REPORTS, SCRIPT, TEXTS, TOKENS, Case, executes, program
 
 
 def cases(facts: bytes) -> Iterator[Case]:
     """All of them; `facts` is a healthy machine's file."""
     yield from _facts(json.loads(facts))
+    yield from runs(json.loads(facts))
     yield from _logs()
     yield from _scripts()
-    yield from _checkpoints()
+    yield from checkpoints()
     yield from _job_files()
     yield from _arguments()
     yield from _records()
@@ -157,7 +85,7 @@ def _logs() -> Iterator[Case]:
             yield Case(f"log missing {kind}", ("triage", f"no{path}"))
     bomb = gzip.compress(b"a" * 30_000_000)
     yield Case("log bomb", ("triage", "t.log.gz"), {"t.log.gz": bomb})
-    yield Case("log pickle", ("triage", "dump_0"), {"dump_0": _executes})
+    yield Case("log pickle", ("triage", "dump_0"), {"dump_0": executes})
     yield Case("log directory of links", ("triage", "."), links={"a.log": "/dev/zero"})
     for name, text in {
         "repeats": "((((" * 4000,
@@ -204,86 +132,6 @@ def _scripts() -> Iterator[Case]:
         yield Case(f"source {name}", ("lint", name, "--format", "json"), {name: data})
 
 
-def _executes(mark: Path) -> bytes:
-    """A pickle that creates the file when it is loaded."""
-    return pickle.dumps(_Call(mark))
-
-
-class _Call:
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.system, (f"touch {self.mark}",)
-
-
-def _zipped(mark: Path) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("archive/data.pkl", _executes(mark))
-        archive.writestr("../../outside", b"x")
-        archive.writestr("archive/version", b"3\n")
-    return buffer.getvalue()
-
-
-def _numpy(mark: Path) -> bytes:
-    header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n"
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + _executes(mark)
-
-
-def _header(text: str, size: int | None = None) -> bytes:
-    data = text.encode("utf-8", "surrogatepass")
-    return (len(data) if size is None else size).to_bytes(8, "little") + data
-
-
-def _checkpoints() -> Iterator[Case]:
-    for name, data in {
-        "a.pkl": _executes,
-        "a.pt": _executes,
-        "pytorch_model.bin": _zipped,
-        "a.npy": _numpy,
-        "a.ckpt": _zipped,
-    }.items():
-        for form in ("console", "json", "html"):
-            yield Case(f"scan {name} {form}", ("scan", name, "--format", form), {name: data})
-        yield Case(f"scan deep {name}", ("scan", name, "--deep"), {name: data})
-    for kind, text in TEXTS.items():
-        if kind in ("long", "surrogate"):
-            continue
-        name = json.dumps(f"model.{text}.norm.weight")
-        data = _header(f'{{{name}:{{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}}}') + b"\0\0"
-        for form in ("console", "markdown", "html"):
-            words = ("scan", "m.safetensors", "--format", form, "--tensors", "all")
-            yield Case(f"tensor {kind} {form}", words[:4], {"m.safetensors": data})
-        if kind != "nul":
-            path = f"d{text}".replace("/", ":")[:150]
-            yield Case(f"scan named {kind}", ("scan", path), {f"{path}/model.safetensors": data})
-            yield Case(f"scan missing {kind}", ("scan", f"no{path}"))
-    entry = '{"a":{"dtype":"F32","shape":[%s],"data_offsets":[%s]}}'
-    for name, data in {
-        "huge": (1 << 63).to_bytes(8, "little") + b"{}",
-        "negative": _header(entry % ("-1", "0,4")),
-        "reversed": _header(entry % ("1", "4,0")),
-        "overflow": _header(entry % ("4294967296,4294967296,4294967296", "0,4")),
-        "deep": _header("[" * 60_000),
-        "short": b"\x05",
-    }.items():
-        yield Case(f"safetensors {name}", ("scan", "m.safetensors"), {"m.safetensors": data})
-    for target in ("/etc/passwd", "../../../outside", "http://127.0.0.1:9/x", "a\x1b[31m", "."):
-        index = json.dumps({"weight_map": {"w": target}}).encode()
-        yield Case(f"index {target!r}", ("scan", "."), {"model.safetensors.index.json": index})
-    for text in ("hunter2", TOKENS[0]):
-        yield Case(
-            f"address {text[:3]}", ("scan", f"http://me:{TOKENS[3]}@127.0.0.1:9/x?token={text}")
-        )
-    yield Case("address file", ("scan", "file:///etc/passwd"))
-    yield Case("address chain", ("scan", "zip::file:///etc/passwd"))
-    yield Case(
-        "a link to a device", ("scan", "m.safetensors"), links={"m.safetensors": "/dev/zero"}
-    )
-    yield Case("a loop of links", ("scan", "a"), links={"a": "b", "b": "a"})
-
-
 def _job_files() -> Iterator[Case]:
     for kind, text in TEXTS.items():
         if kind in ("surrogate", "secret"):
@@ -303,37 +151,36 @@ def _job_files() -> Iterator[Case]:
         "hf = '.'",
         "checkpoint = 'http://127.0.0.1:9'",
     ):
-        files = {"doctor.toml": f"[job]\n{key}\n".encode(), "p": _program, "p.py": _program}
+        files = {"doctor.toml": f"[job]\n{key}\n".encode(), "p": program, "p.py": program}
         yield Case(f"job file {key[:6]}", ("prescribe",), files)
 
 
-def _program(mark: Path) -> bytes:
-    return f"#!/bin/sh\ntouch {mark}\n".encode()
-
-
 def _arguments() -> Iterator[Case]:
-    for kind, text in TEXTS.items():
-        if kind in ("nul", "surrogate", "long"):
-            continue
-        for words in (
-            ("explain", text),
-            ("explain", f"{ERROR}{text}"),
-            ("list", text),
-            ("report", text),
-            ("read", text),
-            ("run", "--only", text),
-            ("run", "--config", text),
-            ("run", "--gpus", text),
-            ("run", f"--{text}"),
-            ("scan", "--format", text),
-            ("guard", "--", text),
-            (text,),
-        ):
-            yield Case(f"argument {' '.join(words[:-1])} {kind}", words)
+    silent = ("nul", "surrogate", "long", "secret")
+    texts = {kind: text for kind, text in TEXTS.items() if kind not in silent}
+    for words in (
+        *(("explain",), ("list",), ("report",), ("read",), ("triage",), ("lint",), ("data",)),
+        *(("compare",), ("fleet",), ("help",), ("completion",), ("ledger",), ("ledger", "list")),
+        *(("ledger", "show", "l"), ("ledger", "forget", "l"), ("guard", "--"), ("rehearse", "--")),
+        *(("init", "--factory-for"), ("compare", "f.json", "--topology"), ("prescribe", "--for")),
+        *(("compare", "f.json", "--ledger"), ("compare", "f.json", "--save-facts"), ("scan",)),
+        *(("scan", "f.json", "--equals"), ("scan", "f.json", "--merged-from"), ()),
+        *(("data", "f.json", "--tokenizer"), ("data", "f.json", "--split"), ("run", "--only")),
+        *(("rehearse", "--signal"), ("rehearse", "--budget"), ("run", "--config")),
+        *(("rehearse", "--output-dir"), ("fleet", "run", "--nodes"), ("run", "--gpus")),
+        *(("fleet", "run", "--nodes", "2", "--address"), ("scan", "--format")),
+        *(("fleet", "triage", "f.json", "--secret-file"), ("report", "f.json", "--output")),
+    ):
+        last = {"rehearse": ("--", "true")}.get(words[0] if words[1:] else "", ())
+        whole = (*words, "".join(texts.values()), *(last if "--" not in words else ()))
+        files = {"f.json": b"{}", "l/x": b""}
+        yield Case(f"argument {' '.join(words)}", whole, files, may_write=("doctor-guard/*",))
+    for kind, text in texts.items():
+        yield Case(f"flag {kind}", ("run", f"--{text}"))
+        yield Case(f"error {kind}", ("explain", f"{ERROR}{text}"))
         yield Case(f"explain stdin {kind}", ("explain", "-"), input=f"{ERROR}{text}")
-        yield Case(
-            f"lint stdin {kind}", ("lint", "-", "--stdin-filename", f"{text}.py"), input=SCRIPT
-        )
+        words = ("lint", "-", "--stdin-filename", f"{text}.py")
+        yield Case(f"lint stdin {kind}", words, input=SCRIPT)
 
 
 def _records() -> Iterator[Case]:
@@ -404,8 +251,8 @@ def _places() -> Iterator[Case]:
             "t.py": SCRIPT.encode(),
         }
         yield Case(f"a module {name}", ("lint", "t.py"), files)
-    for program in ("git", "nvidia-smi", "python3", "sh"):
-        yield Case(f"a program {program}", ("lint",), {program: _program, "t.py": SCRIPT.encode()})
+    for name in ("git", "nvidia-smi", "python3", "sh"):
+        yield Case(f"a program {name}", ("lint",), {name: program, "t.py": SCRIPT.encode()})
     for form in ("json", "html", "sarif"):
         words = ("lint", "--output", f"{form}=out/report")
         yield Case(

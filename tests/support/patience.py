@@ -10,7 +10,7 @@ import importlib
 OUT_OF_REACH = 500.0
 BOUNDS = {
     "doctor.cli.init_template": ("DIRECTORY_SECONDS",),
-    "doctor.cli.inputs": ("CONFIG_SECONDS",),
+    "doctor.cli.job_file": ("CONFIG_SECONDS",),
     "doctor.collect.attention_trial": (
         "TRIAL_SECONDS",
         "ALL_SECONDS",

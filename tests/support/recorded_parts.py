@@ -70,6 +70,8 @@ def host(**fields: Any) -> Host:
         "memory_available": 240 * GIB,
         "cpus": 26,
         "shm_total": 64 * GIB,
+        "iommu_groups": 31,
+        "steal": 0.0,
     }
     return Host(**known | fields)
 

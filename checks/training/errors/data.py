@@ -15,15 +15,17 @@ from doctor.checks.training.errors.explanation import (
 )
 from doctor.checks.training.errors.shapes import CLASSES, LOSSES, mask_for_each_head
 from doctor.checks.training.errors.sizes import Sizes, sizes_of, text
-from doctor.checks.training.errors.words import listed
+from doctor.checks.training.errors.words import listed, words
 from doctor.facts.observations import (
     AbsentInSamples,
     Layout,
+    Missing,
     OptimizerGroups,
     OptimizerState,
     ParameterCount,
     Schedule,
     SharedParameters,
+    Signature,
     StateKeys,
     TransformerInputs,
     UnequalSamples,
@@ -139,6 +141,33 @@ def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | Non
     )
 
 
+def removed_columns(raised: Raised, own: OwnModel) -> Explanation | None:
+    """Columns that a Trainer removed, where forward lacks an argument or a key is missing."""
+    absent = [each.needs for each in raised.all(Signature) if each.of_model]
+    if not own.removed_columns or not (absent or raised.all(Missing)):
+        return None
+    return Explanation(
+        f"the Trainer removed {listed(own.removed_columns)} of the samples, which forward has no "
+        "argument for",
+        "Give the columns of the data the names of forward's arguments, or forward theirs; or "
+        "pass remove_unused_columns=False with a data_collator that makes what forward takes.",
+    )
+
+
+def sample_of_one_row(raised: Raised, own: OwnModel) -> Explanation | None:
+    """Token ids [samples, 1, length], whose sizes a library unpacks as two."""
+    rows = [each for each in own.batch if "int" in each.dtype and len(each.shape) == 3]
+    rows = [each for each in rows if each.shape[1] == 1]
+    if raised.place or not rows or not raised.message.startswith("too many values to unpack"):
+        return None
+    return Explanation(
+        f"{listed([each.name for each in rows])} of the batch: {text(rows[0].shape)} has a "
+        "dimension of 1 that the model does not take",
+        "Remove the dimension of 1 in the dataset: a tokenizer with return_tensors='pt' gives "
+        "[1, length] for one text, take ['input_ids'][0], or leave return_tensors out.",
+    )
+
+
 def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
     """A hook on a layer that is no part of the model, and that the raising line uses."""
     used = set(re.findall(r"\w+", raised.code))
@@ -183,6 +212,13 @@ def prefixed_keys(raised: Raised) -> Explanation | None:
     return None
 
 
+def differing_keys(raised: Raised) -> Explanation | None:
+    """Keys of a file that are not the model's, where they and not sizes are what is refused."""
+    refused = "key(s) in state_dict" in raised.message
+    keys = raised.first(StateKeys)
+    return Explanation(words(keys)) if keys and refused else None
+
+
 def prefix_of(longer: tuple[str, ...], shorter: tuple[str, ...]) -> str:
     """What each of the longer names has in front of one of the shorter ones, "" if not all have."""
     if not shorter or len(longer) < len(shorter):
@@ -208,7 +244,7 @@ PROOFS: dict[str, Proof] = {
     "decoder-without-inputs": seen_as(TransformerInputs, refused=True, decoder=True, ids=False),
     "ids-and-embeddings": seen_as(TransformerInputs, refused=True, decoder=False),
     "prefixed-keys": prefixed_keys,
-    "state-dict-keys": first_of(weights_inside, seen_as(StateKeys)),
+    "state-dict-keys": first_of(weights_inside, differing_keys),
     "shared-parameters": seen_as(SharedParameters),
     "empty-parameter-list": seen_as(ParameterCount),
     "no-parameters": no_parameters,
@@ -219,4 +255,6 @@ OWN_PROOFS: dict[str, OwnProof] = {
     "hook-on-a-replaced-layer": replaced_layer,
     "samples-second": samples_second,
     "labels-of-another-length": labels_of_another_length,
+    "columns-dropped": removed_columns,
+    "extra-dimension": sample_of_one_row,
 }

@@ -85,11 +85,19 @@ def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
     raised = own.raised
     if raised is None:
         return ()
-    by_call = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
-    decided = {*OWN_PROOFS, *(by_call if raised.operands else ())}
     rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
-    rows = [each for each in rows if each.id not in decided]
+    rows = [each for each in rows if not is_decided(each, raised)]
     return with_message(f"{raised.error}: {raised.message}", rows)
+
+
+def is_decided(cause: Cause, raised: Raised) -> bool:
+    """Whether what was observed would have proven this cause, so that its message says nothing."""
+    by_call = raised.operands and cause.id in BY_CALL
+    return cause.id in OWN_PROOFS or bool(by_call)
+
+
+BY_CALL = {*shapes.PROOFS, *values.PROOFS} - set(PROPOSED)
+"""Rows that the arguments of the call decide."""
 
 
 # The call, its arguments, and everything else that was observed

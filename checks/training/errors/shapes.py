@@ -214,6 +214,14 @@ def rows_and_labels(raised: Raised) -> Explanation | None:
     if call is None or raised.function not in CLASSES or call.fitted():
         return None
     rows, labels = call.sizes
+    if len(rows) > 2 and len(labels) > 1 and rows[0] == labels[0]:
+        return Explanation(
+            f"in each sample predictions for {text(rows[2:])} positions against labels for "
+            f"{text(labels[1:])}",
+            "Make both of one size: where the model puts positions before its input (a prompt, a "
+            "class token, an image), give these places ignored labels (-100) or leave them out of "
+            "the logits; resize masks of images with mode='nearest' to the size of the logits.",
+        )
     if len(rows) != 2 or len(labels) != 1 or rows[0] == labels[0]:
         return None
     whole = labels[0] and rows[0] % labels[0] == 0
@@ -416,7 +424,14 @@ def number_of_dimensions(raised: Raised) -> Explanation | None:
     dimensions = len(sizes_of(x)) if x else 0
     if x is None or named_ones in (0, dimensions) or (indices and indices < dimensions):
         return None
-    return Explanation(f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}")
+    cause = f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}"
+    if sizes_of(x) == (0,):
+        return Explanation(
+            f"{cause}: it is empty",
+            "Give an empty list its dimensions, torch.tensor(rows).reshape(-1, 4) of boxes for "
+            "instance, or leave samples without entries out: torch.tensor([]) has one dimension.",
+        )
+    return Explanation(cause)
 
 
 def fitted_by(codes: str) -> Proof:

@@ -53,6 +53,10 @@ PAGE = 4096
 FAR = 1e6
 """Times the rest of a matrix, from which a value is an outlier. Our own number."""
 
+MOMENT = 1e20
+"""A square of a gradient of 1e10: no further update of Adam would be larger than 0. Our own
+number."""
+
 NEVER = 1 << 64
 
 Progress = Callable[[int, int], None]
@@ -97,7 +101,8 @@ def scan_values(
         return Unknown(reason=f"{shown(directory.address, 300)} is not on this machine: {text}")
     count = threads or usable_processors()
     magnitudes = measure(directory, model)
-    beyond = limits(magnitudes.rest, FAR)
+    of_moments = {each: MOMENT / FAR for each in moments if each.dtype in ("F32", "BF16", "F64")}
+    beyond = limits({**magnitudes.rest, **of_moments}, FAR)
     work = _Work(directory, spans, progress, _LimitOf(spans, beyond))
     work.divide(count, share)
     matrices = examine_matrices(directory, () if share[0] else model)
@@ -182,7 +187,7 @@ def _outliers(
                 file=shown(tensor.file),
                 values=count,
                 largest=value,
-                rest=rest[tensor],
+                rest=rest.get(tensor, MOMENT),
             )
 
 

@@ -68,6 +68,16 @@ def compare_sizes(
     return tuple(sizes)
 
 
+WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.")
+
+
+def wrapper_of(tensors: Sequence[Tensor]) -> str:
+    """What a wrapper put before the name of every tensor, "" if none did."""
+    first = tensors[0].name if tensors else ""
+    begin = next((each for each in WRAPPERS if first.startswith(each)), "")
+    return begin if begin and all(each.name.startswith(begin) for each in tensors) else ""
+
+
 def lacks_head(
     config: Mapping[str, Any], tensors: Iterable[Tensor], embedded: list[Tensor]
 ) -> bool:

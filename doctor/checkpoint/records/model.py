@@ -39,6 +39,9 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Those that could be compared with the tensors."""
     head_missing: bool = False
     """config.json says that the output head is not tied to the embedding, and no tensor is it."""
+    wrapper: str = ""
+    """What DistributedDataParallel or torch.compile put before the names of all tensors beside a
+    config.json: "module."."""
     embedding_rows: int | None = None
     """Rows of the largest input embedding among the tensors."""
 

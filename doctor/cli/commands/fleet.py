@@ -35,7 +35,8 @@ def run(
     Node 0 prints the report on all. Exit codes: the node's own, on node 0 the fleet's.
     """
     from doctor import catalog
-    from doctor.cli.fleet import meet, this_node
+    from doctor.cli.fleet import this_node
+    from doctor.cli.fleet_run import meet
     from doctor.cli.inputs import resolve
     from doctor.cli.run import run
     from doctor.report import delivery
@@ -51,8 +52,15 @@ def run(
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
     injected = [word for word in config.inject or () if _is_fleets(word)]
+    measure = partial(run, {**flags, "smoke": False}, of_node)
     return meet(
-        node, examine, output_options, of_fleet, replace(config, inject=injected), output.fail_on
+        node,
+        examine,
+        measure,
+        output_options,
+        of_fleet,
+        replace(config, inject=injected),
+        output.fail_on,
     )
 
 

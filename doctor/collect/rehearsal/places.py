@@ -57,8 +57,6 @@ class Workplace:
     root: Path
     scratch: Path
     """Temporary files of the command, in a short path of its own."""
-    made_base: bool
-    """The directory above `root` did not exist before."""
 
     @property
     def outputs(self) -> Path:
@@ -77,10 +75,12 @@ class Workplace:
         """Remove everything, or everything but the records."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         shutil.rmtree(self.outputs if logs else self.root, ignore_errors=True)
-        if not logs and self.made_base:
+        if not logs:
+            base = self.root.parent
             with contextlib.suppress(OSError):
-                (self.root.parent / MARKER).unlink()
-                self.root.parent.rmdir()  # not if another rehearsal is at work there
+                if {each.name for each in base.iterdir()} == {MARKER}:  # ours, and empty
+                    (base / MARKER).unlink()
+                    base.rmdir()
 
 
 def make_workplace(output_dir: Path | None) -> Workplace:
@@ -103,7 +103,7 @@ def make_workplace(output_dir: Path | None) -> Workplace:
                 file.write(MARKER_TEXT)
     except OSError as error:
         raise UserError(f"--output-dir {printable(str(base))}: {error.strerror or error}") from None
-    return Workplace(root, scratch, made_base)
+    return Workplace(root, scratch)
 
 
 def _new(base: Path) -> Path:

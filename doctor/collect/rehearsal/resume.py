@@ -40,8 +40,11 @@ def compare(
     if not results:
         return None
     lost: list[Lost] = []
+    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     for rank, saved, _, begun, now in results:
-        lost += _lost(saved, now, begun, rank)
+        lost += _lost(_with_shared(saved, results[0][1], now), now, begun, rank)
+        if loads:
+            lost += _renamed(saved, now, rank)
     rank, saved, newest, begun, now = results[0]
     from_start = (
         begun is not None
@@ -51,8 +54,7 @@ def compare(
     )
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
-    rates = _rates(first, continued, saved.s) if not from_start else None
-    loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
+    rates = None if from_start else _rates(first, continued, saved)
     worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
     return Resumed(
         saved_step=saved.s,
@@ -98,6 +100,17 @@ def _same(left: dict[str, LastTensor], right: dict[str, LastTensor]) -> bool:
     return left == right
 
 
+def _with_shared(saved: Snapshot, shared: Snapshot, now: Snapshot) -> Snapshot:
+    """The save with rank 0's buffers where the rank has taken them over: statistics of BatchNorm
+    differ between ranks, and a checkpoint holds one of them."""
+    taken = {
+        name: tensor
+        for name, tensor in shared.buffers.items()
+        if name in saved.buffers and now.buffers.get(name) == tensor
+    }
+    return msgspec.structs.replace(saved, buffers={**saved.buffers, **taken})
+
+
 def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> list[Lost]:
     """What differs between the save and the start, each kind once."""
     found: list[Lost] = []
@@ -122,6 +135,16 @@ def _lost(saved: Snapshot, now: Snapshot, begun: Snapshot | None, rank: int) -> 
     if saved.scalers.keys() == now.scalers.keys():
         found += _numbers("scaler", saved.scalers, now.scalers, rank)
     return found
+
+
+def _renamed(saved: Snapshot, now: Snapshot, rank: int) -> list[Lost]:
+    """Weights of the save whose names are gone, where the model has others in their place."""
+    before, after = _apart(saved.weights)[0], _apart(now.weights)[0]
+    gone = [name for name in before if name not in after]
+    new = [name for name in after if name not in before]
+    if not gone or not new:
+        return []
+    return [_entry("weights", gone, len(before), rank, texts=(gone[0], new[0]))]
 
 
 def _apart(
@@ -235,14 +258,19 @@ def _numbers(kind: Any, saved: dict[str, Any], now: dict[str, Any], rank: int) -
 
 
 def _rates(
-    first: Sequence[Observed], continued: Sequence[Observed], saved_step: int
+    first: Sequence[Observed], continued: Sequence[Observed], saved: Snapshot
 ) -> Lost | None:
-    """The learning rates after the save, in both runs, at the step where they differ most."""
+    """The learning rates after the save, in both runs, at the step where they differ most.
+
+    One that follows the loss (ReduceLROnPlateau) is compared at the first step alone: in another
+    order of the data the losses that come later are others.
+    """
     whole = _of_rank_0(first)
     after = _of_rank_0(continued)
     if whole is None or after is None:
         return None
-    pairs = list(zip(whole.rates[saved_step:], after.rates, strict=False))
+    end = saved.s + 1 if any("Plateau" in name for name in saved.schedules) else None
+    pairs = list(zip(whole.rates[saved.s : end], after.rates, strict=False))
     apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
     if not apart:
         return None
@@ -251,7 +279,7 @@ def _rates(
     fresh = _close(whole.rates[0], after.rates[0])
     texts = (f"{max(before):g}", f"{max(now):g}")
     entry = _entry("rate", [], len(before), 0, fresh=fresh, texts=texts)
-    return msgspec.structs.replace(entry, step=saved_step + most + 1)
+    return msgspec.structs.replace(entry, step=saved.s + most + 1)
 
 
 def _distance(left: Sequence[float], right: Sequence[float]) -> float:

@@ -78,6 +78,7 @@ class Ended:
     signalled: float | None = None
     left: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
     protection: Protection = field(default_factory=Protection)
 
 
@@ -224,6 +225,7 @@ class _Run:
                 self.end.seconds = event["moment"] - self.end.began
             case "done":
                 self.end.left, self.end.stuck = event["left"], event["stuck"]
+                self.end.orphans = event["orphans"]
 
     def look(self) -> None:
         """Deadline, signal, progress."""

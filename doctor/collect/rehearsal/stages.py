@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from doctor._util.regular_file import read_regular
 from doctor._util.secrets import hide_in_arguments, hide_secrets
 from doctor.collect.guard_records import RUN, read_records
 from doctor.collect.rehearsal import (
+    access,
     agreement,
     on_disk,
     places,
@@ -28,6 +30,7 @@ from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
 from doctor.facts.guard import Guarded
 from doctor.facts.rehearsal import (
+    Accessed,
     Agreement,
     Attempt,
     Protection,
@@ -69,6 +72,10 @@ class Options:
     total_steps: int | None = None
     price: float | None = None
     progress: Callable[[str], None] = lambda text: None
+    access: tuple[str, ...] = ()
+    """Servers of others that are asked: hf://, s3://, wandb, mlflow, https://."""
+    look: Callable[[Path], None] = lambda records: None
+    """Gets the directory of the records of the first run, before it is removed."""
 
 
 def rehearse(
@@ -80,6 +87,7 @@ def rehearse(
     """
     if options.resume_command:
         refuse_launchers(options.resume_command)
+    access.check_targets(options.access)
     workplace = places.make_workplace(options.output_dir)
     stages = _Stages(list(command), options, workplace)
     failed = True
@@ -114,6 +122,7 @@ class _Stages:
         self.protection = Protection()
         self.agreement: Agreement | None = None
         self.resumed: Resumed | None = None
+        self.accessed: tuple[Accessed, ...] = ()
         self.guarded: Guarded | Unknown = Unknown(reason="the command did not run")
 
     @property
@@ -130,9 +139,14 @@ class _Stages:
 
     def all(self) -> None:
         """Every stage that can be tried, in the order of the runs."""
+        if self.options.access:
+            self.options.progress("asking the servers of --access")
+            self.accessed = access.access(self.options.access, os.environ)
+            self.tried("access", sum(each.seconds for each in self.accessed))
         self.estimate()
         first = self.run("run", self.command, "run")
         self.guarded = self.read_guard(first)
+        self.options.look(self.workplace.records("run"))
         self.note_first(first)
         reason = self.no_second(first)
         stop_at = stop_step(first)
@@ -219,8 +233,10 @@ class _Stages:
             cut=ended.cut,  # type: ignore[arg-type]
             signalled=ended.signalled,
             signal=self.options.signal if ended.signalled is not None else "",
+            stopped_at=stop_at if ended.signalled is not None else 0,
             left=tuple(ended.left),
             stuck=tuple(ended.stuck),
+            orphans=tuple(ended.orphans),
             ranks=tuple(each.rank() for each in processes),
             saved=saved,
             written=on_disk.written(output),
@@ -344,6 +360,7 @@ class _Stages:
             attempts=tuple(self.attempts),
             agreement=self.agreement,
             resumed=self.resumed,
+            accessed=self.accessed,
             stages=tuple(self.stages[name] for name in ORDER if name in self.stages),
             seconds=time.monotonic() - self.began,
         )

@@ -152,11 +152,15 @@ class Watched:
         """Everything was killed, or would not end by it."""
         self.ended = 0.0
         """When it ended, monotonic seconds."""
+        self.signal = 0
+        """What was sent to the command; what it leaves gets it, too, as from a scheduler."""
+        self.orphans: list[str] = []
+        """Names of what got it so."""
 
     def wait(self) -> None:
         """Until the command has ended; what is left of it then is reported and killed."""
         orders, is_open, reported = b"", True, False
-        while not self.killed and (self.code is None or (is_open and self.lingers())):
+        while not self.killed and (self.code is None or (is_open and self.goes_on())):
             ready, _, _ = select.select([0] if is_open else [], [], [], POLL_SECONDS)
             if ready:
                 part = os.read(0, 4096)
@@ -172,7 +176,21 @@ class Watched:
         left = sorted({name for _, name in _descendants()})
         if not self.killed:
             self.kill()
-        _send(event="done", left=left, stuck=sorted({name for _, name in _descendants()}))
+        stuck = sorted({name for _, name in _descendants()})
+        _send(event="done", left=left, stuck=stuck, orphans=self.orphans)
+
+    def goes_on(self) -> bool:
+        """Whether to wait for helpers of the command, which are signalled after a first wait: a
+        launcher that dies of a signal, as that of accelerate, does not pass it on."""
+        if self.lingers():
+            return True
+        if not self.signal or self.orphans or not (found := _descendants()):
+            return False
+        self.orphans, self.ended = sorted({name for _, name in found}), time.monotonic()
+        for pid, _ in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, self.signal)
+        return True
 
     def lingers(self) -> bool:
         """Whether helpers of the command still have time to end by themselves."""
@@ -194,6 +212,7 @@ class Watched:
         if word == "kill":
             self.kill()
         elif word == "signal" and self.code is None:
+            self.signal = int(number)
             with contextlib.suppress(OSError):
                 os.kill(self.child, int(number))
 

@@ -106,9 +106,8 @@ ROWS = (
         fix="Pass a tensor: texts and words as numbers (ids of a tokenizer, names.index(name)), "
         "arrays by torch.from_numpy, a list of tensors by torch.stack, a record of a model of "
         "transformers by its field, .logits, a tuple by its member, x[0], a PackedSequence by "
-        "nn.utils.rnn.pad_packed_sequence. Where "
-        "the model itself was passed, call it: the third value of a factory is a function "
-        "loss(module, batch).",
+        "nn.utils.rnn.pad_packed_sequence. Where the model itself was passed, call it: the third "
+        "value of a factory is a function loss(module, batch).",
         told_by="the argument is no tensor where it is made",
     ),
     Cause(
@@ -126,8 +125,14 @@ ROWS = (
     Cause(
         id="number-as-text",
         errors=("TypeError",),
-        messages=(r"not supported between instances of '\w{1,20}' and '\w{1,20}'",),
-        examples=("TypeError: '<=' not supported between instances of 'float' and 'str'",),
+        messages=(
+            r"not supported between instances of '(?:float|int)' and 'str'",
+            r"not supported between instances of 'str' and '(?:float|int)'",
+        ),
+        examples=(
+            "TypeError: '<=' not supported between instances of 'float' and 'str'",
+            "TypeError: '<' not supported between instances of 'str' and 'int'",
+        ),
         why="YAML reads 1e-4 as a text.",
         fix="Convert it with float(...), or write 1.0e-4 in YAML.",
     ),

@@ -53,39 +53,26 @@ ROWS = (
         messages=(
             r"FlashAttention only supports? fp16 and bf16|Flash ?Attention ?2(?:\.0)? on"
             r"ly supports",
-        ),
-        examples=(
-            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
-            "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16",
-        ),
-        why="The queries, keys or values are in float32: the model was loaded in float32, "
-        "or PEFT, a norm or prepare_model_for_kbit_training cast them up, and no "
-        "autocast is on.",
-        fix="Load with dtype=torch.bfloat16 and train with bf16=True, run evaluation and "
-        'generation under torch.autocast("cuda", dtype=torch.bfloat16), or use '
-        'attn_implementation="sdpa".',
-    ),
-    Cause(
-        id="flash-attention-on-cpu",
-        errors=(
-            "RuntimeError",
-            "ValueError",
-        ),
-        messages=(
             r"cu_seqlens_[qk] must be on CUDA|Input tensor must be on CUDA device|[qkv] "
             r"must be on CUDA|Flash Attention 2(?:\.0)? with a model not initialized on "
             r"GPU",
         ),
         examples=(
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "ValueError: Flash Attention 2 only supports torch.float16 and torch.bfloat16",
             "RuntimeError: cu_seqlens_q must be on CUDA",
             "You are attempting to use Flash Attention 2.0 with a model not "
             "initialized on GPU. Make sure to move the model to GPU after initializing "
             "it on CPU with `model.to('cuda')`.",
         ),
-        why="FlashAttention runs on the GPU only, and an input or the model is on the CPU. "
-        "As a warning at loading it is harmless if the model is moved afterwards.",
-        fix="Move model and batch to the GPU, check that device_map left no layer on the "
-        'CPU, or use attn_implementation="sdpa".',
+        why="FlashAttention takes float16 or bfloat16 on the GPU: the model was loaded in float32, "
+        "or PEFT, a norm or prepare_model_for_kbit_training cast it up and no autocast is on; "
+        "or an input or the model is on the CPU (as a warning at loading harmless if it is "
+        "moved afterwards).",
+        fix="Load with dtype=torch.bfloat16 and train with bf16=True, run evaluation and "
+        'generation under torch.autocast("cuda", dtype=torch.bfloat16), or use '
+        'attn_implementation="sdpa". On the CPU: move model and batch to the GPU, and check '
+        "that device_map left no layer there.",
     ),
     Cause(
         id="flash-attention-older-gpu",
@@ -141,8 +128,8 @@ ROWS = (
         "(CUFFT_INTERNAL_ERROR on RTX 40 cards with CUDA 11.7 builds).",
         fix="Check torch.isfinite(x).all() and free memory (smaller batch). On a newer GPU "
         "install a torch of CUDA 11.8 or newer. For cuSOLVER try "
-        'torch.backends.cuda.preferred_linalg_library("magma"), or compute it in '
-        "float32 on the CPU.",
+        'torch.backends.cuda.preferred_linalg_library("magma"), or compute it in float32 on the '
+        "CPU.",
         commands=(
             'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
             "nvidia-smi",

@@ -233,11 +233,10 @@ ROWS = (
         why="The package's Python part is there and its compiled part is not: it was "
         "installed without being built (a source directory, a lite package), for "
         "another Python, or the build failed.",
-        fix="Build and install it for this torch: pip install --no-build-isolation -v . in "
-        "its source directory, or its full prebuilt wheel (mmcv instead of mmcv-lite, "
-        "apex with --cuda_ext; causal-conv1d and mamba-ssm of this torch). Do not start Python in "
-        "the source directory, whose "
-        "folder hides the installed package.",
+        fix="Build and install it for this torch: pip install --no-build-isolation -v . in its "
+        "source directory, or its full prebuilt wheel (mmcv instead of mmcv-lite, apex with "
+        "--cuda_ext; causal-conv1d and mamba-ssm of this torch). Do not start Python in the "
+        "source directory, whose folder hides the installed package.",
         owner=Owner.ENVIRONMENT,
         commands=(
             'python -c "import PACKAGE; print(PACKAGE.__file__)"',

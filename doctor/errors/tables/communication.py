@@ -194,7 +194,7 @@ ROWS = (
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
             r"Timed out initializing process group in store based barrier",
             r"The client socket has timed out after \d+ ?m?s while trying to connect",
-            r"DistStoreError: Socket Timeout",
+            r"DistStoreError: Socket Timeout|DistNetworkError: Unknown error",
         ),
         examples=(
             "torch.distributed.DistStoreError: Timed out after 61 seconds waiting for clients. "
@@ -207,6 +207,7 @@ ROWS = (
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
             "while trying to connect to (10.0.0.1, 29500).",
             "torch.distributed.DistStoreError: Socket Timeout",
+            "torch.distributed.DistNetworkError: Unknown error",
         ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",
@@ -324,8 +325,8 @@ ROWS = (
         ),
         why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is "
         "in the log of that process.",
-        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR "
-        "--redirects 3` keeps one log per rank, and the decorator "
+        fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR --redirects "
+        "3` keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",
         role="summary",
         sources=("torch-elastic-errors",),

@@ -122,7 +122,7 @@ ROWS = (
             r"exe)' failed with",
             r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nv"
             r"cc|cmake)\b",
-            r"NoValidChoicesError|torch\._dynamo\.exc\.UserError",
+            r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]",
         ),
         examples=(
             "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
@@ -134,6 +134,8 @@ ROWS = (
             "ERROR: Failed building wheel for flash-attn",
             "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero "
             "exit status 1.",
+            "AssertionError: Found <class 'sympy.core.relational.GreaterThan'>, which is not a "
+            "supported top level IR node. See [Note: Inductor IR]",
             "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0",
             "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
             "torch._inductor.exc.InductorError: CalledProcessError: Command gcc failed",

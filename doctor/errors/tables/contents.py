@@ -87,11 +87,10 @@ ROWS = (
         examples=(
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
         ),
-        why="HeaderTooLarge: the file is no safetensors file: a Git LFS pointer, an error "
-        "page, or a pickle with that name. MetadataIncompleteBuffer: it is cut off: a "
-        "broken download, or the disk was full when it was saved. "
-        "InvalidHeaderDeserialization: both, or a sharded training saved it without "
-        "its tensors.",
+        why="HeaderTooLarge: the file is no safetensors file: a Git LFS pointer, an error page, "
+        "or a pickle with that name. MetadataIncompleteBuffer: it is cut off: a broken download, "
+        "or the disk was full when it was saved. InvalidHeaderDeserialization: both, or a sharded "
+        "training saved it without its tensors.",
         fix="Examine it with doctor scan FILE. Fetch it again: git lfs pull, or hf "
         "download after deleting the file from the cache. If your own training wrote "
         "it, free the disk (df -h) and save again; under ZeRO-3 and FSDP save through "

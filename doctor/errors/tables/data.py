@@ -11,14 +11,18 @@ ROWS = (
         messages=(
             r"num_samples should be a positive integer value, but got num_samples=0",
             r"Found no valid file for the classes",
+            r"[Cc]annot find valid samples|[Nn]o valid (?:training )?(?:samples|examples)\b",
         ),
         examples=(
             "FileNotFoundError: Found no valid file for the classes cats. Supported extensions "
             "are: .jpg",
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
+            "RuntimeError: Cannot find valid samples, check `data/README.md` for the data format.",
         ),
-        why="The dataset has no samples.",
-        fix="Check the path and the filter of the dataset: it has no samples.",
+        why="The dataset has no samples, or none that the program can use.",
+        fix="Check the path and the filter of the dataset: it has no samples. If it has: its "
+        "columns are not those of the declared format (messages, instruction and output, prompt "
+        "and chosen), or every sample exceeds the length limit.",
     ),
     Cause(
         id="batch-of-objects",

@@ -65,15 +65,18 @@ ROWS = (
         messages=(
             r"offset overflow while concatenating arrays",
             r"straddling object straddles two block boundaries",
+            r"too large to fit in C integer type",
         ),
         examples=(
             "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
+            "pyarrow.lib.ArrowInvalid: Value 2147486084 too large to fit in C integer type",
             "pyarrow.lib.ArrowInvalid: straddling object straddles two block boundaries (try to "
             "increase block size?)",
         ),
-        why="One piece of a table exceeds 2 GiB, or one row of JSON exceeds a block.",
+        why="One piece of a table exceeds 2 GiB or 2**31 values, or one row of JSON a block.",
         fix="Use smaller pieces: writer_batch_size=100 and batch_size= of map, JSON lines instead "
-        "of one large document (chunksize= for long rows), or images as files instead of bytes.",
+        "of one large document (chunksize= for long rows), images as files instead of bytes, "
+        "Dataset.from_generator instead of one from_dict of everything.",
     ),
     Cause(
         id="dataset-scripts-removed",
@@ -81,9 +84,8 @@ ROWS = (
         messages=(r"Dataset scripts are no longer supported",),
         examples=("RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",),
         why="datasets 4.0 runs no code of a dataset's repository.",
-        fix="Load the Parquet version of the repository "
-        "(revision='refs/convert/parquet'), another repository with the same data, or convert it "
-        "once with datasets<4.",
+        fix="Load the Parquet version of the repository (revision='refs/convert/parquet'), "
+        "another repository with the same data, or convert it once with datasets<4.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -198,5 +200,14 @@ ROWS = (
         "130 bytes) and broken downloads again; convert an unknown codec (AV1) or take another "
         'decoder (video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
         commands=("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
+    ),
+    Cause(
+        id="nested-array-in-a-column",
+        errors=("ArrowInvalid",),
+        messages=(r"Can only convert 1-dimensional array values",),
+        examples=("ArrowInvalid: Can only convert 1-dimensional array values",),
+        why="A column gets arrays of several dimensions, and its type was not declared so.",
+        fix="Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return lists: "
+        "array.tolist(). In a batched map the first dimension is the sample.",
     ),
 )

@@ -21,8 +21,8 @@ ROWS = (
         fix="Write the weights anew from the complete checkpoint: python zero_to_fp32.py "
         "CHECKPOINT_DIRECTORY OUTPUT. For the next training set "
         "stage3_gather_16bit_weights_on_model_save to true (zero3_save_16bit_model of "
-        "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers "
-        "from random numbers.",
+        "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers from "
+        "random numbers.",
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(
@@ -54,10 +54,10 @@ ROWS = (
         why="ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed "
         "refuses no_sync(), which older accelerate and transformers call while they "
         "accumulate.",
-        fix="Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or "
-        "install deepspeed==0.15.4. In a loop of your own leave out "
-        "accelerator.accumulate() and no_sync(), and let gradient_accumulation_steps "
-        "of DeepSpeed count; with ZeRO-1 no_sync is allowed.",
+        fix="Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or install "
+        "deepspeed==0.15.4. In a loop of your own leave out accelerator.accumulate() and "
+        "no_sync(), and let gradient_accumulation_steps of DeepSpeed count; with ZeRO-1 no_sync "
+        "is allowed.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show deepspeed accelerate transformers",),
     ),
@@ -109,10 +109,10 @@ ROWS = (
         ),
         why="DeepSpeed refuses a field of its configuration: the lines after this one name "
         "the field, the value and the expected type.",
-        fix="Give the field that type: bucket sizes are integers "
-        "(stage3_prefetch_bucket_size: 0.9 * hidden_size ** 2 has a fraction; newer "
-        'transformers round it, deepspeed 0.14 accepted it), "auto" is only understood '
-        "by the Trainer and accelerate, and one of fp16 and bf16 is on.",
+        fix="Give the field that type: bucket sizes are integers (stage3_prefetch_bucket_size: "
+        "0.9 * hidden_size ** 2 has a fraction; newer transformers round it, deepspeed 0.14 "
+        'accepted it), "auto" is only understood by the Trainer and accelerate, and one of fp16 '
+        "and bf16 is on.",
         commands=("python -m pip show deepspeed transformers",),
     ),
     Cause(

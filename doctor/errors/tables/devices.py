@@ -7,11 +7,15 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="numpy-of-gradient",
-        errors=("RuntimeError", "TypeError"),
+        errors=(
+            "RuntimeError",
+            "TypeError",
+        ),
         messages=(
             r"can\'t convert CUDA tensor to numpy",
             r"Can't call numpy\(\) on Tensor that requires grad",
             r"can't convert \S{1,20} device type tensor to numpy",
+            r"Got unsupported ScalarType BFloat16",
         ),
         examples=(
             "TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the "
@@ -20,18 +24,12 @@ ROWS = (
             "copy the tensor to host memory first.",
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
             "tensor.detach().numpy() instead.",
+            "TypeError: Got unsupported ScalarType BFloat16",
         ),
-        why="numpy cannot hold a tensor with a gradient, nor one on a GPU.",
-        fix="Call detach().cpu() before numpy(), and do not compute a part of the loss in "
-        "numpy: no gradient flows through it.",
-    ),
-    Cause(
-        id="numpy-bfloat16",
-        errors=("TypeError",),
-        messages=(r"Got unsupported ScalarType BFloat16",),
-        examples=("TypeError: Got unsupported ScalarType BFloat16",),
-        why="numpy has no bfloat16, which autocast and bf16 weights return.",
-        fix="Call .float() before .numpy(): numpy has no bfloat16, which autocast returns.",
+        why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which autocast "
+        "and bf16 weights return.",
+        fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "
+        "of the loss in numpy: no gradient flows through it.",
     ),
     Cause(
         id="device-name",

@@ -7,16 +7,6 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="numpy-for-torch",
-        errors=("RuntimeError",),
-        messages=(r"Numpy is not available",),
-        examples=("RuntimeError: Numpy is not available",),
-        why="This numpy was not the one that torch was built for.",
-        fix="Install a numpy that this torch was built for: numpy<2 for torch before 2.3.\n"
-        "pip install 'numpy<2'",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="compiler-missing",
         errors=("RuntimeError", "InductorError"),
         messages=(
@@ -95,7 +85,7 @@ ROWS = (
         messages=(
             r"[Dd]efault process group is not initialized",
             r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
-            r"Default process group has not been initialized",
+            r"Default process group has not been initialized|parallel group is not initialized",
         ),
         examples=(
             "AssertionError: Default process group is not initialized",
@@ -107,7 +97,9 @@ ROWS = (
         why="torch.distributed was started without a launcher, which sets RANK and the others.",
         fix="Start it with torchrun, or initialize torch.distributed only if it was started by "
         "a launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, "
-        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500.",
+        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize "
+        "them (initialize_model_parallel) before the model, with the version that the code was "
+        "written for.",
     ),
     Cause(
         id="network-missing",

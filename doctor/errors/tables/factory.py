@@ -52,12 +52,16 @@ ROWS = (
     ),
     Cause(
         id="factory-ends-process",
+        refines=("interrupted",),
         errors=("RuntimeError",),
-        messages=(r"exit status \d+ and no message",),
-        examples=("exit status 3 and no message inside call the factory",),
-        why="The code called os._exit(), or a library did.",
-        fix="Let the factory return instead of ending the process: it called os._exit(), or a "
-        "library did.",
+        messages=(r"exit status \d+ and no message", r"the factory raised KeyboardInterrupt"),
+        examples=(
+            "exit status 3 and no message inside call the factory",
+            "the factory raised KeyboardInterrupt",
+        ),
+        why="The code or a library called os._exit(), or closed files that it did not open.",
+        fix="Let the factory return instead of ending the process: it, or a library, called "
+        "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
     ),
     Cause(
         id="lightning-without-batch",

@@ -33,11 +33,10 @@ ROWS = (
         ),
         why="The torch wheel, or a compiled extension, holds neither machine code nor PTX for "
         "this GPU's architecture.",
-        fix="Install a torch wheel whose architecture list has this GPU (TOR003): cu128 "
-        "or newer for "
-        "RTX 50, B200 and GB10 (sm_100 to sm_121), cu126 or older for GPUs below sm_75, "
-        "which cu130 "
-        "left out. If torch alone works, rebuild the extension with TORCH_CUDA_ARCH_LIST set.",
+        fix="Install a torch wheel whose architecture list has this GPU (TOR003): cu128 or newer "
+        "for RTX 50, B200 and GB10 (sm_100 to sm_121), cu126 or older for GPUs below sm_75, which "
+        "cu130 left out. If torch alone works, rebuild the extension with TORCH_CUDA_ARCH_LIST "
+        "set.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.cuda.get_arch_list())"',),
         sources=("pytorch-31285", "pytorch-81883", "mish-cuda-10"),
@@ -46,13 +45,22 @@ ROWS = (
     Cause(
         id="hip-architecture",
         refines=("no-kernel-image",),
-        messages=(r"HIP error: (?:invalid device function|no kernel image)",),
-        examples=("RuntimeError: HIP error: invalid device function",),
-        why="The ROCm build has no code for this GPU's gfx number, or an extension of the program "
-        "has none.",
+        messages=(
+            r"HIP error: (?:invalid device function|no kernel image)",
+            r"rocBLAS error: Cannot read .{0,200}Tensile",
+            r"Illegal seek for GPU arch",
+        ),
+        examples=(
+            "RuntimeError: HIP error: invalid device function",
+            "rocBLAS error: Cannot read "
+            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
+            "arch : gfx1032",
+        ),
+        why="The ROCm build or its libraries have no code for this GPU's gfx number, or an "
+        "extension of the program has none.",
         fix="Install the ROCm wheel whose list has the GPU (rocminfo names its gfx). A consumer "
-        "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx103x, 11.0.0 "
-        "for gfx110x. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
+        "GPU runs with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 to "
+        "gfx1036, 11.0.0 for gfx1101 to gfx1103. Rebuild extensions with PYTORCH_ROCM_ARCH set.",
         owner=Owner.ENVIRONMENT,
         commands=("rocminfo | grep gfx",),
     ),
@@ -285,11 +293,9 @@ ROWS = (
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
         fix="Check NUM003 and TOR004 first. Run with CUDA_LAUNCH_BLOCKING=1 to find the call. "
-        "Reinstall or rebuild extensions for this torch and this GPU, then replace "
-        "custom kernels one "
-        'at a time (attn_implementation="eager", no torch.compile, no fused optimizer). '
-        "If only one "
-        "machine fails with the same code, test its GPU.",
+        "Reinstall or rebuild extensions for this torch and this GPU, then replace custom kernels "
+        'one at a time (attn_implementation="eager", no torch.compile, no fused optimizer). If '
+        "only one machine fails with the same code, test its GPU.",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),

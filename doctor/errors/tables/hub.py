@@ -38,23 +38,6 @@ ROWS = (
         "of Megatron, Lightning or DeepSpeed first.",
     ),
     Cause(
-        id="tokenizer-class-unknown",
-        errors=("ValueError",),
-        messages=(r"Tokenizer class \w{1,80} does not exist or is not currently imported",),
-        examples=(
-            "ValueError: Tokenizer class LlamaTokenizer does not exist or is not "
-            "currently imported.",
-        ),
-        why="tokenizer_config.json names a class that this transformers does not have, or "
-        "whose package (sentencepiece) is missing.",
-        fix="Upgrade transformers, install sentencepiece, or load it with the class by "
-        "itself (LlamaTokenizer.from_pretrained). A class of the model's own code "
-        "needs trust_remote_code=True, after reading it; LLaMATokenizer is an old "
-        "spelling of LlamaTokenizer.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install -U transformers sentencepiece",),
-    ),
-    Cause(
         id="tokenizer-file-newer",
         errors=("Exception",),
         messages=(r"data did not match any variant of untagged enum",),

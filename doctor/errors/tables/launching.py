@@ -74,8 +74,8 @@ ROWS = (
         why="init_process_group was called a second time: by the script beside the "
         "Trainer, accelerate or Lightning, or by a notebook cell that ran again.",
         fix="Call it once: leave it to the framework, or guard it with if not "
-        "torch.distributed.is_initialized(). In a notebook call "
-        "destroy_process_group() or restart the kernel.",
+        "torch.distributed.is_initialized(). In a notebook call destroy_process_group() or "
+        "restart the kernel.",
     ),
     Cause(
         id="wrapped-without-gradients",
@@ -123,10 +123,11 @@ ROWS = (
         id="shards-of-frozen-parameters",
         errors=("ValueError",),
         messages=(
-            r"FlatParameter requires uniform `?requires_grad|Must flatten tensors with u"
+            r"FlatParameter`? requires uniform `?requires_grad|Must flatten tensors with u"
             r"niform `?requires_grad",
         ),
         examples=(
+            "ValueError: `FlatParameter` requires uniform `requires_grad`",
             "ValueError: Must flatten tensors with uniform requires_grad when "
             "use_orig_params=False",
         ),
@@ -165,10 +166,10 @@ ROWS = (
         why="A process selects a GPU number that it does not see: more processes than GPUs "
         "on the node, the global RANK in place of LOCAL_RANK, a fixed cuda:N, or "
         "CUDA_VISIBLE_DEVICES, which makes the visible GPUs count from 0.",
-        fix="Start as many processes per node as GPUs are visible (torchrun "
-        "--nproc_per_node=gpu, num_processes of accelerate) and select with "
-        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])). With '
-        "CUDA_VISIBLE_DEVICES=2,3 the numbers are 0 and 1.",
+        fix="Start as many processes per node as GPUs are visible (torchrun --nproc_per_node=gpu, "
+        "num_processes of accelerate) and select with "
+        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])). With CUDA_VISIBLE_DEVICES=2,3 the '
+        "numbers are 0 and 1.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "nvidia-smi -L",
@@ -189,11 +190,10 @@ ROWS = (
         why="DistributedDataParallel waits for the gradient of every parameter, and some "
         "took no part in the loss of this step: unused heads, branches that depend on "
         "the data, an output that the loss ignores.",
-        fix="TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters. Freeze or remove those "
-        "that never take part; for branches set find_unused_parameters=True (Trainer: "
-        "ddp_find_unused_parameters=True; Lightning: "
-        'strategy="ddp_find_unused_parameters_true"), or add 0 * parameter.sum() to '
-        "the loss.",
+        fix="TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters. Freeze or remove those that "
+        "never take part; for branches set find_unused_parameters=True (Trainer: "
+        'ddp_find_unused_parameters=True; Lightning: strategy="ddp_find_unused_parameters_true"), '
+        "or add 0 * parameter.sum() to the loss.",
         commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
     ),
     Cause(
@@ -209,10 +209,9 @@ ROWS = (
         why="Under DistributedDataParallel a parameter got its gradient twice in one "
         "backward: reentrant checkpointing, a layer that is called several times under "
         "checkpointing, or find_unused_parameters=True beside checkpointing.",
-        fix="Use non-reentrant checkpointing: "
-        'gradient_checkpointing_kwargs={"use_reentrant": False}, or checkpoint(..., '
-        "use_reentrant=False). Otherwise switch find_unused_parameters off, or give "
-        "DDP static_graph=True where every step has the same graph.",
+        fix='Use non-reentrant checkpointing: gradient_checkpointing_kwargs={"use_reentrant": '
+        "False}, or checkpoint(..., use_reentrant=False). Otherwise switch find_unused_parameters "
+        "off, or give DDP static_graph=True where every step has the same graph.",
     ),
     Cause(
         id="shapes-differ-between-ranks",

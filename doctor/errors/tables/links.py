@@ -117,17 +117,6 @@ ROWS = (
         sources=("nccl-troubleshooting",),
     ),
     Cause(
-        id="nccl-out-of-memory",
-        refines=("nccl-error",),
-        messages=(r"Cuda failure (?:\d{1,3} )?'out of memory'",),
-        examples=("NCCL WARN Cuda failure 2 'out of memory'",),
-        why="NCCL allocates its buffers on the GPU, and the GPU is full.",
-        fix="Leave NCCL about 1 GiB per communicator: a smaller micro-batch, a lower share for the "
-        "server that generates, fewer process groups; look for another process on the GPU.",
-        commands=("nvidia-smi",),
-        sources=("nccl-troubleshooting",),
-    ),
-    Cause(
         id="storage-not-answering",
         errors=("OSError",),
         messages=(
@@ -182,17 +171,23 @@ ROWS = (
     Cause(
         id="nccl-cuda-error",
         refines=("nccl-error",),
-        messages=(r"ncclUnhandledCudaError|unhandled cuda error",),
+        messages=(
+            r"ncclUnhandledCudaError|unhandled cuda error",
+            r"Cuda failure (?:\d{1,3} )?'out of memory'",
+        ),
         examples=(
             "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, unhandled cuda error, NCCL "
             "version 2.14.3",
+            "NCCL WARN Cuda failure 2 'out of memory'",
         ),
         why="A CUDA call failed within NCCL: the GPU's memory is full, an earlier kernel of this "
         "process failed, the driver is too old for NCCL's CUDA, or peer-to-peer access between the "
         "GPUs does not work.",
         fix="Look for an earlier CUDA error or out-of-memory of the same rank. Then run with "
-        'NCCL_DEBUG=INFO: "Cuda failure" names the error. Leave some GB of each GPU to NCCL, and '
-        "test NCCL_P2P_DISABLE=1 (consumer GPUs, virtual machines) and NCCL_CUMEM_ENABLE=0.",
+        'NCCL_DEBUG=INFO: "Cuda failure" names the error. Leave about 1 GiB of each GPU per '
+        "communicator to NCCL (a smaller micro-batch, a lower share for the server that "
+        "generates), and test NCCL_P2P_DISABLE=1 (consumer GPUs, virtual machines) and "
+        "NCCL_CUMEM_ENABLE=0.",
         owner=Owner.ENVIRONMENT,
         commands=("export NCCL_DEBUG=INFO", "nvidia-smi"),
         sources=("nccl-troubleshooting",),

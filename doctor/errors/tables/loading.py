@@ -60,8 +60,8 @@ ROWS = (
         examples=("ValueError: Unknown split \"validation\". Should be one of ['train'].",),
         why="The data set has no split of that name.",
         fix="Take one that the message lists, or make it: "
-        'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them '
-        "train and test.",
+        'dataset["train"].train_test_split(test_size=0.05, seed=0), which names them train and '
+        "test.",
     ),
     Cause(
         id="data-set-not-generated",
@@ -128,9 +128,8 @@ ROWS = (
         why="A DataLoader worker or a process of a pool starts processes of its own: a "
         "DataLoader with workers, a pool, or a tokenizer's map with num_proc inside "
         "the data set.",
-        fix="Set num_workers=0 for the inner loader and num_proc=None inside a worker, "
-        "prepare such work before training, or use threads "
-        "(concurrent.futures.ThreadPoolExecutor) there.",
+        fix="Set num_workers=0 for the inner loader and num_proc=None inside a worker, prepare "
+        "such work before training, or use threads (concurrent.futures.ThreadPoolExecutor) there.",
     ),
     Cause(
         id="worker-returns-graph",
@@ -188,8 +187,8 @@ ROWS = (
             "RuntimeError: step() has already been called since the last update().",
         ),
         why="scaler.unscale_ or scaler.step came twice for one optimizer between two "
-        "scaler.update(): update is missing, or a framework "
-        "(accelerate.clip_grad_norm_, Lightning) unscales as well.",
+        "scaler.update(): update is missing, or a framework (accelerate.clip_grad_norm_, "
+        "Lightning) unscales as well.",
         fix="Per optimizer step: scale(loss).backward(), unscale_ once, clip, step, then "
         "update() once for all optimizers. With accumulation do all of that only in "
         "the last micro batch.",

@@ -22,9 +22,10 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"all elements of input should be between 0 and 1",),
         examples=("RuntimeError: all elements of input should be between 0 and 1",),
-        why="binary_cross_entropy takes probabilities, and got raw outputs or NaN.",
+        why="binary_cross_entropy takes probabilities, and got raw outputs, values outside [0, 1] "
+        "or NaN.",
         fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
-        "binary_cross_entropy needs probabilities between 0 and 1.",
+        "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
     ),
     Cause(
         id="bce-under-autocast",

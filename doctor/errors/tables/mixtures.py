@@ -7,23 +7,18 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
-        id="torchvision-of-other-torch",
-        errors=("RuntimeError",),
-        messages=(r"operator torchvision::nms does not exist",),
-        examples=("RuntimeError: operator torchvision::nms does not exist",),
-        why="torchvision was built for another torch: one of them was upgraded alone.",
-        fix="Install torch, torchvision and torchaudio together from one index, in versions that "
-        "belong together.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show torch torchvision torchaudio",),
-    ),
-    Cause(
         id="numpy-of-other-build",
-        errors=("ValueError", "ImportError", "AttributeError"),
+        errors=(
+            "ValueError",
+            "ImportError",
+            "AttributeError",
+            "RuntimeError",
+        ),
         messages=(
             r"numpy\.dtype size changed, may indicate binary incompatibility",
             r"module that was compiled using NumPy 1\.x cannot be run",
             r"numpy\.core\.multiarray failed to import|_ARRAY_API not found",
+            r"Numpy is not available",
         ),
         examples=(
             "ValueError: numpy.dtype size changed, may indicate binary incompatibility. "
@@ -32,20 +27,35 @@ ROWS = (
             "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.0.2 as it may "
             "crash.",
             "ImportError: numpy.core.multiarray failed to import",
+            "RuntimeError: Numpy is not available",
         ),
-        why="A compiled package was built for another major version of numpy.",
-        fix="Upgrade the package that the traceback ends in, or install numpy<2 until it has a "
-        "release for numpy 2.",
+        why="A compiled package, or torch itself, was built for another major version of numpy.",
+        fix="Install numpy<2 (torch before 2.3 needs it), or upgrade the package that the "
+        "traceback ends in to a release for numpy 2.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip check",),
     ),
     Cause(
         id="architecture-unknown",
-        errors=("ValueError", "KeyError", "NotImplementedError"),
+        errors=(
+            "ValueError",
+            "KeyError",
+            "NotImplementedError",
+        ),
+        refines=(
+            "missing-key",
+            "hook-on-a-replaced-layer",
+            "absent-in-samples",
+        ),
         messages=(
             r"but Transformers does not recognize this architecture",
             r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
             r"is not supported in your current \w{3,30} version",
+            r"Tokenizer class \w{1,80} does not exist or is not currently imported",
+            r"KeyError: '(?:qwen|llama|llava|mllama|gemma|phi\d|phi-|phi3|mistral|minist"
+            r"ral|mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|fal"
+            r"con|granite|smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|ki"
+            r"mi|minimax)[\w-]{0,30}'",
         ),
         examples=(
             "ValueError: The checkpoint you are trying to load has model type `qwen3` but "
@@ -53,10 +63,16 @@ ROWS = (
             "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now.",
             "NotImplementedError: Unsloth: gemma-4 is not supported in your current Unsloth "
             "version!",
+            "ValueError: Tokenizer class LlamaTokenizer does not exist or is not "
+            "currently imported.",
+            "KeyError: 'qwen2_vl'",
         ),
-        why="The model is newer than the installed library.",
+        why="The model is newer than the installed library, or names a class whose package "
+        "(sentencepiece) is missing.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
-        "unsloth_zoo), or load the model's own code with trust_remote_code=True after reading it.",
+        "unsloth_zoo; sentencepiece for tokenizers), or load the model's own code with "
+        "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, "
+        "too (LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

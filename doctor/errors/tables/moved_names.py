@@ -27,13 +27,12 @@ ROWS = (
         ),
         why="transformers removed or moved the name, and the package in the frame above, "
         "or your code, still imports it.",
-        fix="Upgrade the package in the frame above, or uninstall it if nothing needs it "
-        "(autoawq and auto-gptq for shard_checkpoint); else install a transformers of "
-        "its time (shard_checkpoint: <4.47, top_k_top_p_filtering: <4.39). In your own "
-        "code: AdamW is torch.optim.AdamW, AutoModelForVision2Seq is "
-        "AutoModelForImageTextToText, pruning helpers are in "
-        "transformers.pytorch_utils, one attention class per model replaces the Flash "
-        "and Sdpa ones.",
+        fix="Upgrade the package in the frame above, or uninstall it if nothing needs it (autoawq "
+        "and auto-gptq for shard_checkpoint); else install a transformers of its time "
+        "(shard_checkpoint: <4.47, top_k_top_p_filtering: <4.39). In your own code: AdamW is "
+        "torch.optim.AdamW, AutoModelForVision2Seq is AutoModelForImageTextToText, pruning "
+        "helpers are in transformers.pytorch_utils, one attention class per model replaces the "
+        "Flash and Sdpa ones.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "python -m pip show transformers",
@@ -78,6 +77,7 @@ ROWS = (
         errors=(
             "ImportError",
             "ModuleNotFoundError",
+            "RuntimeError",
         ),
         messages=(
             r"cannot import name '(?:Optional|load_state_dict_from_url|PILLOW_VERSION|mo"
@@ -85,40 +85,22 @@ ROWS = (
             r":torch|PIL)",
             r"No module named 'torchvision\.(?:models\.utils|models\.segmentation\.segme"
             r"ntation|prototype)",
+            r"operator torchvision::nms does not exist",
         ),
         examples=(
             "ImportError: cannot import name 'Optional' from 'torch.jit.annotations' "
             "(/opt/torch/jit/annotations.py)",
             "ModuleNotFoundError: No module named 'torchvision.models.utils'",
+            "RuntimeError: operator torchvision::nms does not exist",
         ),
         why="torchvision and torch (or Pillow) are of different times: one was upgraded "
         "alone, or the code uses a place from which a function has moved.",
-        fix="Install torch and torchvision together, in versions that belong together "
-        "(their table in torchvision's README; an old torchvision with PILLOW_VERSION "
-        "needs Pillow<7). In your own code: load_state_dict_from_url is in torch.hub.",
+        fix="Install torch, torchvision and torchaudio together from one index, in versions that "
+        "belong together (their table in torchvision's README; an old torchvision with "
+        "PILLOW_VERSION needs Pillow<7). In your own code: load_state_dict_from_url is in "
+        "torch.hub.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch torchvision Pillow",),
-    ),
-    Cause(
-        id="deepspeed-older-than-torch",
-        refines=(
-            "import-failed",
-            "name-not-in-package",
-        ),
-        errors=("ImportError",),
-        messages=(
-            r"cannot import name '(?:log|_get_socket_with_port)' from 'torch\.distribute"
-            r"d\.elastic",
-        ),
-        examples=(
-            "ImportError: cannot import name 'log' from "
-            "'torch.distributed.elastic.agent.server.api' "
-            "(/opt/torch/distributed/elastic/agent/server/api.py)",
-        ),
-        why="An older DeepSpeed uses a logger that torch 2.4 removed.",
-        fix="Upgrade DeepSpeed (0.14.5 or newer), or install torch<2.4.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install -U deepspeed",),
     ),
     Cause(
         id="torch-older-than-library",
@@ -195,20 +177,6 @@ ROWS = (
         commands=("python -m pip install -U datasets",),
     ),
     Cause(
-        id="packaging-too-old",
-        refines=(
-            "attribute-missing",
-            "property-raised",
-        ),
-        errors=("AttributeError",),
-        messages=(r"'Version' object has no attribute 'm(?:ajor|inor|icro)'",),
-        examples=("AttributeError: 'Version' object has no attribute 'major'",),
-        why="The package packaging is too old for the library that asks it for versions.",
-        fix="Upgrade it: python -m pip install -U packaging, and restart the interpreter.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install -U packaging",),
-    ),
-    Cause(
         id="yaml-loader-missing",
         refines=(
             "call-arguments",
@@ -222,29 +190,6 @@ ROWS = (
         "PyYAML<6 accepts the old call.",
         owner=Owner.ENVIRONMENT,
         commands=('python -m pip install "pyyaml<6"',),
-    ),
-    Cause(
-        id="model-type-newer",
-        refines=(
-            "missing-key",
-            "hook-on-a-replaced-layer",
-            "absent-in-samples",
-        ),
-        errors=("KeyError",),
-        messages=(
-            r"KeyError: '(?:qwen|llama|llava|mllama|gemma|phi\d|phi-|phi3|mistral|minist"
-            r"ral|mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|fal"
-            r"con|granite|smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|ki"
-            r"mi|minimax)[\w-]{0,30}'",
-        ),
-        examples=("KeyError: 'qwen2_vl'",),
-        why="The model's type in config.json is unknown to the installed transformers (or "
-        "engine): the model is newer.",
-        fix="Upgrade: pip install -U transformers (or from its source for a model of this "
-        "week), also vllm, peft and the training framework; a model with code of its "
-        "own needs trust_remote_code=True.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install -U transformers",),
     ),
     Cause(
         id="next-of-loader",

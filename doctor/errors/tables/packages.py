@@ -305,6 +305,10 @@ ROWS = (
             r"attribute "
             r"'(?:train|eval)'",
             r"name 'Pre[Tt]rained\w{3,30}' is not defined",
+            r"'Lightning\w{2,30}' object has no attribute",
+            r"(?:prepare_model_for_\w{3,30}|get_peft_model\w{0,20}|load_dataset|from_pretrained|"
+            r"flash_attn_\w{1,40}|flash_attention_\w{1,30}|apply_rotary_pos_emb\w{0,20}|"
+            r"causal_mask|init_process_group)\(\) got an unexpected keyword",
             r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator"
             r"|Model)' has"
             r" no attribute '\w{1,200}'",
@@ -318,6 +322,8 @@ ROWS = (
             "AttributeError: 'AdamW' object has no attribute 'train'",
             "NameError: name 'PreTrainedConfig' is not defined. Did you mean: 'PretrainedConfig'?",
             "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+            "AttributeError: 'LightningOptimizer' object has no attribute 'state'",
+            "TypeError: prepare_model_for_kbit_training() got an unexpected keyword argument 'x'",
         ),
         why="Code and library are of different versions: an argument or attribute was renamed, "
         "removed, or is not there yet.",

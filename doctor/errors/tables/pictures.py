@@ -219,9 +219,8 @@ ROWS = (
         ),
         examples=("AttributeError: 'collections.OrderedDict' object has no attribute 'eval'",),
         why="torch.load returned the weights (a state_dict), not the model.",
-        fix="Build the model first: model = Net(...); "
-        'model.load_state_dict(torch.load(path, map_location="cpu")); then '
-        "model.eval().",
+        fix="Build the model first: model = Net(...); model.load_state_dict(torch.load(path, "
+        'map_location="cpu")); then model.eval().',
     ),
     Cause(
         id="checkpoint-without-training-state",
@@ -255,15 +254,19 @@ ROWS = (
     ),
     Cause(
         id="image-tokens-differ",
+        refines=("index-out-of-range",),
         messages=(
             r"(?:features|embeddings) and (?:image|video|audio) tokens do not match|"
             r"multimodal tokens to \d{1,9} placeholders|"
             r"Mismatch in `?(?:image|video|audio)`? token count|"
+            r"(?:image|video)_grid_thw\[[^\n]{0,80}\n[^\n]{0,30}IndexError: |"
             r"number of (?:image|video|audio) (?:tokens|features) .{0,80}(?:match|differ)",
         ),
         examples=(
             "ValueError: Image features and image tokens do not match: tokens: 300, features 298",
             "ValueError: Attempted to assign 338 + 320 = 658 multimodal tokens to 640 placeholders",
+            "    n = image_grid_thw[index].prod()\nIndexError: index 0 is out of bounds for "
+            "dimension 0 with size 0",
             "Mismatch in `image` token count between text and `input_ids`.",
             "The number of image tokens does not match the number of images",
         ),

@@ -66,8 +66,7 @@ ROWS = (
         why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
         "not have.",
         fix="Set USE_LIBUV=0 in the environment before torchrun (or "
-        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without '
-        "a launcher.",
+        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without a launcher.',
         owner=Owner.ENVIRONMENT,
         commands=("set USE_LIBUV=0",),
     ),
@@ -114,26 +113,6 @@ ROWS = (
         why="The model is on the Mac's GPU and an input is on the CPU.",
         fix="Move the batch, too: {key: value.to(model.device) for key, value in "
         "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
-    ),
-    Cause(
-        id="rocm-library-without-gpu",
-        messages=(
-            r"rocBLAS error: Cannot read .{0,200}Tensile",
-            r"Illegal seek for GPU arch",
-        ),
-        examples=(
-            "rocBLAS error: Cannot read "
-            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
-            "arch : gfx1032",
-        ),
-        why="ROCm's libraries have no code for this consumer GPU.",
-        fix="Run with the code of a sibling: HSA_OVERRIDE_GFX_VERSION=10.3.0 for gfx1031 "
-        "to gfx1036, 11.0.0 for gfx1101 to gfx1103; or a ROCm build that lists the GPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "rocminfo | grep gfx",
-            "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
-        ),
     ),
     Cause(
         id="ascend-communication-failed",

@@ -22,13 +22,11 @@ ROWS = (
         why="backward() found nothing to train: everything is frozen, the loss was computed "
         "under no_grad or detached, or reentrant checkpointing got inputs without requires_grad, "
         "as with PEFT on a frozen base.",
-        fix="Make the loss depend on a trainable parameter: look for .detach(), "
-        ".item(), .data, numpy(), argmax, torch.tensor(x) and no_grad() between "
-        "the parameters and the loss, and for frozen weights. With LoRA and "
-        "reentrant gradient checkpointing (the default of transformers 4.31 to "
-        "4.57) call model.enable_input_require_grads(), or pass "
-        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in "
-        "either order.",
+        fix="Make the loss depend on a trainable parameter: look for .detach(), .item(), .data, "
+        "numpy(), argmax, torch.tensor(x) and no_grad() between the parameters and the loss, and "
+        "for frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
+        "transformers 4.31 to 4.57) call model.enable_input_require_grads(), or pass "
+        "gradient_checkpointing_kwargs={'use_reentrant': False}; both work in either order.",
         sources=("cbl-root", "Open-Llama-checkpointing"),
         next_check="SMK009",
     ),
@@ -86,7 +84,7 @@ ROWS = (
         examples=("ValueError: Attempting to unscale FP16 gradients.",),
         why="Trained parameters are stored in fp16 and a GradScaler is in use; it needs fp32 "
         "gradients.",
-        fix="Load the model in fp32 and let autocast choose fp16, or cast the trained "
+        fix="Load the model in float32 and let autocast choose fp16, or cast the trained "
         "parameters: for p in model.parameters(): if p.requires_grad: p.data = p.data.float()",
         sources=("Chinese-Vicuna-168", "LLaVA-363", "bitsandbytes-945"),
         remedies=(
@@ -173,8 +171,7 @@ ROWS = (
         fix="Build the model as it was when it was saved. Embeddings that differ by a few rows: "
         "model.resize_token_embeddings(len(tokenizer)) with the saved tokenizer, before loading. "
         "LoRA: the r of adapter_config.json. Only a head that is to be trained anew may be left "
-        "out "
-        "(ignore_mismatched_sizes=True).",
+        "out (ignore_mismatched_sizes=True).",
         commands=("doctor scan CHECKPOINT",),
     ),
     Cause(

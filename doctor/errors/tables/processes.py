@@ -130,6 +130,8 @@ ROWS = (
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
             r"corrupted|"
             r"malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
+            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus error|"
+            r"_Py_\w)",
         ),
         examples=(
             "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "
@@ -139,6 +141,8 @@ ROWS = (
             "Illegal instruction (core dumped)",
             "Floating point exception (core dumped)",
             "free(): invalid pointer",
+            "Fatal Python error: none_dealloc: deallocating None: bug likely caused by a refcount "
+            "error in a C extension",
         ),
         why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or a "
         "defect of a kernel or a decoder.",

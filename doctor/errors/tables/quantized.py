@@ -98,10 +98,10 @@ ROWS = (
         ),
         why='device_map="auto" found too little free GPU memory and put layers on the CPU, '
         "which quantized models do not allow.",
-        fix="Free the GPU (other processes, an earlier model of the notebook), and load "
-        'with device_map={"": 0}, which fails with a plain out-of-memory if it does '
-        "not fit; then take 4 bits, a smaller model or another GPU. "
-        "llm_int8_enable_fp32_cpu_offload=True is for inference.",
+        fix="Free the GPU (other processes, an earlier model of the notebook), and load with "
+        'device_map={"": 0}, which fails with a plain out-of-memory if it does not fit; then take '
+        "4 bits, a smaller model or another GPU. llm_int8_enable_fp32_cpu_offload=True is for "
+        "inference.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi",),
     ),
@@ -125,9 +125,8 @@ ROWS = (
         "GPUs' free memory was too small; such a model can be neither moved nor "
         "trained.",
         fix='For training load it whole on the GPU (device_map={"": local_rank}, '
-        "dtype=torch.bfloat16, 4 bits with an adapter), free other memory first, or "
-        "shard it with FSDP or ZeRO-3. For inference alone give "
-        'offload_folder="offload".',
+        "dtype=torch.bfloat16, 4 bits with an adapter), free other memory first, or shard it with "
+        'FSDP or ZeRO-3. For inference alone give offload_folder="offload".',
         commands=("nvidia-smi",),
     ),
     Cause(

@@ -101,40 +101,29 @@ ROWS = (
         "schedule instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
     ),
     Cause(
-        id="schedule-of-no-optimizer",
-        errors=("TypeError",),
-        messages=(r"is not an Optimizer",),
-        examples=("TypeError: MLP is not an Optimizer",),
-        why="A schedule takes the optimizer.",
-        fix="Pass the optimizer to the schedule, StepLR(optimizer, 10), not the model.",
-    ),
-    Cause(
-        id="schedule-factors",
-        errors=("ValueError",),
-        messages=(r"lr_lambdas, but got",),
-        examples=("ValueError: Expected 2 lr_lambdas, but got 1",),
-        why="The number of functions is not the number of groups of the optimizer.",
-        fix="Pass one function, which all groups share, or a list with one for each group of "
-        "the optimizer.",
-    ),
-    Cause(
-        id="schedule-momentum",
-        errors=("ValueError",),
-        messages=(r"`cycle_momentum` option enabled",),
+        id="schedule-mode",
+        errors=(
+            "ValueError",
+            "TypeError",
+        ),
+        messages=(
+            r"mode \S{1,40} is unknown!",
+            r"`cycle_momentum` option enabled",
+            r"lr_lambdas, but got",
+            r"is not an Optimizer",
+        ),
         examples=(
+            "ValueError: mode minimum is unknown!",
             "ValueError: optimizer must support momentum or beta1 with `cycle_momentum` option "
             "enabled",
+            "ValueError: Expected 2 lr_lambdas, but got 1",
+            "TypeError: MLP is not an Optimizer",
         ),
-        why="The schedule cycles a momentum that this optimizer lacks.",
-        fix="Pass cycle_momentum=False: this optimizer has no momentum.",
-    ),
-    Cause(
-        id="schedule-mode",
-        errors=("ValueError",),
-        messages=(r"mode \S{1,40} is unknown!",),
-        examples=("ValueError: mode minimum is unknown!",),
-        why="The mode of ReduceLROnPlateau has another name.",
-        fix="Pass mode='min' or 'max', and threshold_mode='rel' or 'abs'.",
+        why="An argument of the schedule does not fit: its optimizer, its functions or its mode.",
+        fix="Pass the optimizer first, StepLR(optimizer, 10), not the model; one function, which "
+        "all groups share, or a list with one for each group; cycle_momentum=False for an "
+        "optimizer without momentum; mode='min' or 'max', and threshold_mode='rel' or 'abs' for "
+        "ReduceLROnPlateau.",
     ),
     Cause(
         id="scaler-without-infs",

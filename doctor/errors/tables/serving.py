@@ -31,31 +31,26 @@ ROWS = (
     Cause(
         id="gpu-share-not-free",
         errors=("ValueError",),
+        refines=("cuda-oom",),
         messages=(
             r"Free memory on device.{0,80}is less than desired GPU memory utilization",
             r"Error in memory profiling",
+            r"out of memory at .{0,80}cumem_allocator",
         ),
         examples=(
             "ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than desired GPU "
             "memory utilization (0.9, 71.4 GiB).",
             "AssertionError: Error in memory profiling. Initial free memory 10 GiB, current 12 "
             "GiB.",
+            "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
         ),
         why="The engine asks for a share of the whole GPU, and the training or another process "
-        "holds part of it, or changes it while the engine starts.",
+        "holds part of it: at its start, or when it wakes up and takes its share back.",
         fix="Lower gpu_memory_utilization (vllm_gpu_memory_utilization in TRL) to what is free, "
-        "start the engine before the model, or give it a GPU of its own; end leftover processes.",
+        "start the engine before the model, or give it a GPU of its own; end leftover "
+        "processes. At wake_up(): offload optimizer and model before it generates (sleep level "
+        "2, FSDP or ZeRO offload), and call torch.cuda.empty_cache() first.",
         commands=("nvidia-smi",),
-    ),
-    Cause(
-        id="engine-wakes-without-memory",
-        refines=("cuda-oom",),
-        messages=(r"out of memory at .{0,80}cumem_allocator",),
-        examples=("CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",),
-        why="vLLM wakes up and takes its share back, which the training has filled meanwhile.",
-        fix="Lower gpu_memory_utilization of the engine, offload the optimizer and the model "
-        "before it generates (sleep level 2, FSDP or ZeRO offload), and call "
-        "torch.cuda.empty_cache() before wake_up().",
     ),
     Cause(
         id="engine-failed-to-start",

@@ -10,7 +10,7 @@ ROWS = (
         id="shards-of-several-dtypes",
         errors=("ValueError",),
         messages=(
-            r"Must flatten tensors with uniform dtype",
+            r"(?:Must flatten tensors with|requires) uniform dtype",
             r"len\(set\(t\.dtype for t in tensors\)\) == 1",
         ),
         examples=(

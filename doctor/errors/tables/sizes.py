@@ -74,6 +74,7 @@ ROWS = (
             SAME_SIZE,
             r"0D or 1D target tensor expected, multi-target not supported",
             r"only batches of spatial targets supported",
+            r"too many values to unpack",
         ),
         examples=(
             "UserWarning: Using a target size (torch.Size([64])) that is different to the "
@@ -83,6 +84,7 @@ ROWS = (
             "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "
             "of dimension: 4",
+            "ValueError: too many values to unpack (expected 2)",
         ),
         why="One of prediction and target has a dimension that the other lacks: one "
         "of size 1, or that of one-hot labels.",

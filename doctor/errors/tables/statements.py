@@ -43,8 +43,7 @@ ROWS = (
         'plain form of a fused kernel (attn_implementation="sdpa", the option without grouped, '
         "fused or flash), PYTORCH_ENABLE_MPS_FALLBACK=1 on a Mac. A newer release of torch or of "
         "the library may have it, or a build for the CUDA that it names; if not, take a GPU of "
-        "that "
-        "compute capability.",
+        "that compute capability.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
         quotes=True,
@@ -234,6 +233,32 @@ ROWS = (
         why="The cause is not in this table; the message itself asks for something.",
         fix="Do what the message asks for, and read the lines before it: the first exception "
         "counts.",
+        quotes=True,
+    ),
+    Cause(
+        id="raised-while-compiling",
+        messages=(
+            r"torch[/\\]_(?:inductor|functorch|dynamo)[/\\](?!eval_frame)[^\n]{1,80}, line \d",
+        ),
+        examples=('File "/opt/torch/_inductor/graph.py", line 354, in call_function',),
+        why="The exception was raised while torch.compile traced or compiled the model.",
+        fix="Train without it to see whether the model itself is sound: TORCH_COMPILE_DISABLE=1, "
+        "or remove torch.compile (torch_compile=False). Then upgrade torch, compile with "
+        "dynamic=False or only the blocks, and put torch.compiler.disable on the function in the "
+        "traceback.",
+        owner=Owner.ENVIRONMENT,
+        commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+        quotes=True,
+    ),
+    Cause(
+        id="assertion-without-text",
+        messages=(r"\bassert [^\n]{3,300}\n[^\n]{0,30}AssertionError\s{0,3}(?:\n|$)",),
+        examples=("    assert len(self.files) > 0\nAssertionError\n",),
+        why="A condition that the program asserts does not hold, and it says no more than the line "
+        "above AssertionError.",
+        fix="Read that line: a length of 0 is a path or a directory without the files that it "
+        "looks for, a type or a device is of an argument that was handed over. Print its names "
+        "just before it, and look at the last frame of your own code.",
         quotes=True,
     ),
 )

@@ -35,14 +35,12 @@ ROWS = (
     ),
     Cause(
         id="columns-dropped",
-        errors=(
-            "ValueError",
-            "IndexError",
-        ),
+        errors=("ValueError", "IndexError", "TypeError", "KeyError"),
         messages=(
             r"No columns in the dataset match the model's forward",
             r"Invalid key: \d{1,12} is out of bounds for size 0",
             r"You should supply an encoding or a list of encodings",
+            r"forward\(\) missing \d{1,2} required positional arg",
         ),
         examples=(
             "ValueError: No columns in the dataset match the model's forward method "
@@ -50,7 +48,9 @@ ROWS = (
             "IndexError: Invalid key: 5 is out of bounds for size 0",
             "ValueError: You should supply an encoding or a list of encodings to this "
             "method that includes input_ids, but you provided ['label']",
+            "TypeError: Ranker.forward() missing 1 required positional argument: 'tokens'",
         ),
+        told_by="a Trainer makes the batch",
         why="The Trainer drops every column that the model's forward does not name, and "
         "none or too few are left: the data are not tokenized yet, or their names "
         "differ.",
@@ -216,11 +216,10 @@ ROWS = (
         why="The chat template reads a field that the messages do not have: it expects a "
         'list of {"role": ..., "content": ...}, and the data use other names (from, '
         "value) or another nesting.",
-        fix='Rename the fields before the template is applied: {"role": m["from"], '
-        '"content": m["value"]}, with the roles system, user and assistant (axolotl: '
-        "message_property_mappings; LLaMA-Factory: tags). "
-        "tokenizer.apply_chat_template takes one list of messages or a list of such "
-        "lists.",
+        fix='Rename the fields before the template is applied: {"role": m["from"], "content": '
+        'm["value"]}, with the roles system, user and assistant (axolotl: '
+        "message_property_mappings; LLaMA-Factory: tags). tokenizer.apply_chat_template takes one "
+        "list of messages or a list of such lists.",
     ),
     Cause(
         id="chat-roles-order",

@@ -34,25 +34,18 @@ ROWS = (
         fix="Convert before the mean: x.float().mean(). Integers have no mean in torch.",
     ),
     Cause(
-        id="mask-arithmetic",
-        errors=("RuntimeError",),
-        messages=(r"with a bool tensor is not supported", r"on a bool tensor is not supported"),
-        examples=(
-            "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
-            "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.",
-        ),
-        why="torch does not subtract bool tensors.",
-        fix="Invert a mask with ~mask, and calculate with mask.float(): a bool tensor cannot be "
-        "subtracted.",
-    ),
-    Cause(
         id="mask-dtype",
-        errors=("RuntimeError", "TypeError"),
+        errors=(
+            "RuntimeError",
+            "TypeError",
+        ),
         messages=(
             r"only bool and floating types of",
             r"only supports boolean masks",
             r"condition to be a boolean tensor",
             r"expected BoolTensor for mask",
+            r"with a bool tensor is not supported",
+            r"on a bool tensor is not supported",
         ),
         examples=(
             "AssertionError: only bool and floating types of key_padding_mask are supported",
@@ -61,11 +54,14 @@ ROWS = (
             "RuntimeError: masked_select: expected BoolTensor for mask",
             "RuntimeError: where expected condition to be a boolean tensor, but got a tensor "
             "with dtype Float",
+            "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
+            "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.",
         ),
-        why="The mask holds integers or floats; where, masked_fill and attention take booleans.",
-        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. "
-        "key_padding_mask is True where a key is hidden, while the mask of a tokenizer has 1 "
-        "where there is text.",
+        why="The mask holds integers or floats where booleans are wanted (where, masked_fill, "
+        "attention), or booleans are subtracted.",
+        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it with "
+        "~mask, and calculate with mask.float(). key_padding_mask is True where a key is "
+        "hidden, while the mask of a tokenizer has 1 where there is text.",
     ),
     Cause(
         id="constant-beyond-dtype",
@@ -134,9 +130,8 @@ ROWS = (
         why="A condition (if, and, or, ==) got a tensor with several values; a "
         "criterion such as nn.CrossEntropyLoss does where it gets the tensors "
         "when it is created.",
-        fix="Compare tensors with torch.equal, or reduce the condition with .any() "
-        "or .all(). Create a criterion first, then call it: "
-        "nn.CrossEntropyLoss()(output, labels).",
+        fix="Compare tensors with torch.equal, or reduce the condition with .any() or .all(). "
+        "Create a criterion first, then call it: nn.CrossEntropyLoss()(output, labels).",
     ),
     Cause(
         id="half-precision-kernel",

@@ -12,6 +12,11 @@ ROWS = (
             "ImportError",
             "AssertionError",
             "VersionConflict",
+            "AttributeError",
+        ),
+        refines=(
+            "attribute-missing",
+            "property-raised",
         ),
         messages=(
             r"is required for a normal functioning of this module",
@@ -20,6 +25,7 @@ ROWS = (
             r")",
             r"requires (?:Accelerate|accelerate)\b.{0,20}pip install",
             r"VersionConflict",
+            r"'Version' object has no attribute 'm(?:ajor|inor|icro)'",
         ),
         examples=(
             "ImportError: tokenizers>=0.21,<0.22 is required for a normal functioning "
@@ -32,14 +38,15 @@ ROWS = (
             "ImportError: Using `load_in_8bit=True` requires Accelerate: `pip install accelerate`",
             "pkg_resources.VersionConflict: (torch 1.13 (/opt/torch), "
             "Requirement.parse('torch>=2.0'))",
+            "AttributeError: 'Version' object has no attribute 'major'",
         ),
-        why="A package refuses the version of another one that is installed, or was "
-        "imported before it was upgraded.",
-        fix="pip install the range that the message names, into this interpreter (python "
-        '-m pip install "NAME>=A,<B"), together with the package that asks for it; '
-        "then restart the interpreter or the notebook's kernel, which still holds the "
-        "old one. If two packages ask for different ranges, upgrade the older of the "
-        "two.",
+        why="A package refuses the version of another one that is installed (packaging is often "
+        "too old), or was imported before it was upgraded.",
+        fix="pip install the range that the message names, into this interpreter (python -m pip "
+        "install \"NAME>=A,<B\"; for 'Version' object: python -m pip install -U packaging), "
+        "together with the package that asks for it; then restart the interpreter or the "
+        "notebook's kernel, which still holds the old one. If two packages ask for different "
+        "ranges, upgrade the older of the two.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "python -m pip check",
@@ -178,28 +185,40 @@ ROWS = (
     ),
     Cause(
         id="torch-module-removed",
-        refines=("import-failed", "name-not-in-package"),
-        errors=("ModuleNotFoundError",),
+        refines=(
+            "import-failed",
+            "name-not-in-package",
+        ),
+        errors=(
+            "ModuleNotFoundError",
+            "ImportError",
+        ),
         messages=(
             r"cannot import name \'(?:container_abcs|inf|string_classes|int_classes)\' from "
             r"\'torch\._six|No module named \'pytorch_lightning\.utilities\.distributed",
             r"No module named 'torch\.(?:_six|utils\.model_zoo|distributed\.(?:_shard\.c"
             r"heckpoint|_tensor)|onnx\.symbolic_registry)",
             r"No module named 'torchvision\.transforms\.functional_tensor",
+            r"cannot import name '(?:log|_get_socket_with_port)' from 'torch\.distribute"
+            r"d\.elastic",
         ),
         examples=(
             "ImportError: cannot import name 'container_abcs' from 'torch._six' (unknown location)",
             "ModuleNotFoundError: No module named 'pytorch_lightning.utilities.distributed'",
             "ModuleNotFoundError: No module named 'torch._six'",
             "ModuleNotFoundError: No module named 'torchvision.transforms.functional_tensor'",
+            "ImportError: cannot import name 'log' from "
+            "'torch.distributed.elastic.agent.server.api' "
+            "(/opt/torch/distributed/elastic/agent/server/api.py)",
         ),
-        why="A package uses an internal module that a newer torch or torchvision removed "
-        "(torch._six in 2.0, functional_tensor in torchvision 0.17).",
-        fix="Upgrade the package whose file stands in the frame above (deepspeed, apex, "
-        "timm, basicsr); or install the torch that it was written for; a single import "
-        "can be edited: functional_tensor is transforms.functional, inf of torch._six "
-        "is torch.inf, container_abcs is collections.abc, pytorch_lightning.utilities.distributed "
-        "is ...rank_zero (or pytorch-lightning<1.8).",
+        why="A package uses an internal module or name that a newer torch or torchvision removed "
+        "(torch._six in 2.0, functional_tensor in torchvision 0.17, a logger of DeepSpeed in "
+        "torch 2.4).",
+        fix="Upgrade the package whose file stands in the frame above (deepspeed to 0.14.5 or "
+        "newer, apex, timm, basicsr); or install the torch that it was written for; a single "
+        "import can be edited: functional_tensor is transforms.functional, inf of torch._six is "
+        "torch.inf, container_abcs is collections.abc, pytorch_lightning.utilities.distributed is "
+        "...rank_zero (or pytorch-lightning<1.8).",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch torchvision",),
     ),
@@ -267,8 +286,7 @@ ROWS = (
         why="Generated code of an older package (tensorboard, wandb, onnx, sentencepiece) "
         "meets protobuf 4 or newer.",
         fix="Upgrade that package, or install protobuf<=3.20.3; "
-        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but "
-        "slowly.",
+        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but slowly.",
         owner=Owner.ENVIRONMENT,
         commands=('python -m pip install "protobuf<=3.20.3"',),
     ),
@@ -287,8 +305,8 @@ ROWS = (
         why="Two packages bring different OpenMP libraries into one process, often numpy "
         "of conda and torch of pip.",
         fix="Install both from one source in a new environment. For libgomp: export "
-        "MKL_THREADING_LAYER=GNU, or import numpy before torch. "
-        "KMP_DUPLICATE_LIB_OK=TRUE lets it run, with results that nobody vouches for.",
+        "MKL_THREADING_LAYER=GNU, or import numpy before torch. KMP_DUPLICATE_LIB_OK=TRUE lets it "
+        "run, with results that nobody vouches for.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "export MKL_THREADING_LAYER=GNU",

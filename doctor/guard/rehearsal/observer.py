@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from types import ModuleType
-from typing import Callable, Dict, Set
+from typing import Callable, Dict, List, Set
 
 from ..counts import rank_and_world
 from ..dynamo import without_frames
@@ -53,6 +53,9 @@ class Observer:
         self.evaluations = Evaluations(torch, self)
         self.step = 0
         self.counts: Dict[int, int] = {}
+        self.stepping: List[int] = []
+        """Optimizers in their step: one may step another, as ZeroRedundancyOptimizer does, whose
+        weights are whole only at its own end."""
         self.hashed: Set[str] = set()
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
@@ -97,7 +100,10 @@ class Observer:
 
     def before_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() begins."""
-        if not self.trains():
+        if id(optimizer) in self.stepping:  # its last step raised
+            self.stepping.clear()
+        self.stepping.append(id(optimizer))
+        if len(self.stepping) > 1 or not self.trains():
             return
         self.begin()
         self.evaluations.end()
@@ -116,7 +122,9 @@ class Observer:
 
     def after_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() returned."""
-        if not self.trains():
+        outermost = self.stepping == [id(optimizer)]
+        del self.stepping[-1:]
+        if not outermost or not self.trains():
             return
         count = self.counts.get(id(optimizer), 0) + 1
         self.counts[id(optimizer)] = count

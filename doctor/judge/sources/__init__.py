@@ -7,6 +7,7 @@ from doctor.judge.sources.data_threads import DATA_THREADS
 from doctor.judge.sources.documents import DOCUMENTS
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
+from doctor.judge.sources.script_threads import SCRIPT_THREADS
 from doctor.judge.sources.source import Source
 
 __all__ = [
@@ -22,7 +23,14 @@ __all__ = [
 
 SOURCES = {
     source.id: source
-    for source in (*DOCUMENTS, *ADDRESSES, *LOG_THREADS, *NODE_THREADS, *DATA_THREADS)
+    for source in (
+        *DOCUMENTS,
+        *ADDRESSES,
+        *LOG_THREADS,
+        *NODE_THREADS,
+        *DATA_THREADS,
+        *SCRIPT_THREADS,
+    )
 }
 
 

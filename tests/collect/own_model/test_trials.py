@@ -24,6 +24,8 @@ OPERATIONS = {
     "encoder_without_batch_first": "MultiheadAttention without batch_first",
     "attention_without_a_causal_mask": "scaled_dot_product_attention without a mask",
     "encoder_layer_without_a_causal_mask": "MultiheadAttention without attn_mask",
+    "shifted_without_a_causal_mask": "scaled_dot_product_attention without a mask",
+    "shortened_without_a_causal_mask": "scaled_dot_product_attention without a mask",
     "broadcast_by_hand": "sub of [6, 1] and [6]",
     "swapped_gradients": "returns for input 0 the gradient of input 1",
 }

@@ -261,3 +261,98 @@ def healthy_counts_its_calls():
         return m.a(x)
 
     return _trained(run, _classes(), a=nn.Linear(8, 3))
+
+
+def _shifted(forward, **parts):
+    """The loss takes its labels from the tokens."""
+    loss = lambda m, ids: F.cross_entropy(m(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)} | parts
+    return _trained(forward, torch.randint(16, (4, 9)), loss, **parts)
+
+
+def shifted_without_a_causal_mask():
+    return _shifted(lambda m, x: m.h(_attend(m.e(x))))
+
+
+def shortened_without_a_causal_mask():
+    loss = lambda m, ids: F.cross_entropy(m(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+    run = lambda m, x: m.h(_attend(m.e(x)))
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    return _trained(run, torch.randint(16, (4, 9)), loss, **parts)
+
+
+def healthy_shifted():
+    return _shifted(lambda m, x: m.h(_attend(m.e(x), is_causal=True)))
+
+
+def healthy_classes_of_texts():
+    loss = lambda m, ids: F.cross_entropy(m(ids).mean(1), ids[:, 0])
+    parts = {"e": nn.Embedding(16, 8), "h": nn.Linear(8, 16)}
+    run = lambda m, x: m.h(_attend(m.e(x)))
+    return _trained(run, torch.randint(16, (4, 9)), loss, **parts)
+
+
+def healthy_capacity_of_experts():
+    def run(m, x):
+        weight, chosen = m.r(x).softmax(-1).max(-1)
+        outs = []
+        for expert in range(2):
+            rows = (chosen == expert).nonzero()[:2, 0]  # an expert takes two samples at most
+            outs.append(torch.zeros_like(x).index_copy(0, rows, m.a(x[rows])))
+        return m.b(x + weight[:, None] * sum(outs))
+
+    parts = {"r": nn.Linear(8, 2), "a": nn.Linear(8, 8), "b": nn.Linear(8, 3)}
+    return _trained(run, _classes(), **parts)
+
+
+def healthy_scale_of_the_whole_tensor():
+    def run(m, x):
+        scale = x.detach().abs().max() / 7
+        return m.a(x + ((x / scale).round() * scale - x).detach())
+
+    return _trained(run, _classes(), a=nn.Linear(8, 3))
+
+
+def healthy_experts_choose_tokens():
+    def run(m, x):
+        hidden = m.e(x)
+        weight, chosen = m.r(hidden).softmax(1).topk(4, 1)  # [samples, 4 tokens, 2 experts]
+        out = hidden
+        for expert in range(2):
+            at = chosen[:, :, expert, None].expand(-1, -1, 8)
+            out = out.scatter_add(1, at, m.a(hidden.gather(1, at)) * weight[:, :, expert, None])
+        return m.h(out)
+
+    return _language(run, r=nn.Linear(8, 2), a=nn.Linear(8, 8))
+
+
+class _Spike(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, slope):
+        ctx.save_for_backward(x, slope)
+        return (x > 0).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, slope = ctx.saved_tensors
+        return gradient / (1 + slope * x.abs()) ** 2, None
+
+
+def healthy_spikes():
+    run = lambda m, x: m.b(_Spike.apply(m.a(x), torch.full((6, 8), 10.0)))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+class _Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, other):
+        return x + other
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.clamp(-0.01, 0.01), gradient.clamp(-0.01, 0.01)
+
+
+def healthy_clipped_gradients():
+    run = lambda m, x: _Clipped.apply(m.a(x), m.b(x))
+    return _trained(run, _classes(), a=nn.Linear(8, 3), b=nn.Linear(8, 3))

@@ -101,6 +101,11 @@ def _without_masked(labels: torch.Tensor, others: Dict[str, torch.Tensor]) -> to
     return labels
 
 
+def is_constant(value: torch.Tensor) -> bool:
+    flat = value.reshape(-1)
+    return flat.numel() > 1 and bool((flat == flat[0]).all())
+
+
 def host(value: torch.Tensor) -> torch.Tensor:
     return observing.plain(value).cpu()
 
@@ -113,6 +118,20 @@ def documents(tokens: Tokens, first_row: int, pad: Optional[int]) -> Iterator[Do
         for start, end in _spans(tokens, number, pad):
             part = labels[start:end] if labels is not None else None
             yield Document(first_row + number, ids[start:end], part, ids[end:])
+
+
+def row_of(tokens: Tokens, number: int) -> Tokens:
+    """One row as a batch of its own; borders of other rows are left out."""
+    part = slice(number, number + 1)
+    rows = len(tokens.ids)
+    others = {
+        name: each[part] if each.shape[:1] == tokens.ids.shape[:1] else each
+        for name, each in tokens.others.items()
+        if rows == 1 or name not in BORDERS
+    }
+    labels = tokens.labels[part] if tokens.labels is not None else None
+    mask = tokens.mask[part] if tokens.mask is not None else None
+    return Tokens(tokens.ids[part], labels, mask, others, tokens.foreign_labels)
 
 
 def is_packed(tokens: Tokens) -> bool:

@@ -51,6 +51,8 @@ class Rows:
 def open_path(path: str) -> List[Source]:
     """The splits of a file or a directory. Raises NotData."""
     if not os.path.isdir(path):
+        if not os.path.isfile(path):  # a device or a pipe never ends, or ends at the first reading
+            raise NotData("not a regular file")
         return [Source("train", "file", Rows([path]))]
     names = sorted(os.listdir(path))
     if {"dataset_info.json", "dataset_dict.json", "state.json"} & set(names):
@@ -60,6 +62,7 @@ def open_path(path: str) -> List[Source]:
              if os.path.isdir(os.path.join(path, name))
              for each in sorted(os.listdir(os.path.join(path, name)))]  # fmt: skip
     found += [each for each in below if each.endswith(KINDS)]
+    found = [each for each in found if os.path.isfile(each)]
     if not found:
         raise NotData("the directory has no file that ends in %s" % ", ".join(KINDS))
     return [Source(name, "file", Rows(paths)) for name, paths in by_split(found, path)]

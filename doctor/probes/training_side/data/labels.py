@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -68,64 +68,93 @@ def lengths(documents: List[Document]) -> Optional[Dict[str, Any]]:
     return quantiles([len(each.ids) for each in documents]) if documents else None
 
 
-def labels(documents: List[Document], marker: Optional[List[int]]) -> Optional[Dict[str, Any]]:
-    """The record Labels; None where no document has labels of its own shape."""
-    labelled = [each for each in documents if each.labels is not None]
-    if not labelled:
-        return None
-    empty = [each for each in labelled if not bool(each.trained.any())]
-    compared, matches = offsets(labelled)
-    best = max(matches.values(), default=0)
-    own = compared > 0 or are_own(labelled)
-    longest = max(len(each.ids) for each in labelled)
-    shorter = any(len(each.ids) < longest for each in labelled)
-    return {
-        "type": "Labels",
-        "objective": "next token" if own and best >= SAME * compared else "other tokens",
-        "documents": len(labelled),
-        "unlabelled": len(empty),
-        "rows": [each.row for each in empty[:MOST_ROWS]],
-        "full": sum(shorter and len(each.ids) == longest for each in empty),
-        "without_marker": sum(not contains(each.ids, marker) for each in empty) if marker else 0,
-        "tokens": sum(len(each.ids) for each in labelled),
-        "trained": sum(int(each.trained.sum()) for each in labelled),
-        "compared": compared,
-        "matches": matches,
-        "prompts": sum(has_prompt(each) for each in labelled),
-        "inverted": sum(is_inverted(each) for each in labelled),
-        "ignored": _ignored(labelled),
-    }
+class LabelCounts:
+    """Counts over documents as they come; `record` has them.
 
+    `most_compared`: positions whose neighbours are compared, in all, to tell what the labels are.
+    """
 
-def are_own(documents: List[Document]) -> bool:
-    """Whether the labels, too few to find their offset, are tokens of the rows."""
-    trained = sum(int(each.trained.sum()) for each in documents)
-    same = sum(
-        int(((each.labels == each.ids) & each.trained).sum())
-        for each in documents
-        if each.labels is not None
-    )
-    return trained > 0 and same >= SAME * trained
+    def __init__(self, most_compared: float = float("inf")) -> None:
+        self._most_compared = most_compared
+        self.documents = self.tokens = self.trained = self.prompts = self.inverted = 0
+        self.compared = self.same = self.longest = 0
+        self.shortest: Optional[int] = None
+        self.matches = dict.fromkeys(OFFSETS, 0)
+        self.empty: List[Tuple[int, int]] = []
+        """Row and length of documents without a trained label."""
+        self.ignored = 0
+        """What the labels are that are not trained; 0 until one was seen."""
 
+    def add(self, document: Document) -> None:
+        """Nothing if it has no labels of its own shape."""
+        ids, values = document.ids, document.labels
+        if values is None:
+            return
+        length, trained = len(ids), document.trained
+        count = int(trained.sum())
+        self.documents += 1
+        self.tokens += length
+        self.trained += count
+        self.longest = max(self.longest, length)
+        self.shortest = length if self.shortest is None else min(self.shortest, length)
+        if not self.ignored and count < length:
+            self.ignored = int(values.min())
+        if not count:
+            self.empty.append((document.row, length))
+            return
+        self.prompts += has_prompt(document)
+        self.inverted += is_inverted(document)
+        self.same += int(((values == ids) & trained).sum())
+        self._add_offsets(ids, values, trained)
 
-def offsets(documents: List[Document]) -> Any:
-    """Trained positions whose neighbouring tokens all differ, and how many match each offset."""
-    compared, matches = 0, dict.fromkeys(OFFSETS, 0)
-    for each in documents:
-        ids, trained = each.ids, each.trained
-        if len(ids) < 5:
-            continue
+    def _add_offsets(self, ids: torch.Tensor, values: torch.Tensor, trained: torch.Tensor) -> None:
+        """Trained positions whose neighbouring tokens all differ, and those of each offset."""
+        if len(ids) < 5 or self.compared >= self._most_compared:
+            return
         inner = slice(1, len(ids) - 2)
         windows = [ids[1 + k : len(ids) - 2 + k] for k in OFFSETS]
         differ = trained[inner].clone()
         for i, one in enumerate(windows):
             for other in windows[i + 1 :]:
                 differ &= one != other
-        compared += int(differ.sum())
-        target = each.labels[inner] if each.labels is not None else ids[inner]
+        self.compared += int(differ.sum())
         for k, window in zip(OFFSETS, windows):
-            matches[k] += int(((target == window) & differ).sum())
-    return compared, {str(k): number for k, number in matches.items() if number}
+            self.matches[k] += int(((values[inner] == window) & differ).sum())
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        """The record Labels; None where no document has labels of its own shape."""
+        if not self.documents:
+            return None
+        shorter = self.shortest != self.longest
+        return {
+            "type": "Labels",
+            "objective": "next token" if self._are_own() else "other tokens",
+            "documents": self.documents,
+            "unlabelled": len(self.empty),
+            "rows": [row for row, _ in self.empty[:MOST_ROWS]],
+            "full": sum(shorter and length == self.longest for _, length in self.empty),
+            "tokens": self.tokens,
+            "trained": self.trained,
+            "compared": self.compared,
+            "matches": {str(k): number for k, number in self.matches.items() if number},
+            "prompts": self.prompts,
+            "inverted": self.inverted,
+            "ignored": self.ignored if self.ignored < 0 else -100,
+        }
+
+    def _are_own(self) -> bool:
+        """Whether the labels are the rows' tokens, also where too few tell at which offset."""
+        if not self.compared:
+            return self.trained > 0 and self.same >= SAME * self.trained
+        return max(self.matches.values()) >= SAME * self.compared
+
+
+def labels(documents: List[Document]) -> Optional[Dict[str, Any]]:
+    """The record Labels of documents."""
+    counts = LabelCounts()
+    for each in documents:
+        counts.add(each)
+    return counts.record()
 
 
 def has_prompt(document: Document) -> bool:
@@ -138,13 +167,6 @@ def is_inverted(document: Document) -> bool:
     """Its first tokens are trained, and its last ones are not."""
     trained = document.trained
     return len(trained) > 5 and bool(trained[1:3].all()) and not bool(trained[-3:].any())
-
-
-def _ignored(documents: List[Document]) -> int:
-    for each in documents:
-        if each.labels is not None and len(each.labels) and int(each.labels.min()) < 0:
-            return int(each.labels.min())
-    return -100
 
 
 def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:

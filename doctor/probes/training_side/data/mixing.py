@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import hashlib
-import random
+import math
 import re
-from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import LABELS, Tokens, host
-from .rows import is_constant
+from .documents import LABELS, Tokens, host, is_constant
 
 MOST_ROWS = 5
 MOST_CLASSES = 20
-DRAWS = 200
-"""Permutations that the order of the classes is compared with."""
+SIMPLE_SAMPLERS = (
+    "BatchSampler",
+    "RandomSampler",
+    "SequentialSampler",
+    "DistributedSampler",
+    "NoneType",
+    "_InfiniteConstantSampler",
+    "SeedableRandomSampler",
+    "BatchSamplerShard",
+)
 VALUES = 4096
 NUMBER_OF_SAMPLE = re.compile(r"(.*_)?(id|idx|index)")
 """Names of a sample's number: it differs where the samples are the same."""
@@ -44,14 +51,18 @@ class Mixing:
         samples = samples_of(batch, tokens)
         if not samples:
             return
-        classes = classes_of(batch, len(samples))
+        self.add_classes(batch, len(samples))
+        for number, each in enumerate(samples):
+            self.add_sample(each, first_row + number)
+
+    def add_classes(self, batch: Foreign, rows: int) -> None:
+        """The classes of a batch of so many rows, where it has them."""
+        classes = classes_of(batch, rows)
         if classes is not None:
             self.batches.append(classes)
             self.named = containers.is_mapping(batch)
-        for number, each in enumerate(samples):
-            self._add_sample(each, first_row + number)
 
-    def _add_sample(self, sample: Dict[str, torch.Tensor], row: int) -> None:
+    def add_sample(self, sample: Dict[str, torch.Tensor], row: int) -> None:
         self.samples += 1
         judged = [each for name, each in sample.items() if tells_constant(name, each)]
         empty = not any(each.numel() for each in sample.values())
@@ -74,7 +85,7 @@ class Mixing:
 
     def counts(self) -> Dict[str, int]:
         """The most frequent classes, where content is shown."""
-        counted = Counter(each for batch in self.batches for each in batch)
+        counted = collections.Counter(each for batch in self.batches for each in batch)
         return {str(each): n for each, n in counted.most_common(MOST_CLASSES if self.show else 0)}
 
     def record(self, own_order: bool) -> Dict[str, Any]:
@@ -117,20 +128,18 @@ def bytes_of(value: torch.Tensor) -> bytes:
 def single_class(batches: List[List[int]]) -> Tuple[int, float]:
     """Batches of one class, and the mean number of them if the samples were permuted."""
     several = [each for each in batches if len(each) > 1]
-    single = sum(len(set(each)) == 1 for each in several)
-    if not single:
-        return 0, 0.0
-    draw = random.Random(5)  # noqa: S311 - a permutation test
-    pool = [one for each in several for one in each]
-    total = 0
-    for _ in range(DRAWS):
-        draw.shuffle(pool)
-        start = 0
-        for each in several:
-            part = pool[start : start + len(each)]
-            start += len(each)
-            total += len(set(part)) == 1
-    return single, total / DRAWS
+    counts = collections.Counter(one for each in several for one in each)
+    samples = sum(counts.values())
+    expected = 0.0
+    for size in map(len, several):
+        for count in counts.values():
+            expected += math.prod(max(0, count - i) / (samples - i) for i in range(size))
+    return sum(len(set(each)) == 1 for each in several), expected
+
+
+def has_own_order(samplers: Iterable[Foreign]) -> bool:
+    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
+    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)
 
 
 def classes_of(batch: Foreign, rows: int) -> Optional[List[int]]:

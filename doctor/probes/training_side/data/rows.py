@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from .documents import is_constant
 from .targets import Source, size
 
 LABELS = ("label", "labels", "target", "targets", "class", "y", "category", "fine_label")
@@ -233,11 +234,6 @@ def normal(text: str) -> str:
     elif not any(each in text for each in SPACES):  # much faster than to split it
         return text.strip()
     return " ".join(text.split())
-
-
-def is_constant(value: torch.Tensor) -> bool:
-    flat = value.reshape(-1)
-    return flat.numel() > 1 and bool((flat == flat[0]).all())
 
 
 def repeats(content: Content) -> Dict[str, Any]:

@@ -22,17 +22,6 @@ from . import (
     workers,
 )
 
-SIMPLE_SAMPLERS = (
-    "BatchSampler",
-    "RandomSampler",
-    "SequentialSampler",
-    "DistributedSampler",
-    "NoneType",
-    "_InfiniteConstantSampler",
-    "SeedableRandomSampler",
-    "BatchSamplerShard",
-)
-
 
 class SplitLook:
     """Batches of a split as they come, and the counts over them."""
@@ -87,7 +76,7 @@ class SplitLook:
         if each:
             record["lengths"] = labels.lengths(each)
             record["uncut"] = observing.attempt(self._uncut, None)
-            record["labels"] = labels.labels(each, None)
+            record["labels"] = labels.labels(each)
             record["starts"] = labels.starts(each, self.vocabulary)
             record["padding"] = self.padding.record() if self.padding.rows else None
             self._add_answers(record, each)
@@ -102,9 +91,14 @@ class SplitLook:
         record["inputs"] = self.inputs.record()
         record["pace"] = self.pace
         if self.source.kind == "loader":
-            record["mixing"] = self.mixing.record(has_own_order(self.source.items))
+            record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)
         return record
+
+    def _own_order(self) -> bool:
+        names = ("batch_sampler", "sampler")
+        samplers = [observing.attribute(self.source.items, name) for name in names]
+        return mixing.has_own_order(samplers)
 
     def _add_pairs_of_dataset(self) -> None:
         """A collator may join the columns of chosen and rejected answers."""
@@ -147,9 +141,3 @@ class SplitLook:
 
     def _workers(self) -> Optional[Dict[str, Any]]:
         return workers.twins(self.source, self.batches)
-
-
-def has_own_order(loader: Foreign) -> bool:
-    """Whether batches are chosen by a sampler that is none of torch's simple ones."""
-    samplers = [observing.attribute(loader, name) for name in ("batch_sampler", "sampler")]
-    return any(type(each).__name__ not in SIMPLE_SAMPLERS for each in samplers)

@@ -94,6 +94,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         exit_unless_cpu(device)
         return None
     note(smoke=smoke, settings=settings(subject.module))
+    note(changed_batch=training[0].kept.changed if subject.fixed else [])
     observe(unregistered=lambda: unregistered.unregistered(subject))
     observe(stray_hooks=hooks.strays)
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))

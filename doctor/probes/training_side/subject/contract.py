@@ -17,8 +17,9 @@ from . import frameworks, frozen, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
 SEED = 21
-KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm")
-"""Keys of a dict that a factory returns; only "model" is required."""
+KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm", "save", "load")
+"""Keys of a dict that a factory returns; only "model" is required. `save` and `load` take a
+directory, and only a rehearsal calls them."""
 MODEL_NAMES = ("model", "module", "net", "network")
 """First parameter of a loss of the form loss(module, batch), where that is ambiguous."""
 
@@ -33,6 +34,8 @@ class Parts(NamedTuple):
     """A optimizers.Update."""
     notes: Tuple[str, ...] = ()
     """What the doctor does otherwise than the user's script."""
+    fixed: bool = False
+    """The batch is no loader's."""
 
 
 def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
@@ -52,7 +55,9 @@ def parts(value: Foreign, spec: Dict[str, Any], seed: Optional[int]) -> Parts:
     else:
         batch, loss = batch_and_loss(batch, loss)
     update, notes = update_of(fields)
-    return Parts(module, batch, loss, update, notes)
+    given = fields.get("batch")
+    fixed = given is not None and not is_function(given) and not is_loader(given)
+    return Parts(module, batch, loss, update, notes, fixed)
 
 
 def fields_of(value: Foreign) -> Dict[str, Any]:

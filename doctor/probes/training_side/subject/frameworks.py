@@ -50,7 +50,11 @@ def of_lightning(fields: Dict[str, Any]) -> Dict[str, Any]:
 
 def lightning_loss(module: Foreign, batch: Foreign) -> Foreign:
     names = list(inspect.signature(module.training_step).parameters)
-    return module.training_step(batch, 0) if len(names) > 1 else module.training_step(batch)
+    output = module.training_step(batch, 0) if len(names) > 1 else module.training_step(batch)
+    if observing.has(output, "items") and "loss" not in output:
+        raise TypeError("training_step returned no loss but %s; Lightning takes it from the key "
+                        "'loss'" % subjects.described(output))  # fmt: skip
+    return output
 
 
 lightning_loss.doctor_source = "training_step"  # type: ignore[attr-defined]
@@ -117,16 +121,44 @@ def of_trainer(trainer: Foreign) -> Dict[str, Any]:
     trainer.create_optimizer_and_scheduler(num_training_steps=steps if steps > 0 else 1000)
     limit = getattr(trainer.args, "max_grad_norm", None)
 
+    counts = _counts_items(trainer)
+
     def loss(module: Foreign, batch: Foreign) -> Foreign:
-        return trainer.compute_loss(module, dict(batch))
+        inputs = dict(batch)
+        if not counts:
+            return trainer.compute_loss(module, inputs)
+        device = next(module.parameters()).device
+        items = observing.attempt(lambda: trainer._get_num_items_in_batch([inputs], device), None)
+        return trainer.compute_loss(module, inputs, num_items_in_batch=items)
 
     loss.doctor_source = "compute_loss"  # type: ignore[attr-defined]
+    loader = trainer.get_train_dataloader()
+    wire.send(note={"own": {"removed_columns": _removed_columns(trainer)}})
 
     return {
         "model": trainer.model,
-        "batch": trainer.get_train_dataloader(),
+        "batch": loader,
         "loss": loss,
         "optimizer": trainer.optimizer,
         "scheduler": trainer.lr_scheduler,
         "max_grad_norm": limit if limit else None,  # the Trainer does not clip at 0
     }
+
+
+def _counts_items(trainer: Foreign) -> bool:
+    """Whether its training_step passes num_items_in_batch to compute_loss, since 4.46."""
+    for base in type(trainer).__mro__:
+        method = vars(base).get("compute_loss")
+        if method is not None and base.__module__ == "transformers.trainer":
+            return "num_items_in_batch" in inspect.signature(method).parameters
+    return False
+
+
+def _removed_columns(trainer: Foreign) -> List[str]:
+    """Columns of the samples that the Trainer removed, as forward has no argument of that name."""
+    kept = observing.attribute(trainer, "_signature_columns")
+    if kept is None or not observing.attribute(trainer.args, "remove_unused_columns", False):
+        return []
+    sample = observing.attempt(lambda: trainer.train_dataset[0], None)
+    names = [str(name) for name in sample] if isinstance(sample, dict) else []
+    return [name for name in names if name not in kept]

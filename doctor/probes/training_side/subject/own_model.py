@@ -45,7 +45,7 @@ def make(
             name = "%s:%s" % (spec["file"], spec["name"])
             wire.send(note={"own": {"said": "%s (%s)" % (name, "; ".join(parts.notes))}})
         return training_step.Subject(
-            module, subjects.on_device(batch, device), parts.loss, parts.update
+            module, subjects.on_device(batch, device), parts.loss, parts.update, parts.fixed
         )
 
 
@@ -64,6 +64,8 @@ def _call_factory(spec: Dict[str, Any]) -> Foreign:
         except SystemExit as error:
             message = "the factory called sys.exit(%r)" % error.code
             raise NotAFactory(message + parsed(error)) from error
+        except KeyboardInterrupt as error:
+            raise NotAFactory("the factory raised KeyboardInterrupt") from error
 
 
 def load(file: str, name: str, directory: str, arguments: Foreign = ()) -> Callable[[], Any]:

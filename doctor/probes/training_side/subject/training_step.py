@@ -29,6 +29,7 @@ from ..foreign import Foreign
 from ..foreign.observing import plain
 from . import fingerprints, optimizers, taken_gradients, undone
 from .fingerprints import fingerprint, rows_alike
+from .kept_batch import KeptBatch
 from .optimizers import Update, dense, optimizer_of
 from .timed import Timed
 
@@ -54,6 +55,8 @@ class Subject(NamedTuple):
     loss: Loss
     update: Optional[Update] = None
     """The user's own Update; None: AdamW."""
+    fixed: bool = False
+    """The user gave one batch, and no loader that makes another for each step."""
 
     @property
     def weights(self) -> Dict[str, torch.Tensor]:
@@ -97,6 +100,7 @@ class Training:
         """Parameters that a plain step along the gradient changes, and one that is clipped not."""
         self.taken = taken_gradients.Taken(self.weights)
         self.undone = undone.Undone(self.weights, self.before)
+        self.kept = KeptBatch(subject.batch)
 
     def autocast(self) -> ContextManager[None]:
         if not self.cast:
@@ -130,6 +134,7 @@ class Training:
         if scheduler is not None and not skipped:
             with stage("scheduler"):
                 advance(scheduler, value)
+        self.kept.restore()
         total = sum(norm * norm for norm in norms.values() if norm is not None) ** 0.5
         return {
             "loss": wire.number(value),

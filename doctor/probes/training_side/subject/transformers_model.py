@@ -53,8 +53,8 @@ def make(
     except transformers_batch.BadLength as error:
         raise NotBuilt(str(error)) from None
     note_built(spec, built, batch)
-    if any(name not in TEXT_INPUTS for name in batch):
-        require_fit(model, batch, recipe)
+    if _rows(model) is None or any(name not in TEXT_INPUTS for name in batch):
+        require_fit(model, batch, recipe)  # its form, or the range of its tokens, was inferred
     if recipe == "pure-bf16":
         batch = containers.mapped(batch, lambda x: x.bfloat16() if x.is_floating_point() else x)
     if spec.get("lora"):

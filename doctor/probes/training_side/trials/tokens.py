@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -20,46 +20,79 @@ def trial(subject: Subject) -> Dict[str, Any]:
     Only an attention without any mask is named: expert-choice routing and norms over time depend on
     later tokens on purpose.
     """
-    tokens = _sequence(subject)
+    labelled = _sequence(subject)
+    tokens = _only_tokens(subject) if labelled is None else labelled
     if tokens is None:
-        return {"applies": False, "reason": "no tokens whose labels are the next ones"}
-    open_: List[Operation] = []
-
-    def note(function: str, args: Any, options: Dict[str, Any], result: Any) -> None:
-        if function == "scaled_dot_product_attention" and _sees_all(args, options):
-            open_.append(Operation("scaled_dot_product_attention without a mask", outputs.place()))
-        masked = options.get("attn_mask") is not None or options.get("is_causal")
-        if function == "multi_head_attention_forward" and not masked and args[0].shape[0] > 1:
-            open_.append(Operation("MultiheadAttention without attn_mask", outputs.place()))
-
-    length = tokens.shape[1]
+        return _none("no tokens whose labels are the next ones")
+    calls = _Calls(tokens)
+    whole = outputs.forward(subject, subject.batch, calls.note)
+    if labelled is None and not calls.shifted:
+        return _none("no tokens whose labels are the next ones")
+    found = _predictions(whole, tokens)
+    if found is None:
+        return _none("no prediction for each token")
+    name, last = found
     changed = tokens.clone()
-    changed[:, -1] = torch.where(tokens[:, -1] == tokens[0, 0], tokens[0, 1], tokens[0, 0])
-    whole = outputs.forward(subject, subject.batch, note)
+    changed[:, last] = torch.where(tokens[:, last] == tokens[0, 0], tokens[0, 1], tokens[0, 0])
     batch = containers.mapped(subject.batch, lambda each: changed if each is tokens else each)
     other = outputs.forward(subject, batch)
-    shape = tuple(tokens.shape)
-    logits = [
-        name
-        for name, value in whole.items()
-        if value.dim() == 3 and tuple(value.shape[:2]) == shape and name in other
-    ]
-    if not logits or bool((changed == tokens).all()):
-        return {"applies": False, "reason": "no prediction for each token"}
-    moved = outputs.differing(whole[logits[0]], other[logits[0]], 1)
-    if not set(moved) - {length - 1}:
+    if torch.equal(changed, tokens) or whole[name].shape != other[name].shape:
+        return _none("no other token to put in its place")
+    if not set(outputs.differing(whole[name], other[name], 1)) - {last}:
         return {"applies": True, "found": ""}
-    operation, place = open_[0] if open_ else Operation("", "")
+    operation, place = calls.open[0] if calls.open else Operation("", "")
     return {"applies": True, "found": "tokens", "operation": operation, "place": place}
+
+
+def _none(reason: str) -> Dict[str, Any]:
+    return {"applies": False, "reason": reason}
+
+
+def _predictions(whole: Dict[str, torch.Tensor], tokens: torch.Tensor) -> Optional[Tuple[str, int]]:
+    """The output with a prediction for all tokens, or for all but the last one, and the position
+    of the last token that it reads."""
+    samples, length = tokens.shape
+    for name, value in whole.items():
+        if value.dim() == 3 and len(value) == samples and 0 <= length - value.shape[1] <= 1:
+            return name, value.shape[1] - 1
+    return None
+
+
+class _Calls:
+    """Attention without a mask, and a loss whose labels are the next tokens."""
+
+    def __init__(self, tokens: torch.Tensor) -> None:
+        self.open: List[Operation] = []
+        self.shifted = False
+        self._next = tokens[:, 1:].flatten()
+
+    def note(self, function: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if function == "scaled_dot_product_attention" and _sees_all(args, options):
+            self.open.append(
+                Operation("scaled_dot_product_attention without a mask", outputs.place())
+            )
+        masked = options.get("attn_mask") is not None or options.get("is_causal")
+        if function == "multi_head_attention_forward" and not masked and args[0].shape[0] > 1:
+            self.open.append(Operation("MultiheadAttention without attn_mask", outputs.place()))
+        if function == "cross_entropy":
+            self.shifted = self.shifted or torch.equal(args[1].flatten(), self._next)
+
+
+def _only_tokens(subject: Subject) -> Optional[torch.Tensor]:
+    """The only tokens of a batch without labels, which a loss may take its labels from."""
+    whole = [each for each in containers.tensors(subject.batch).values() if _is_tokens(each)]
+    return whole[0] if len(whole) == 1 else None
+
+
+def _is_tokens(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.int64 and tensor.dim() == 2 and tensor.shape[1] >= LEAST
 
 
 def _sequence(subject: Subject) -> Optional[torch.Tensor]:
     """The tokens of the batch whose labels are the next ones; of a causal model of transformers,
     whose loss shifts them, those that equal its labels."""
     whole = {
-        name: each
-        for name, each in containers.tensors(subject.batch).items()
-        if each.dtype == torch.int64 and each.dim() == 2 and each.shape[1] >= LEAST
+        name: each for name, each in containers.tensors(subject.batch).items() if _is_tokens(each)
     }
     causal = any(
         type(each).__name__.endswith(("ForCausalLM", "LMHeadModel"))

@@ -168,9 +168,11 @@ def _inspect(name: str, tensor: torch.Tensor, pad: Optional[int]) -> Tuple[List[
     if not tensor.numel():
         return ["%s: empty, its shape is %s" % (name, list(tensor.shape))], []
     if tensor.is_floating_point():
-        bad = int((~torch.isfinite(tensor)).sum()) if nonfinite_and_not_mask(name, tensor) else 0
-        message = "%s: %d of %d values not finite" % (name, bad, tensor.numel())
-        return [message] if bad else [], []
+        if not nonfinite_and_not_mask(name, tensor):
+            return [], []
+        bad = ~torch.isfinite(tensor.detach())
+        message = "%s: %d of %d values not finite%s"
+        return [message % (name, int(bad.sum()), tensor.numel(), _whole_slices(bad))], []
     if LABELS.search(name):
         return [], _label_remarks(name, tensor, pad)
     if "mask" in name and tensor.dim() == 2:
@@ -178,6 +180,17 @@ def _inspect(name: str, tensor: torch.Tensor, pad: Optional[int]) -> Tuple[List[
         message = "%s: %d of %d rows mask everything" % (name, empty, len(tensor))
         return [], [message] if empty else []
     return [], []
+
+
+def _whole_slices(bad: torch.Tensor) -> str:
+    """The rows, columns or other slices that these values are all of: ", all of [:, 3]"."""
+    for dimension in reversed(range(bad.dim() if bad.dim() > 1 else 0)):
+        counts = bad.movedim(dimension, 0).flatten(1).sum(1)
+        chosen = counts.nonzero()[:, 0].tolist()
+        size = bad.numel() // bad.shape[dimension]
+        if len(chosen) <= LISTED and int(counts.sum()) == len(chosen) * size < bad.numel():
+            return ", all of " + " and ".join("[%s%d]" % (":, " * dimension, n) for n in chosen)
+    return ""
 
 
 def _label_remarks(name: str, labels: torch.Tensor, pad: Optional[int]) -> List[str]:

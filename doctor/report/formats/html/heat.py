@@ -86,7 +86,7 @@ class _Grid:
         self.fleet = fleet
         self.order = order
         self.columns = 128 if len(order) > MANY else 64 if len(order) > 64 else 16
-        self.size = 7 if len(order) > MANY else 12
+        self.size = 7 if len(order) > MANY else 12 if len(order) > 64 else 18
 
     def map(self, title: str, colours: Sequence[int | None], texts: Sequence[str]) -> Markup:
         """One map: the colour of each node and what its square says, in the fleet's order."""
@@ -114,6 +114,7 @@ class _Grid:
             width=str(width * self.size),
             height=str(height * self.size),
             class_="heat",
+            preserveAspectRatio="xMinYMin",
             role="img",
             aria_label=f"{title}: {len(self.order)} nodes",
         )

@@ -1,0 +1,152 @@
+"""Rules on how data are read: order, seeds, what is dropped, and what workers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+OF_TORCHVISION = "torchvision.datasets."
+SEEDS = {
+    "torch.manual_seed", "numpy.random.seed", "random.seed", "transformers.set_seed",
+    "accelerate.utils.set_seed",
+}  # fmt: skip
+
+
+def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        target = call.targets[0] if len(call.targets) == 1 else ""
+        dropped = call.keywords.get("drop_last")
+        if dropped is not None and dropped.literal is True and is_held_out(target):
+            yield Match(call.span, f"{target} drops the samples of its last batch")
+        if _is_unshuffled(reading, call) and _trains_on(reading, call):
+            yield Match(call.span, "the images are read in the order of their files, by class")
+    for number in reading.methods("DistributedSampler"):
+        call = reading.calls[number]
+        seed = call.keywords.get("seed")
+        if seed is not None and any("rank" in name.casefold() for name in (seed.name, *seed.names)):
+            message = "the seed depends on the rank: ranks read some samples twice, others never"
+            yield Match(call.span, message, "fail")
+    yield from _moved_in_workers(reading)
+    yield from _normalized_first(reading)
+
+
+def _is_unshuffled(reading: Training, call: Call) -> bool:
+    """No shuffle, no sampler, and a dataset of torchvision for training."""
+    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
+    if shuffle is not None and evaluate.truth(reading, shuffle, call) is not False:
+        return False
+    if {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
+        return False
+    data = call.args[0] if call.args else call.keywords.get("dataset")
+    options = evaluate.options(reading, data, call) if data is not None else []
+    made = [reading.calls[each.call] for each in options if each.kind == "call"]
+    return bool(made) and len(made) == len(options) and all(
+        each.name.startswith(OF_TORCHVISION)
+        and (train := each.keywords.get("train", Value("literal", literal=True))).literal is True
+        and train.kind == "literal"
+        for each in made
+    )  # fmt: skip
+
+
+def _trains_on(reading: Training, loader: Call) -> bool:
+    """A loop over it calls backward()."""
+    return any(
+        n in reading.backward_numbers
+        for target in loader.targets
+        for loop in reading.loops_over(loader.scope, target)
+        if "_" not in reading.script.loops[loop].targets
+        for n in reading.by_loop.get(loop, ())
+    )
+
+
+def _moved_in_workers(reading: Training) -> Iterator[Match]:
+    """cuda() in __getitem__ of a dataset, and workers."""
+    workers = any(
+        (count := reading.calls[n].keywords.get("num_workers")) is not None
+        and isinstance(count.literal, int)
+        and count.literal > 0
+        for n in reading.methods("DataLoader")
+    )
+    for scope in reading.functions_by_name.get("__getitem__", ()) if workers else ():
+        for n in reading.scope_calls(scope):
+            call = reading.calls[n]
+            moves = call.method == "to" and any("cuda" in str(v.literal) for v in call.args)
+            if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
+                message = "workers cannot use CUDA after a fork: __getitem__ moves to the GPU"
+                yield Match(call.span, message, "fail")
+
+
+def _normalized_first(reading: Training) -> Iterator[Match]:
+    for number in reading.methods("Compose"):
+        call = reading.calls[number]
+        items = call.args[0].items if call.args and call.args[0].kind == "list" else ()
+        names = [reading.calls[v.call].name for v in items if v.kind == "call"]
+        for wanted in ("torchvision.transforms.Normalize",):
+            after = "torchvision.transforms.ToTensor"
+            if wanted in names and after in names and names.index(wanted) < names.index(after):
+                yield Match(call.span, "Normalize comes before ToTensor: it raises", "fail")
+
+
+def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("manual_seed", "seed", "set_seed"):
+        call = reading.calls[number]
+        fixed = call.args and not call.arms and _is_constant(reading, call.args[0], call)
+        if call.name not in SEEDS or not call.loops or not fixed:
+            continue
+        inside = reading.by_loop[call.loops[0]]
+        made = any(
+            n in reading.optimizers or reading.calls[n].name in reading.modules for n in inside
+        )
+        if len(call.loops) == 1 and not made and any(n in reading.backward_numbers for n in inside):
+            yield Match(call.span, f"{call.name}() in the loop: every epoch draws the same numbers")
+
+
+def _is_constant(reading: Training, value: Value, call: Call) -> bool:
+    """Nothing that the loop changes."""
+    targets = {t for n in call.loops for t in reading.script.loops[n].targets}
+    if targets & {value.name, *value.names} or value.calls:
+        return False
+    return value.kind in ("literal", "name")
+
+
+RULES = (
+    Rule(
+        code="SCR286",
+        slug="loader-settings",
+        title="Loaders read all samples, and training samples in random order",
+        severity="warn",
+        find=loader_settings,
+        why="Images in the order of their classes teach the last class of a batch; a dropped last "
+        "batch changes the metric; workers that touch CUDA raise.",
+        fires=(
+            "a loader over a training set of torchvision without shuffle",
+            "drop_last=True of a loader for validation or test",
+        ),
+        errors=(
+            "the seed of a DistributedSampler depends on the rank",
+            "cuda() in __getitem__, and num_workers above 0",
+            "Normalize before ToTensor",
+        ),
+        fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks.",
+        sources=("nni-4692", "longlive-71", "attention-is-all-you-need-pytorch-14"),
+    ),
+    Rule(
+        code="SCR301",
+        slug="seed-set-in-loop",
+        title="The seed is set once",
+        severity="warn",
+        find=seed_in_loop,
+        why="A seed that is set again in every epoch repeats its shuffling, dropout and "
+        "augmentation: the model sees the same epoch each time.",
+        fires=("a constant seed in the loop over epochs",),
+        fix="Set the seed before the loop.",
+        sources=("torch-randomness",),
+    ),
+)

@@ -1,0 +1,323 @@
+"""Rules on what happens to parameters between a model and its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.lineage import PARAMETERS, parameter_owners
+from doctor.checks.script.reading import exclusive, flatten, within
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.schedules import schedulers
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+LOOKS = {"print", "isinstance", "type", "id", "tee", "str", "callable", "hasattr"}
+GROUPS = {"SequentialLR", "ChainedScheduler"}
+
+
+def used_up(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.assignments:
+        if _is_iterator(reading, each.value, each.target) and each.target.count(".") < 2:
+            yield from _second_use(reading, each)
+    yield from _passed_iterators(reading)
+
+
+def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
+    """model.parameters(), filter(...) of them, a generator: what can be read once."""
+    if value.kind == "other" and value.name == "GeneratorExp":
+        return any(reading.calls[n].method in PARAMETERS for n in value.calls)
+    if value.kind != "call":
+        return False
+    call = reading.calls[value.call]
+    if call.method in PARAMETERS:
+        return bool(call.receiver) and not call.method.startswith("trainable")
+    return call.name in ("filter", "map", "itertools.chain") and any(
+        reading.calls[n].method in PARAMETERS for v in call.args for n in v.calls
+    )
+
+
+def _second_use(reading: Training, each: Assignment) -> Iterator[Match]:
+    """The second reader of an iterator, or one reader in a loop around which it was not made."""
+    key = reading.key(each.target, each.scope)
+    if len(reading.assigned.get(key, ())) != 1:
+        return
+    uses = sorted(_readers(reading, each, key), key=lambda use: reading.numbers[id(use)])
+    for n, use in enumerate(uses):
+        earlier = [other for other in uses[:n] if not exclusive(other.arms, use.arms)]
+        repeated = use.scope == each.scope and len(use.loops) > len(each.loops)
+        if earlier or repeated:
+            message = f"{each.target} is an iterator: it is empty after its first reader"
+            yield Match(use.span, message)
+            return
+
+
+def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> Iterator[Call]:
+    for number, call in enumerate(reading.calls):
+        if number < each.position or call.method in LOOKS or call.receiver == each.target:
+            continue
+        values = (*call.args, *call.keywords.values(), *call.unpacked)
+        if any(
+            v.kind == "name" and v.name == each.target and reading.key(v.name, call.scope) == key
+            for v in values
+        ):
+            yield call
+
+
+def _passed_iterators(reading: Training) -> Iterator[Match]:
+    """f(model.parameters()), where f loops over its argument twice."""
+    for function, sites in reading.call_sites.items():
+        for parameter in reading.function(function).parameters:
+            if len(reading.assigned.get((function, parameter.name), ())) or len(
+                [n for n in reading.loops_over(function, parameter.name)
+                 if _is_plain(reading, n, parameter.name)]
+            ) < 2:  # fmt: skip
+                continue
+            for site in sites:
+                call = reading.calls[site]
+                value = evaluate.argument_of(reading, call, function, parameter.name)
+                if value is not None and _is_iterator(reading, value):
+                    name = reading.function(function).name
+                    message = f"{name}() loops over {parameter.name} again, which is empty then"
+                    yield Match(call.span, message)
+
+
+def _is_plain(reading: Training, loop: int, name: str) -> bool:
+    iterable = reading.script.loops[loop].iterable
+    return iterable is not None and iterable.kind == "name" and iterable.name == name
+
+
+def other_parameters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _listed_twice(reading)
+    yield from _second_optimizer(reading)
+    yield from _second_scheduler(reading)
+    yield from _untrained(reading)
+
+
+def _listed_twice(reading: Training) -> Iterator[Match]:
+    """list(a.parameters()) + list(a.parameters())."""
+    receivers = [reading.calls[n].receiver for n in reading.methods("parameters")]
+    if len(set(receivers)) == len(receivers):
+        return
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind != "other" or part.name != "Add":
+                continue
+            owners = [
+                reading.calls[n].receiver
+                for item in part.items
+                for n in item.calls
+                if reading.calls[n].method == "parameters" and reading.calls[n].receiver
+            ]
+            if len(owners) > 1 and len(set(owners)) < len(owners):
+                yield Match(span, f"the parameters of {owners[0]} are listed twice")
+
+
+def _second_optimizer(reading: Training) -> Iterator[Match]:
+    """Two optimizers of one class over one network, where another network has none."""
+    made = [(n, reading.calls[n]) for n in reading.optimizers]
+    owners = {n: list(dict.fromkeys(parameter_owners(reading, call, n))) for n, call in made}
+    for index, (n, call) in enumerate(made):
+        for m, other in made[:index]:
+            same = owners[n] == owners[m] and len(owners[n]) == 1 and call.name == other.name
+            apart = call.scope == other.scope and len(call.targets) == len(other.targets) == 1
+            if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
+                continue
+            if _stepped_together(reading, call.targets[0], other.targets[0]):
+                message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
+                yield Match(call.span, message)
+
+
+def _stepped_together(reading: Training, one: str, other: str) -> bool:
+    loops = [
+        {
+            reading.calls[n].loops
+            for n in reading.methods("step")
+            if reading.calls[n].receiver == name
+        }
+        for name in (one, other)
+    ]
+    return one != other and bool(loops[0] & loops[1] - {()})
+
+
+def _second_scheduler(reading: Training) -> Iterator[Match]:
+    """Two schedulers of one class on one optimizer, while another optimizer has none."""
+    made = [(reading.calls[n], name) for n, name in schedulers(reading) if reading.calls[n].args]
+    held = {call.args[0].name for call, _ in made}
+    free = {t for n in reading.optimizers for t in reading.calls[n].targets} - held
+    if len(made) < 2 or not free or GROUPS & reading.script.identifiers:
+        return
+    for index, (call, name) in enumerate(made):
+        for other, first in made[:index]:
+            same = call.name == other.name and call.args[0] == other.args[0] and name != first
+            apart = exclusive(call.arms, other.arms) or call.scope != other.scope
+            if same and not apart and call.args[0].kind == "name":
+                yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
+
+
+def _untrained(reading: Training) -> Iterator[Match]:
+    """The optimizer holds an object that is never called, and another of its class is trained."""
+    for number in reading.optimizers:
+        made = reading.calls[number]
+        owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
+        if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
+            continue
+        key = reading.key(owners[0], made.scope)
+        own = _maker(reading, owners[0], made)
+        if own is None or _is_used(reading, key, owners[0]):
+            continue
+        for n in reading.backwards:
+            loops = reading.calls[n].loops
+            around = objects.around(reading, reading.calls[n], loops[-1]) if loops else []
+            for call in (reading.calls[m] for m in around):
+                other = _maker(reading, call.name, call)
+                twin = other is not None and other is not own and other.name == own.name
+                if twin and reading.key(call.name, call.scope) not in reading.trained_names:
+                    message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
+                    yield Match(made.span, message)
+                    return
+
+
+def _maker(reading: Training, name: str, call: Call) -> Call | None:
+    """The one call that made a module of this file."""
+    if "." in name or not name:
+        return None
+    value = Value("name", name=name)
+    number = reading.numbers[id(call)]
+    found = list(objects.makers(reading, value, call.scope, number, call.arms))
+    first = found[0] if len(found) == 1 else None
+    return first if first is not None and first.name in reading.modules else None
+
+
+def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
+    """The object is called, or handed on to something other than its methods."""
+    return any(
+        reading.key(call.name, call.scope) == key
+        or any(v.kind == "name" and v.name == name for v in (*call.args, *call.keywords.values()))
+        for call in reading.calls
+    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
+
+
+def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
+    for each in reading.script.assignments:
+        if not each.target.endswith(".requires_grad") or each.value.literal is not False:
+            continue
+        loop = reading.script.loops[each.loops[-1]] if each.loops else None
+        iterable = loop.iterable if loop is not None else None
+        call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+        if call is None or call.method != "parameters" or not call.receiver or each.arms:
+            continue
+        name, scope = call.receiver, each.scope
+        thaws = reading.methods(
+            "requires_grad_", "get_peft_model", "add_adapter", "unfreeze"
+        ) or any(
+            a.target.endswith(".requires_grad") and a is not each
+            for a in reading.script.assignments
+        )
+        parts = [
+            a
+            for a in reading.script.assignments
+            if a.target.startswith(f"{name}.") and a.scope == scope and a.value.kind == "call"
+            and objects.is_layer(reading, reading.calls[a.value.call])
+        ]  # fmt: skip
+        later = any(a.position > each.position for a in parts)
+        before = [a for a in parts if a.position <= each.position and within(each.arms, a.arms)]
+        whole = not parts and not thaws and any(
+            name in parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers
+            if reading.calls[n].scope == scope
+        )  # fmt: skip
+        if whole and not reading.mentions("peft", "lora", "adapter", "prompt"):
+            yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
+        elif before and not later and not thaws and reading.optimizers:
+            yield Match(each.span, f"{before[-1].target} is frozen, too: nothing of {name} trains")
+
+
+def rate_without_effect(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    held = {
+        reading.key(name, reading.calls[n].scope)
+        for n in reading.optimizers
+        for name in reading.calls[n].targets
+    }
+    for each in reading.script.assignments:
+        owner, _, last = each.target.rpartition(".")
+        if last in ("lr", "learning_rate") and owner and reading.key(owner, each.scope) in held:
+            yield Match(each.span, f"{each.target} is read by nothing: the rate is in param_groups")
+        for number in each.loops:
+            iterable = reading.script.loops[number].iterable
+            target = reading.script.loops[number].target
+            if iterable is None or each.target != f"{target}[lr]":
+                continue
+            if any(reading.calls[n].method == "state_dict" for n in iterable.calls):
+                yield Match(each.span, f"{each.target} is set in a copy that state_dict() made")
+
+
+RULES = (
+    Rule(
+        code="SCR270",
+        slug="parameters-used-up",
+        title="Parameters are read from a list where they are read twice",
+        severity="fail",
+        find=used_up,
+        why="model.parameters() and filter() can be read once. The optimizer reads them, and the "
+        "clip gets nothing: no gradient is clipped, and torch only warns.",
+        fires=(
+            "a variable that holds parameters(), filter() or a generator, and two readers",
+            "the same with one reader in a loop",
+            "parameters() given to a function of the file that loops over it twice",
+        ),
+        fix="Write list(model.parameters()), or call parameters() again.",
+        needs=("parameters", "named_parameters"),
+        sources=("pytorch-148259", "pixart-alpha-160"),
+    ),
+    Rule(
+        code="SCR271",
+        slug="optimizer-of-another-network",
+        title="Every network has its own optimizer and scheduler",
+        severity="fail",
+        find=other_parameters,
+        why="After a copied line two optimizers hold one network, and the other network never "
+        "changes. No error says so.",
+        fires=(
+            "the parameters of one network twice in one list",
+            "two optimizers of one class over one network, stepped in one loop",
+            "two schedulers of one class on one optimizer, while another has none",
+            "an optimizer over an object that is never called, while another of its class trains",
+        ),
+        fix="Correct the name in the copied line.",
+        sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),
+    ),
+    Rule(
+        code="SCR272",
+        slug="head-frozen-too",
+        title="Something of the model trains",
+        severity="fail",
+        find=all_frozen,
+        why="Freezing after the new head is set freezes the head as well: backward() raises "
+        "'element 0 of tensors does not require grad'.",
+        fires=(
+            "a layer is replaced, and then all parameters of the model are frozen",
+            "all parameters are frozen, and an optimizer gets them",
+        ),
+        fix="Freeze first, then replace the layer.",
+        needs=("requires_grad",),
+        sources=("torch-module",),
+    ),
+    Rule(
+        code="SCR273",
+        slug="rate-without-effect",
+        title="A learning rate is set where the optimizer reads it",
+        severity="fail",
+        find=rate_without_effect,
+        why="An optimizer reads its rate from param_groups. An attribute lr, or the groups in the "
+        "copy that state_dict() returns, change nothing.",
+        fires=(
+            "optimizer.lr = ...",
+            "a loop over optimizer.state_dict()['param_groups'] that sets lr",
+        ),
+        fix="for group in optimizer.param_groups: group['lr'] = rate",
+        needs=("lr", "learning_rate", "state_dict"),
+        sources=("examples-64", "torch-optimizer"),
+    ),
+)

@@ -1,0 +1,199 @@
+"""Rules on loading what the script saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("load_state_dict"):
+        call = reading.calls[number]
+        root = reading.root(call)
+        if call.targets == (root,) and root and not call.name.startswith("torch.distributed."):
+            yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
+
+
+def _saved(reading: Training) -> list[tuple[Call, Value]]:
+    """Calls of torch.save with a dictionary that is written out."""
+    found = []
+    for number in reading.methods("save"):
+        call = reading.calls[number]
+        if call.name != "torch.save" or len(call.args) < 2:
+            continue
+        for option in evaluate.options(reading, call.args[0], call):
+            if option.kind == "dict" and option.keys and len(option.items) == len(option.keys):
+                found.append((call, option))
+    return found
+
+
+def _loaded(reading: Training) -> Iterator[tuple[str, Call]]:
+    """Names that hold what torch.load returned."""
+    for number in reading.methods("load"):
+        call = reading.calls[number]
+        if call.name == "torch.load" and len(call.targets) == 1:
+            yield call.targets[0], call
+
+
+def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """start = checkpoint["epoch"], where the epoch that was trained is saved under it."""
+    for call, saved in _saved(reading):
+        if not any(n in reading.backward_numbers for loop in call.loops[:1]
+                   for n in _reached(reading, loop)):  # fmt: skip
+            continue
+        for key, value in zip(saved.keys, saved.items, strict=True):
+            if value.kind != "name" or not call.loops:
+                continue
+            loops = [n for n in call.loops if reading.script.loops[n].target == value.name]
+            for each in _starts(reading, key) if loops else ():
+                iterable = reading.script.loops[loops[0]].iterable
+                if iterable is not None and each.target in iterable.names:
+                    message = f"{each.target} is the epoch that was saved after it was trained"
+                    yield Match(each.span, message)
+
+
+def _reached(reading: Training, loop: int) -> list[int]:
+    inside = list(reading.by_loop.get(loop, ()))
+    for n in tuple(inside):
+        function = reading.target_function(reading.calls[n])
+        if function is not None:
+            inside += reading.scope_calls(function)
+    return inside
+
+
+def _starts(reading: Training, key: str) -> Iterator[Assignment]:
+    names = {name for name, _ in _loaded(reading)}
+    for each in reading.script.assignments:
+        if each.value.kind == "item" and each.value.name in {f"{name}[{key}]" for name in names}:
+            again = [
+                a
+                for a in reading.assigned.get(reading.key(each.target, each.scope), ())
+                if a.augmented
+            ]
+            if not again and "epoch" in each.target.casefold():
+                yield each
+
+
+def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A key is read of a file that this script writes without it."""
+    saves = [
+        reading.calls[n] for n in reading.methods("save") if reading.calls[n].name == "torch.save"
+    ]
+    written = _saved(reading)
+    if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
+        return
+    keys = {key for _, saved in written for key in saved.keys}
+    paths = [call.args[1] for call, _ in written]
+    if reading.mentions("update", "setdefault") and any(
+        a.target.endswith("]") and a.target.partition("[")[0] in ("state", "checkpoint", "ckpt")
+        for a in reading.script.assignments
+    ):
+        return
+    for name, load in _loaded(reading):
+        if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
+            continue
+        for call in reading.calls:
+            for wanted in _wanted(call, name) if call.scope == load.scope else ():
+                if wanted not in keys and not _asked(reading, call, wanted):
+                    yield Match(call.span, f"{name}[{wanted}] is not among the keys that are saved")
+
+
+def _wanted(call: Call, name: str) -> Iterator[str]:
+    """Keys of the name that a call is given."""
+    for value in call.args:
+        key = value.name.removeprefix(f"{name}[").removesuffix("]")
+        if value.kind == "item" and value.name == f"{name}[{key}]":
+            yield key
+
+
+def _asked(reading: Training, call: Call, key: str) -> bool:
+    """`if "scheduler" in checkpoint`."""
+    return any(key in test.text for test in reading.tests(call))
+
+
+def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """The optimizer's state is saved, and a resume loads the model and the epoch only."""
+    held = {t for n in reading.optimizers for t in reading.calls[n].targets}
+    loads = [reading.calls[n] for n in reading.methods("load_state_dict")]
+    for _, saved in _saved(reading):
+        for key, value in zip(saved.keys, saved.items, strict=True):
+            call = reading.calls[value.call] if value.kind == "call" else None
+            if call is None or call.method != "state_dict" or call.receiver not in held:
+                continue
+            restored = any(each.receiver == call.receiver for each in loads)
+            starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
+            if starts and not restored and reading.trains:
+                message = f"{call.receiver} is saved as {key}, and starts anew on a resume"
+                yield Match(starts[0].span, message)
+                return
+
+
+def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
+    """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
+    names = {f"{name}[{key}]" for name, _ in _loaded(reading)}
+    for each in reading.script.assignments:
+        if names & {each.value.name, *each.value.names} and "epoch" in each.target.casefold():
+            yield each
+
+
+RULES = (
+    Rule(
+        code="SCR290",
+        slug="state-dict-result-as-model",
+        title="load_state_dict() works in place",
+        severity="fail",
+        find=result_of_load,
+        why="load_state_dict() returns the missing and unexpected keys. Assigned to the model's "
+        "name, the next call of the model raises.",
+        fires=("model = model.load_state_dict(...)",),
+        fix="Call it without assigning the result to the model.",
+        needs=("load_state_dict",),
+        sources=("torch-module",),
+        training=False,
+        words=(r"=\s*[\w.]+\.load_state_dict\s*\(",),
+    ),
+    Rule(
+        code="SCR291",
+        slug="epoch-repeated-on-resume",
+        title="A resumed run goes on with the next epoch",
+        severity="warn",
+        find=epoch_repeated,
+        why="The epoch that is saved after its training is trained once more on every resume, and "
+        "schedules count one too many.",
+        fires=("'epoch': epoch is saved in the loop, and the loop starts at checkpoint['epoch']",),
+        fix="Start at checkpoint['epoch'] + 1, or save epoch + 1.",
+        needs=("save",),
+        sources=("scan-19", "catalyst-764"),
+    ),
+    Rule(
+        code="SCR292",
+        slug="checkpoint-key-missing",
+        title="Keys that are loaded are saved",
+        severity="fail",
+        find=key_missing,
+        why="A resume that reads a key which the same script never writes raises a KeyError, after "
+        "the run was interrupted.",
+        fires=("checkpoint[key] of the path that torch.save writes, without this key",),
+        fix="Add the entry to the dictionary that is saved.",
+        needs=("save",),
+        sources=("srgan-pytorch-92",),
+    ),
+    Rule(
+        code="SCR303",
+        slug="optimizer-not-restored",
+        title="A resume restores the optimizer",
+        severity="warn",
+        find=not_restored,
+        why="A fresh Adam has no averages: its first steps are as large as the rate, and the loss "
+        "jumps after every resume.",
+        fires=("the optimizer's state is saved, a resume reads the epoch, and never that state",),
+        fix="Call optimizer.load_state_dict(checkpoint['optimizer']).",
+        needs=("load_state_dict",),
+        sources=("torch-optimizer-state",),
+    ),
+)

@@ -1,0 +1,299 @@
+"""Rules on frameworks that shard, prepare and place: FSDP, DeepSpeed, accelerate and DDP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.distributed import ddp_calls, is_sharded
+from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    made = [n for n in reading.methods("Accelerator") if reading.calls[n].targets]
+    names = {reading.key(t, reading.calls[n].scope) for n in made for t in reading.calls[n].targets}
+    prepared = {
+        reading.key(target, call.scope)
+        for call in (reading.calls[n] for n in reading.methods("prepare"))
+        if reading.key(call.receiver, call.scope) in names
+        for target in call.targets
+    }
+    prepared |= _engines(reading)
+    for number in reading.backwards if prepared else ():
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        if call.args or not call.receiver or not call.loops or key in names:
+            continue
+        inside = objects.around(reading, call, call.loops[-1])
+        if not any(_key_of(reading, n) in prepared for n in inside):
+            continue
+        fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
+        message = f"{call.receiver}.backward() goes past accelerator.backward()"
+        if not made:
+            message = f"{call.receiver}.backward() goes past the engine's backward()"
+        yield Match(call.span, message, "fail" if fp16 or not made else "warn")
+
+
+def _engines(reading: Training) -> set[tuple[object, str]]:
+    """Names of what deepspeed.initialize returned first."""
+    calls = [reading.calls[n] for n in reading.methods("initialize")]
+    return {
+        reading.key(call.targets[0], call.scope)
+        for call in calls
+        if call.name == "deepspeed.initialize" and call.targets
+    }
+
+
+def _mixed(reading: Training, call: Call) -> set[object]:
+    value = call.keywords.get("mixed_precision")
+    return evaluate.literals(reading, value, call) if value is not None else set()
+
+
+def _key_of(reading: Training, number: int) -> tuple[object, str]:
+    return reading.key(reading.calls[number].name, reading.calls[number].scope)
+
+
+def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    starts = [reading.calls[n] for n in reading.methods("init_process_group")]
+    if (
+        not starts
+        or not ddp_calls(reading)
+        or reading.mentions("set_device", "local_rank", "device_id")
+    ):
+        return
+    if any("gloo" in str(v.literal) for c in starts for v in (*c.args, *c.keywords.values())):
+        return
+    if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers or any(
+        value.kind not in ("literal", "name") or value.name not in ("", "device")
+        for n in reading.methods("cuda", "device")
+        for value in reading.calls[n].args
+    ):
+        return
+    for n in ddp_calls(reading):
+        for value in reading.calls[n].args[:1]:
+            for made in objects.makers(
+                reading, value, reading.calls[n].scope, n, reading.calls[n].arms
+            ):
+                if made is not None and _moved_blindly(reading, n):
+                    yield Match(made.span, "every process puts its model on the first GPU")
+                    return
+
+
+def _moved_blindly(reading: Training, ddp: int) -> bool:
+    """cuda() or to("cuda") before DDP, with nothing that names a GPU."""
+    moves = [reading.calls[n] for n in reading.methods("cuda", "to") if n < ddp]
+    plain = [
+        c for c in moves
+        if (c.method == "cuda" and not c.args) or any(v.literal == "cuda" for v in c.args)
+    ]  # fmt: skip
+    others = [c for c in moves if c not in plain and c.args and c.args[0].kind == "name"]
+    return bool(plain) and not others
+
+
+def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("clip_grad_norm_"):
+        call = reading.calls[number]
+        if call.name != "torch.nn.utils.clip_grad_norm_" or not call.args:
+            continue
+        for n in call.args[0].calls:
+            inner = reading.calls[n]
+            if (
+                inner.method in PARAMETERS
+                and inner.receiver
+                and is_sharded(reading, inner, inner.receiver)
+            ):
+                yield Match(call.span, f"the norm is of this process's shards of {inner.receiver}")
+
+
+def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("prepare"):
+        call = reading.calls[number]
+        if not _is_accelerator(reading, call) or call.unpacked or call.keywords:
+            continue
+        names, targets = [v.name for v in call.args], list(call.targets)
+        if names != targets and sorted(names) == sorted(targets):
+            yield Match(call.span, "prepare() returns its arguments in their own order")
+
+
+def _is_accelerator(reading: Training, call: Call) -> bool:
+    values = (
+        reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
+    )
+    return any(
+        each.value.kind == "call" and reading.calls[each.value.call].method == "Accelerator"
+        for each in values
+    )
+
+
+def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
+    if not prepares or reading.mentions("gather", "reduce", "process_id", "num_process"):
+        return
+    prepared = {t for n in prepares for t in reading.calls[n].targets}
+    for number in reading.methods("add_batch", "add"):
+        call = reading.calls[number]
+        loaded = evaluate.options_at(
+            reading, Value("name", name=call.receiver), call.scope, number, call.arms
+        )
+        known = [reading.calls[v.call].name for v in loaded if v.kind == "call"]
+        iterable = reading.script.loops[call.loops[-1]].iterable if call.loops else None
+        names = {iterable.name, *iterable.names} if iterable is not None else set()
+        if (
+            names & prepared
+            and known
+            and all(name in ("evaluate.load", "datasets.load_metric") for name in known)
+        ):
+            yield Match(call.span, f"{call.receiver} sees the share of one process only")
+
+
+def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
+    prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
+    if not prepares or reading.mentions("prepare_data_loader", "sampler", "split_between"):
+        return
+    given = {
+        name
+        for n in reading.methods("prepare", "append", "extend")
+        for v in (*reading.calls[n].args, *reading.calls[n].unpacked)
+        for name in (v.name, *v.names)
+    }
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if len(call.targets) != 1 or call.targets[0] in given:
+            continue
+        for loop in reading.loops_over(call.scope, call.targets[0]):
+            inside = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
+            if any(c.method == "backward" and _is_accelerator(reading, c) for c in inside):
+                span = reading.calls[prepares[0]].span
+                yield Match(
+                    span, f"{call.targets[0]} is not prepared: all GPUs read the same batches"
+                )
+
+
+def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """model.save_pretrained() of what prepare() returned; engines and FSDP pass it on."""
+    if reading.mentions("deepspeed", "fsdp", "zero3", "parallelism"):
+        return
+    prepared = {
+        reading.key(target, reading.calls[n].scope)
+        for n in reading.methods("prepare")
+        if _is_accelerator(reading, reading.calls[n])
+        for target in reading.calls[n].targets
+    }
+    for number in reading.methods("save_pretrained", "push_to_hub") if prepared else ():
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        again = [a for a in reading.assigned.get(key, ()) if a.position > number or a.loops]
+        last = max((a.position for a in reading.assigned.get(key, ())), default=0)
+        newest = [a for a in reading.assigned.get(key, ()) if a.position == last]
+        unwrapped = any(
+            reading.calls[a.value.call].method in ("unwrap_model", "extract_model_from_parallel")
+            for a in newest
+            if a.value.kind == "call"
+        )
+        if key in prepared and not unwrapped and not again:
+            message = f"{call.receiver} is wrapped on several GPUs, and has no {call.method}()"
+            yield Match(call.span, message)
+
+
+RULES = (
+    Rule(
+        code="SCR258",
+        slug="accelerate-plain-backward",
+        title="Accelerator calls backward",
+        severity="warn",
+        find=accelerate_plain_backward,
+        why="accelerator.backward(loss) divides by the accumulation steps, scales the loss under "
+        "fp16 and calls the engine of DeepSpeed. loss.backward() does none of these.",
+        fires=(
+            "loss.backward() in a loop of a file that prepares with Accelerator",
+            "loss.backward() in a loop that calls an engine of deepspeed.initialize (a failure)",
+        ),
+        errors=("the same with mixed_precision='fp16': the scaler steps over an unscaled loss",),
+        fix="Call accelerator.backward(loss).",
+        needs=("Accelerator", "deepspeed"),
+        sources=("accelerate-backward",),
+    ),
+    Rule(
+        code="SCR293",
+        slug="all-on-first-gpu",
+        title="Each process uses its own GPU",
+        severity="fail",
+        find=all_on_first_gpu,
+        why="cuda() without set_device is GPU 0 in every process: memory runs out there, or NCCL "
+        "reports a duplicate GPU, and the other GPUs idle.",
+        fires=("init_process_group, DDP and cuda() in a file that never names a local GPU",),
+        fix='torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the model is moved.',
+        needs=("init_process_group",),
+        sources=("examples-1142", "torch-ddp-notes"),
+    ),
+    Rule(
+        code="SCR294",
+        slug="clip-of-shards",
+        title="FSDP clips the norm of all shards",
+        severity="warn",
+        find=clip_of_shards,
+        why="torch.nn.utils.clip_grad_norm_ sees the shards of one process of a model that "
+        "FullyShardedDataParallel wraps: each process scales by another norm.",
+        fires=("torch.nn.utils.clip_grad_norm_ on the parameters of such a model",),
+        fix="Call model.clip_grad_norm_(max_norm). With fully_shard torch's function is right.",
+        needs=("FullyShardedDataParallel",),
+        sources=("halos-15", "opendiloco-6"),
+    ),
+    Rule(
+        code="SCR295",
+        slug="prepared-in-other-order",
+        title="prepare() is unpacked in the order of its arguments",
+        severity="fail",
+        find=prepared_in_other_order,
+        why="accelerator.prepare returns what it is given, in that order. In another one the "
+        "optimizer's name holds the model.",
+        fires=("the same names on both sides of prepare() in another order",),
+        fix="Unpack in the order of the arguments.",
+        needs=("Accelerator",),
+        sources=("accelerate-migration",),
+    ),
+    Rule(
+        code="SCR296",
+        slug="metric-not-gathered",
+        title="Metrics see the data of all processes",
+        severity="warn",
+        find=not_gathered,
+        why="A loader that accelerate prepared gives each process a share: the metric that the "
+        "main process prints is of its own.",
+        fires=("add_batch() in a loop over a prepared loader, and no gather in the file",),
+        fix="Pass what accelerator.gather_for_metrics((predictions, labels)) returns.",
+        needs=("Accelerator",),
+        sources=("accelerate-226", "accelerate-574"),
+    ),
+    Rule(
+        code="SCR297",
+        slug="loader-not-prepared",
+        title="accelerate prepares the loader, too",
+        severity="fail",
+        find=not_prepared,
+        why="Only a loader that prepare() returned gives each process a share. Without it all GPUs "
+        "train on the same batches, and the GPUs beyond the first add nothing.",
+        fires=("accelerator.backward() in a loop over a DataLoader that prepare() never got",),
+        fix="model, optimizer, loader = accelerator.prepare(model, optimizer, loader)",
+        needs=("Accelerator",),
+        sources=("human-policy-3", "accelerate-migration"),
+    ),
+    Rule(
+        code="SCR298",
+        slug="saved-while-wrapped",
+        title="A prepared model is unwrapped before it is saved",
+        severity="warn",
+        find=saved_wrapped,
+        why="On several GPUs prepare() returns a wrapper without save_pretrained: the save at the "
+        "end of the training raises.",
+        fires=("save_pretrained() or push_to_hub() of what accelerator.prepare returned",),
+        fix="accelerator.unwrap_model(model).save_pretrained(path)",
+        needs=("Accelerator",),
+        sources=("accelerate-migration",),
+    ),
+)

@@ -1,0 +1,107 @@
+"""The order of the samples in two epochs under a DistributedSampler, which needs set_epoch()."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Callable, Protocol
+
+from .foreign import Foreign
+
+MOST_INDICES = 256
+"""Of an epoch."""
+LEAST_INDICES = 64
+"""Of two epochs, from which on they are compared before the end."""
+INNER = 4
+"""Samplers within samplers."""
+
+
+class Passes(Protocol):
+    """How far the training is."""
+
+    backwards: int
+
+
+class Order:
+    """The first indices of the epoch before, and of this one.
+
+    An epoch without a backward pass is none: statistics are taken, or the model is evaluated.
+    """
+
+    def __init__(self, name: str, passes: Passes, compared: Callable[[], None]) -> None:
+        self.name = name
+        self._passes, self._compared = passes, compared
+        self._before: list[Foreign] = []
+        self._now: list[Foreign] = []
+        self._epochs = self._since = 0
+        self._drawing: Foreign = lambda: None
+        self._told = False
+
+    def drawn(self, iterator: Foreign, indices: Foreign) -> None:
+        """The iterator took the indices of a batch."""
+        drawing = iterator._sampler_iter
+        if self._drawing() is not drawing:
+            self._drawing = weakref.ref(drawing)
+            if self._trains():
+                self._before = self._now
+                self._epochs += 1
+            self._now, self._since = [], self._passes.backwards
+        if len(self._now) < MOST_INDICES:
+            self._now += indices if isinstance(indices, list) else [indices]
+        enough = min(len(self._before), len(self._now)) >= LEAST_INDICES
+        if enough and not self._told and self._trains():
+            self._told = True
+            self._compared()
+
+    def _trains(self) -> bool:
+        """Whether there was a backward pass in this epoch."""
+        return bool(self._now) and self._passes.backwards > self._since
+
+    def record(self) -> dict[str, object]:
+        """The record Epochs."""
+        trains = self._trains()
+        before, now = (self._before, self._now) if trains else ([], [])
+        compared = min(len(before), len(now))
+        return {
+            "type": "Epochs",
+            "sampler": self.name,
+            "epochs": self._epochs + trains,
+            "compared": len(set(map(str, now[:compared]))),
+            "same": compared > 0 and before[:compared] == now[:compared],
+        }
+
+
+class EpochOrders:
+    """Follows the loaders whose sampler shuffles by its epoch.
+
+    `compared` is called when two epochs of one can be compared.
+    """
+
+    def __init__(self, passes: Passes, compared: Callable[[], None]) -> None:
+        self._passes, self._compared = passes, compared
+        self._orders: weakref.WeakKeyDictionary[Foreign, Order] = weakref.WeakKeyDictionary()
+
+    def of(self, iterator: Foreign) -> Order | None:
+        """That of a DataLoader's iterator; None where its sampler needs no set_epoch()."""
+        index_sampler = iterator._index_sampler
+        sampler = _distributed(index_sampler)
+        if sampler is None:
+            return None
+        order = self._orders.get(index_sampler)
+        if order is None:
+            order = Order(type(sampler).__name__, self._passes, self._compared)
+            self._orders[index_sampler] = order
+        return order
+
+
+def _distributed(sampler: Foreign) -> Foreign:
+    """The DistributedSampler that shuffles, within a sampler of batches; None for another one."""
+    module = sys.modules.get("torch.utils.data.distributed")
+    kind = getattr(module, "DistributedSampler", None)
+    for _ in range(INNER):
+        if kind is None or sampler is None:
+            return None
+        if isinstance(sampler, kind):
+            return sampler if getattr(sampler, "shuffle", False) else None
+        sampler = getattr(sampler, "sampler", None) or getattr(sampler, "batch_sampler", None)
+    return None
