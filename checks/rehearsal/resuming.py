@@ -12,6 +12,9 @@ from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unkn
 NOT_RESUMED = (
     "If the job resumes with other arguments, give them: --resume-command 'COMMAND {output}'."
 )
+SLOW = 3
+"""Times the first run after which a continued run that was cut off counts as one that does not
+end. Our own number."""
 RATE_SHARE = 0.1
 """A rate that differs by less is that of a step before or after. Our own number."""
 
@@ -33,7 +36,12 @@ def _resumed(rehearsal: Rehearsal) -> Resumed | Verdict:
 def resumes(rehearsal: Rehearsal) -> Verdict:
     if reason := not_tried(rehearsal, "continues"):
         return reason
-    run = rehearsal.run("resume")
+    run, first = rehearsal.run("resume"), rehearsal.run("run")
+    if run is not None and first is not None and run.cut and run.seconds < SLOW * first.seconds:
+        return unknown(
+            f"--budget ended the continued run after {run.seconds:.0f} s and {run.steps} steps; "
+            f"the first run took {first.seconds:.0f} s"
+        )
     if run is not None and (run.code or run.cut):
         return _broken(run)
     found = _resumed(rehearsal)

@@ -38,7 +38,9 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if run.code:
         observed = guard.error if isinstance(guard, Guarded) else None
         steps = f"after {run.steps} steps" if run.steps else "before its first step"
-        return with_causes(f"exit code {run.code} {steps}", observed or _printed_error(run))
+        error = observed or _printed_error(run)
+        last = "" if error else _last_line(run)
+        return with_causes(f"exit code {run.code} {steps}{last}", error)
     if not run.ranks:
         return fail(
             f"no training step in {run.seconds:.0f} s, exit code 0{_last_line(run)}",

@@ -241,6 +241,13 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS009", resumed(steps=12), Status.FAIL, "counted from 0"),
     ("RHS009", resumed(newest_step=8), Status.NOTE, "step 8"),
     ("RHS009", with_continued(code=1, tail=("KeyError: 'modle'",)), Status.FAIL, "modle"),
+    ("RHS009", with_continued(code=None, cut="deadline"), Status.UNKNOWN, "--budget ended"),
+    (
+        "RHS009",
+        with_continued(code=None, cut="deadline", seconds=90.0),
+        Status.FAIL,
+        "did not end after 12 steps",
+    ),
     ("RHS009", changed(resumed=None), Status.UNKNOWN, "no state"),
     ("RHS010", resumed(NAMED), Status.FAIL, "head.weight"),
     ("RHS010", resumed(lost("weights", before="a", after="b")), Status.FAIL, "a, now b"),

@@ -42,9 +42,11 @@ def compare(
     lost: list[Lost] = []
     loads = [load for each in continued for load in each.loads() if load.missed or load.extra]
     for rank, saved, _, begun, now in results:
-        lost += _lost(_with_shared(saved, results[0][1], now), now, begun, rank)
-        if loads:
-            lost += _renamed(saved, now, rank)
+        found = _lost(_with_shared(saved, results[0][1], now), now, begun, rank)
+        renamed = _renamed(saved, now, rank) if loads else []
+        if renamed:  # the optimizer's groups have the new names, too
+            found = [each for each in found if each.kind != "group"]
+        lost += found + renamed
     rank, saved, newest, begun, now = results[0]
     from_start = (
         begun is not None

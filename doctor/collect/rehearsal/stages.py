@@ -224,7 +224,7 @@ class _Stages:
         processes = records.read_processes(directory)
         signalled = None if ended.signalled is None else ended.began + ended.signalled
         saved = next((each.saved() for each in processes if each.saved()), ())
-        failed = bool(ended.cut) or bool(ended.code)
+        failed = bool(ended.cut) or bool(ended.code) or not processes
         run = RehearsedRun(
             name=name,
             command=hide_in_arguments(tuple(command)),
