@@ -79,6 +79,7 @@ def run_one(name: str) -> None:
     run = CLEAN.get(name) or OTHERS.get(name) or FAULTS[name][1]
     guard = start_guard() if name not in RANKS else None
     torch.manual_seed(0)
+    random.seed(0)
     run()
     if guard is not None:
         guard.close()

@@ -6,8 +6,9 @@ import pytest
 from logs import findings, problems, read
 
 from doctor._util.records import Unknown
-from doctor.checks.log.classes import CLASSES, REFINEMENTS
+from doctor.checks.log.classes import CLASSES
 from doctor.errors.cause import Cause
+from doctor.errors.causes import CAUSES
 from doctor.errors.memory_numbers import describe_oom, read_numbers
 from doctor.judge.check import Status
 
@@ -181,9 +182,9 @@ def test_a_request_as_large_as_the_gpu_is_no_fragmentation(text: str, kind: str,
 def test_a_line_gets_the_remedy_of_what_it_says(text: str, slug: str, word: str) -> None:
     found = findings(read(log=f"{STEPS}{text}\n"))[slug]
     assert found.status is Status.FAIL
-    rows = [row for row in REFINEMENTS if row.id == found.verdict.causes[0]]
-    assert slug in rows[0].refines
-    assert word in f"{rows[0].why} {found.fix}"
+    row = next(row for row in CAUSES if row.id == found.verdict.causes[0])
+    assert slug in row.refines
+    assert word in f"{row.why} {found.fix}"
 
 
 @pytest.mark.parametrize("kind", FORMS)

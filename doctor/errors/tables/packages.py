@@ -131,6 +131,7 @@ ROWS = (
         id="nccl-two-packages",
         code="LOG077",
         title="torch's NCCL is the one that its wheel brought",
+        refines=("library-does-not-fit",),
         errors=("ImportError",),
         messages=(r"undefined symbol: nccl[A-Z]\w{1,60}",),
         examples=(

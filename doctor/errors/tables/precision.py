@@ -52,6 +52,7 @@ ROWS = (
         id="amp-bf16-grads-with-scaler",
         code="LOG043",
         title="The GradScaler meets no bf16 gradients",
+        refines=("half-precision-kernel",),
         messages=(
             r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\"']? not implemented for "
             r"[\"']BFloat16",
