@@ -37,7 +37,7 @@ def tokens() -> None:
     """256 samples of 2,048 tokens with padding and prompts."""
     import torch
 
-    from doctor.probes.training_side.data import look, targets, vocabulary
+    from doctor.probes.training_side.data import split_look, targets, vocabulary
 
     rows = torch.randint(3, 128_000, (256, 2048))
     labels = rows.clone()
@@ -49,7 +49,7 @@ def tokens() -> None:
     known = vocabulary.Vocabulary(None, "", 1, 2, 0, (2,), "here")
 
     def work() -> None:
-        made = look.SplitLook(targets.Source("train", "loader", batches), known, None, "")
+        made = split_look.SplitLook(targets.Source("train", "loader", batches), known, None, "")
         for batch in made.reading.batches_of(256, 60.0):
             made.add(batch)
         made.record()

@@ -127,9 +127,10 @@ def _complete(split: Split) -> Verdict:
         return unknown(stops.reason)
     if split.labels is not None and fills_the_length(split.labels):
         return skip("prompts fill the whole length, see DAT001")
+    whole = split.uncut or lengths
     text = (
-        f"tokens of a document: median {lengths.p50:,}, p95 {lengths.p95:,}, "
-        f"longest {lengths.longest:,}"
+        f"tokens of a document{' before it is cut' * (split.uncut is not None)}: "
+        f"median {whole.p50:,}, p95 {whole.p95:,}, longest {whole.longest:,}"
     )
     if stops.cut and stops.cut >= CUT * stops.answers:
         cut = share(stops.cut, stops.answers, "answers are cut")

@@ -44,6 +44,8 @@ class DataRequest:
     samples: int = 256
     seconds: float = 10.0
     show: int = 0
+    pace: bool = False
+    """Measure how fast the loader delivers."""
 
 
 def request_of(facts: Facts) -> DataRequest | None:
@@ -60,7 +62,8 @@ def request_of(facts: Facts) -> DataRequest | None:
         return None
     file, _, name = job.model.rpartition(":")
     what = {"kind": "factory", "file": file_of(file), "name": name, "arguments": [*job.arguments]}
-    return DataRequest(target=job.model, what=what, seconds=RUN_SECONDS)
+    on_cuda = facts.target.on_cuda
+    return DataRequest(target=job.model, what=what, seconds=RUN_SECONDS, pace=on_cuda)
 
 
 def collect_data(
@@ -73,6 +76,7 @@ def collect_data(
         **request.what, "tokenizer": request.tokenizer, "model": request.model,
         "splits": list(request.splits),
         "samples": request.samples, "seconds": request.seconds, "show": request.show,
+        "pace": request.pace,
     })  # fmt: skip
     try:
         child = children.start(python, PROBE, text)

@@ -15,6 +15,7 @@ from doctor.facts.data_rows import (
     Markers,
     Mixing,
     Overlap,
+    Pace,
     Pairs,
     Rendered,
     Repeats,
@@ -47,6 +48,8 @@ class Lengths(Section, frozen=True, kw_only=True):
     p50: int
     p95: int
     longest: int
+    histogram: tuple[tuple[int, int], ...] = ()
+    """The largest length of a bin, and the documents in it."""
 
 
 class Labels(Section, frozen=True, kw_only=True):
@@ -143,6 +146,8 @@ class Split(Section, frozen=True, kw_only=True):
     ended: Literal["complete", "samples", "time", "error", "hang"] = "complete"
     problem: Problem | None = None
     lengths: Lengths | None = None
+    uncut: Lengths | None = None
+    """Of the dataset's own rows, where they are texts."""
     labels: Labels | None = None
     stops: Stops | Unknown | None = None
     starts: Starts | Unknown | None = None
@@ -151,6 +156,8 @@ class Split(Section, frozen=True, kw_only=True):
     mixing: Mixing | None = None
     inputs: Inputs | None = None
     workers: Workers | None = None
+    pace: Pace | Unknown | None = None
+    """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
     epochs: Epochs | None = None

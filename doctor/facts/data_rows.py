@@ -44,6 +44,8 @@ class Mixing(Section, frozen=True, kw_only=True):
     batches: int = 0
     """Batches whose samples have a class each."""
     classes: int = 0
+    counts: dict[str, int] = {}
+    """Class -> samples, the most frequent ones, with --show alone."""
     named: bool = False
     """The classes have a name in the batch, such as "labels"; else they are its last tensor."""
     class_is_trained: bool | None = None
@@ -96,6 +98,20 @@ class Workers(Section, frozen=True, kw_only=True):
     """Samples that a batch of another worker has, too."""
     alone: int | None = None
     """Samples that occur again without workers; None: not read."""
+
+
+class Pace(Section, frozen=True, kw_only=True):
+    """Batches of a loader that is asked for nothing else, after its workers have started."""
+
+    batches: int
+    seconds: float
+    """From one batch to the next."""
+    halves: tuple[float, float]
+    """The same of the first and the second half."""
+    delayed: float | None = None
+    """Share of the time in which its processes could run that they waited for a core; None: the
+    kernel does not count it."""
+    workers: int = 0
 
 
 class Pairs(Section, frozen=True, kw_only=True):

@@ -44,6 +44,8 @@ class Trend(Section, frozen=True, kw_only=True):
     """Steps that were run, the judged ones included; fewer than `planned` if their time was over:
     then `losses` and what is recorded per step have the judged ones alone."""
     planned: int | None = None
+    step_seconds: float | None = None
+    """The middle one of the last steps, with what the doctor looks at in them."""
     classes: int | None = None
     """Classes of the cross entropy in the loss, if it has exactly one."""
     misused: tuple[Misuse, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.units import visible
-from doctor.facts.data import Data, Mark, Shown
+from doctor.facts.data import Data, Mark, Shown, Split
 from doctor.report.line import Line
 from doctor.report.report import Report
 
@@ -36,6 +36,8 @@ def shown_lines(report: Report) -> Iterator[Line]:
         return
     yield Line()
     yield Line("samples", "", "bold")
+    for line in overviews(report):
+        yield Line("  ", line)
     yield Line("  ", LEGEND, "dim", "dim")
     for sample in samples:
         yield Line(f"  {title(sample)}  ", "" if sample.marks else values(sample))
@@ -43,6 +45,37 @@ def shown_lines(report: Report) -> Iterator[Line]:
             before, after, style = MARKS[mark.role]
             for piece in pieces(mark):
                 yield Line("    ", f"{before}{piece}{after}", "", style)
+
+
+WIDTH = 40
+"""Characters of the longest bar."""
+
+
+def overviews(report: Report) -> list[str]:
+    """What was read of each split: lengths, classes and rows that were dropped, as lines."""
+    data = report.facts.data
+    splits = data.splits if isinstance(data, Data) and data.shown else ()
+    return [line for split in splits for line in overview(split)]
+
+
+def overview(split: Split) -> Iterator[str]:
+    name = visible(split.name)
+    for text, lengths in (("tokens", split.lengths), ("tokens before the cut", split.uncut)):
+        if lengths is not None:
+            yield (f"{name}, {text} of a document: median {lengths.p50:,}, p95 {lengths.p95:,}, "
+                   f"longest {lengths.longest:,}")  # fmt: skip
+            yield from bars({f"up to {end:,}": count for end, count in lengths.histogram})
+    if split.mixing is not None and split.mixing.counts:
+        yield f"{name}, samples of a class, {split.mixing.classes:,} classes in all"
+        yield from bars({visible(each): count for each, count in split.mixing.counts.items()})
+    if split.labels is not None and split.labels.dropped:
+        yield f"{name}, rows that the trainer dropped for want of a label: {split.labels.dropped:,}"
+
+
+def bars(counts: dict[str, int]) -> Iterator[str]:
+    wide, most = max(map(len, counts), default=0), max(counts.values(), default=1)
+    for name, count in counts.items():
+        yield f"  {name:>{wide}} {'#' * round(WIDTH * count / most)} {count:,}"
 
 
 def pieces(mark: Mark) -> list[str]:

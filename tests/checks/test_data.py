@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from recorded_parts import host
 
 from doctor._util.records import Ended, Unknown
 from doctor.catalog import of_families
@@ -16,15 +17,19 @@ from doctor.facts.data_rows import (
     Markers,
     Mixing,
     Overlap,
+    Pace,
     Pairs,
     Rendered,
     Repeats,
     Shards,
     Workers,
 )
+from doctor.facts.own_model import OwnModel, Trend
+from doctor.facts.training import Smoke
 from doctor.judge.check import Status, Verdict
 
 CHECKS = {check.code: check for check in of_families("DAT")}
+HOST = msgspec.structs.replace(host(), cpus=16, cgroup_cpus=6.0)
 LABELS = Labels(
     objective="next token",
     documents=256,
@@ -65,7 +70,8 @@ def data(offset: Any = OFFSET, **fields: Any) -> Data:
 
 
 def verdict(code: str, facts: Data) -> Verdict:
-    return CHECKS[code].judge(data=facts)
+    more = {"own": None, "host": HOST} if code == "DAT012" else {}
+    return CHECKS[code].judge(data=facts, **more)
 
 
 @pytest.mark.parametrize("code", CHECKS)
@@ -400,3 +406,34 @@ def test_files_of_rows(fields: dict[str, Any], word: str) -> None:
     found = verdict("DAT017", facts)
     assert found.status is (Status.WARN if word else Status.PASS)
     assert word in found.summary
+
+
+PACE = Pace(batches=32, seconds=0.05, halves=(0.05, 0.05), delayed=0.02, workers=4)
+
+
+@pytest.mark.parametrize(
+    ("pace", "step", "status", "word"),
+    [
+        ({}, 0.04, Status.PASS, "20%"),
+        ({}, 0.02, Status.WARN, "60%"),
+        ({"workers": 0}, 0.06, Status.WARN, "num_workers=0 on 6 cores"),
+        ({"seconds": 0.009, "workers": 0}, 0.001, Status.PASS, "at most 30%"),
+        ({"halves": (0.05, 0.08)}, 0.02, Status.UNKNOWN, "not stable"),
+        ({"delayed": 0.5}, 0.02, Status.UNKNOWN, "waited 50%"),
+        ({"delayed": None}, 0.02, Status.UNKNOWN, "not known"),
+        (Unknown(reason="only 3 batches came in 6 s"), 0.02, Status.UNKNOWN, "only 3"),
+        (None, 0.02, Status.SKIP, "loader"),
+        ({}, None, Status.SKIP, "no step"),
+    ],
+)
+def test_the_loader_against_the_step(pace: Any, step: Any, status: Status, word: str) -> None:
+    record = msgspec.structs.replace(PACE, **pace) if isinstance(pace, dict) else pace
+    smoke = Smoke(device="cuda:0", precision="bf16", recipe="amp", lr=0.1, stages=())
+    own = OwnModel(description="own.py:make", built=Ended(how="ok"), smoke=smoke,
+                   trend=Trend(step_seconds=step))  # fmt: skip
+    facts = data(pace=record)
+    found = CHECKS["DAT012"].judge(data=facts, own=own, host=HOST)
+    assert found.status is status
+    assert word in found.summary
+    on_cpu = msgspec.structs.replace(own, smoke=msgspec.structs.replace(smoke, device="cpu"))
+    assert CHECKS["DAT012"].judge(data=facts, own=on_cpu, host=HOST).status is Status.SKIP

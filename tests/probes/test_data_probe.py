@@ -59,6 +59,23 @@ def test_a_stop_that_a_whole_chat_masks_is_counted() -> None:
     assert labels.stops(rows, known, []) is None
 
 
+def test_a_loader_is_timed_and_its_halves_compared() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import pace, targets
+
+    rows = torch.utils.data.TensorDataset(torch.randn(400, 4))
+    loader = torch.utils.data.DataLoader(rows, batch_size=4)
+    record = pace.pace(targets.source("train", loader))
+    assert record is not None
+    assert record["type"] == "Pace", record
+    assert record["batches"] == 94
+    assert min(record["halves"]) <= record["seconds"] <= max(record["halves"])
+    assert pace.pace(targets.Source("train", "loader", [torch.randn(4, 4)])) is None
+    few = torch.utils.data.DataLoader(rows, batch_size=100)
+    assert pace.pace(targets.source("train", few))["type"] == "Unknown"
+
+
 def test_a_layer_that_refuses_the_layout_is_still_known() -> None:
     import torch
 

@@ -6,12 +6,14 @@ A batch is read as the model gets it: `input_ids` with `labels`, `attention_mask
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, containers, observing
 
+BINS = 10
 TOKENS = ("input_ids", "inputs", "tokens", "idx", "x", "text")
 LABELS = ("labels", "label_ids", "targets", "target", "label", "y")
 MASKS = ("loss_mask", "loss_weights", "assistant_masks")
@@ -191,8 +193,11 @@ def runs(ids: torch.Tensor, token: int) -> Tuple[int, int]:
 def quantiles(lengths: List[int]) -> Dict[str, Any]:
     ordered = sorted(lengths)
     last = len(ordered) - 1
+    width = max(1, -(-ordered[-1] // BINS))
+    bins = Counter(-(-each // width) * width for each in ordered)
     return {
         "type": "Lengths",
+        "histogram": [[end, bins[end]] for end in range(width, ordered[-1] + width, width)],
         "p50": ordered[round(0.5 * last)],
         "p95": ordered[round(0.95 * last)],
         "longest": ordered[-1],

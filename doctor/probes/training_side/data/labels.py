@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -170,10 +170,15 @@ def is_inverted(document: Document) -> bool:
 
 
 def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:
-    if not part or len(ids) < len(part):
-        return False
+    return bool(part) and len(places(ids, part or [])) > 0
+
+
+def places(ids: torch.Tensor, part: List[int]) -> torch.Tensor:
+    """Where the part begins in the row."""
+    if len(ids) < len(part):
+        return ids[:0]
     windows = ids.unfold(0, len(part), 1)
-    return bool((windows == torch.tensor(part)).all(1).any())
+    return torch.nonzero((windows == torch.tensor(part)).all(1))[:, 0]
 
 
 def stops(
@@ -188,7 +193,7 @@ def stops(
     if not vocabulary.stops:
         return {"type": "Unknown", "reason": NO_STOPS}
     if not answers:
-        return _stops_of_chats(chats, vocabulary)
+        return _stops_of_chats(chats, marker, vocabulary)
     stopped = [_last_labels(each, ENDING) & set(vocabulary.stops) for each in answers]
     at_limit = _at_limit(answers, [bool(each) for each in stopped])
     cut = at_limit if _others_stop(answers, [bool(each) for each in stopped]) else 0
@@ -218,14 +223,15 @@ def stops(
 
 def _is_whole(document: Document, marker: List[int]) -> bool:
     """Whether it is a chat whose tokens are trained from the first ones on."""
-    if document.labels is None or not bool(document.trained[:3].any()):
+    if document.labels is None or is_inverted(document) or not bool(document.trained[:3].any()):
         return False
     return contains(document.ids, marker)
 
 
-def _stops_of_chats(chats: List[Document], vocabulary: Vocabulary) -> Dict[str, Any]:
-    stops = [(_present(each.ids, vocabulary), _present(each.labels, vocabulary)) for each in chats]
-    ended = [each for each in stops if each[0]]
+def _stops_of_chats(
+    chats: List[Document], marker: List[int], vocabulary: Vocabulary
+) -> Dict[str, Any]:
+    trained = [_trains_stop(each, marker, vocabulary) for each in chats]
     return {
         "type": "Stops",
         "answers": 0,
@@ -233,14 +239,22 @@ def _stops_of_chats(chats: List[Document], vocabulary: Vocabulary) -> Dict[str, 
         "generation": [vocabulary.name(each) for each in vocabulary.stops],
         "source": vocabulary.source,
         "stated": vocabulary.stated,
-        "chats": len(ended),
-        "untrained": sum(not there <= trained for there, trained in ended),
+        "chats": sum(each is not None for each in trained),
+        "untrained": sum(each is False for each in trained),
     }
 
 
-def _present(tokens: Foreign, vocabulary: Vocabulary) -> Set[int]:
-    """The stops among the tokens."""
-    return set(tokens.tolist()) & set(vocabulary.stops)
+def _trains_stop(document: Document, marker: List[int], vocabulary: Vocabulary) -> Optional[bool]:
+    """Whether the stop of the last answer is a label, at its own place or at the one before; None
+    where no stop follows."""
+    ids, labels = document.ids, document.labels
+    assert labels is not None
+    begin = int(places(ids, marker)[-1]) + len(marker)
+    stops = torch.nonzero(torch.isin(ids[begin:], torch.tensor(vocabulary.stops)))
+    if not len(stops):
+        return None
+    at = begin + int(stops[0])
+    return bool((labels[max(0, at - 1) : at + 1] == ids[at]).any())
 
 
 def _last_labels(document: Document, count: int) -> Any:

@@ -17,23 +17,15 @@ from typing import Any, Dict, List, Optional
 from ... import wire
 from ..foreign import Foreign, observing
 from . import (
-    chats,
-    documents,
     files,
-    inputs,
     keeper,
-    labels,
-    mixing,
     offsets,
-    padding,
-    pairs,
+    pace,
     reading,
     rows,
-    samples_shown,
+    split_look,
     targets,
-    templates,
     vocabulary,
-    workers,
 )
 
 HANG_SECONDS = 60.0
@@ -73,7 +65,7 @@ class Look:
         self.request = request
         self.vocabulary = vocabulary.Vocabulary()
         self.opened = targets.Opened([])
-        self.split: Optional[SplitLook] = None
+        self.split: Optional[split_look.SplitLook] = None
         self.sending = threading.Lock()
 
     def run(self) -> None:
@@ -135,8 +127,11 @@ class Look:
 
     def _read(self, source: targets.Source) -> None:
         directory = self.request["tokenizer"]
-        look = self.split = SplitLook(source, self.vocabulary, self.opened.module, directory)
+        look = self.split = split_look.SplitLook(
+            source, self.vocabulary, self.opened.module, directory
+        )
         look.show = int(self.request["show"])
+        look.mixing.show = bool(look.show)
         with wire.stage("read %s" % source.name):
             for batch in look.reading.batches_of(self.request["samples"], self.request["seconds"]):
                 look.add(batch)
@@ -147,13 +142,16 @@ class Look:
             look.mixing.measure(self.opened.module, self.opened.loss, look.batches[0])
             if look.inputs.samples:
                 look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
+        if source.name == "train" and self.request.get("pace"):
+            with wire.stage("time the loader"):
+                look.pace = pace.pace(source)
         with self.sending:
             wire.send(note={"split": look.record(), "shown": look.shown})
             self.split = None
         if measured:
             self._measure(look)
 
-    def _measure(self, look: "SplitLook") -> None:
+    def _measure(self, look: split_look.SplitLook) -> None:
         """Where the loss reads its labels."""
         opened = self.opened
         if look.first is None or look.tokens is None or look.tokens.labels is None:
@@ -177,111 +175,6 @@ class Look:
                     wire.send(note={"split": look.record()})
                     wire.send(answer={"done": True})
                     os._exit(0)
-
-
-class SplitLook:
-    """Batches of a split as they come, and the counts over them."""
-
-    def __init__(
-        self,
-        source: targets.Source,
-        vocabulary: vocabulary.Vocabulary,
-        module: Foreign,
-        directory: str,
-    ) -> None:
-        self.source = source
-        self.reading = reading.Reading(source)
-        self.vocabulary = vocabulary
-        self.padding = padding.Padding(vocabulary.pad)
-        self.mixing = mixing.Mixing()
-        self.inputs = inputs.Inputs(module, directory)
-        self.pairs = pairs.Pairs()
-        self.chats = chats.Chats(vocabulary)
-        self.batches: List[Foreign] = []
-        self.show = 0
-        self.shown: List[Dict[str, Any]] = []
-        self.documents: List[documents.Document] = []
-        self.first: Foreign = None
-        self.tokens: Optional[documents.Tokens] = None
-        self.other_labels = labels.OtherLabels()
-
-    def add(self, batch: Foreign) -> None:
-        tokens = documents.tokens_of(batch)
-        if self.first is None:
-            self.first, self.tokens = batch, tokens
-        row = self.reading.rows
-        self.pairs.add(batch, row)
-        if len(self.shown) < self.show:
-            self._show(batch, tokens, row)
-        self.inputs.add(batch)
-        if tokens is None or tokens.foreign_labels:
-            self.other_labels.add(batch, row)
-        if self.source.kind == "loader":
-            self.mixing.add(batch, tokens, row)
-            self.batches.append(batch)
-        if tokens is None:
-            self.documents += self.chats.documents(batch, row)
-            return
-        self.padding.add(tokens, row)
-        self.documents += documents.documents(tokens, row, self.vocabulary.pad)
-
-    def record(self) -> Dict[str, Any]:
-        record = self.reading.record()
-        each = list(self.documents)
-        if each:
-            record["lengths"] = labels.lengths(each)
-            record["labels"] = labels.labels(each)
-            record["starts"] = labels.starts(each, self.vocabulary)
-            record["padding"] = self.padding.record() if self.padding.rows else None
-            self._add_answers(record, each)
-        if record.get("labels") is None:
-            record["labels"] = self.other_labels.record()
-        if record["labels"] is not None:
-            record["labels"]["dropped"] = observing.attempt(lambda: rows.dropped(self.source), 0)
-        if not self.pairs.pairs:
-            observing.attempt(self._add_pairs_of_dataset, None)
-        record["pairs"] = self.pairs.record()
-        record["rendered"] = self.chats.record()
-        record["inputs"] = self.inputs.record()
-        if self.source.kind == "loader":
-            record["mixing"] = self.mixing.record(self._own_order())
-            record["workers"] = observing.attempt(self._workers, None)
-        return record
-
-    def _own_order(self) -> bool:
-        names = ("batch_sampler", "sampler")
-        samplers = [observing.attribute(self.source.items, name) for name in names]
-        return mixing.has_own_order(samplers)
-
-    def _add_pairs_of_dataset(self) -> None:
-        """A collator may join the columns of chosen and rejected answers."""
-        dataset = rows.dataset_of(self.source)
-        names = observing.attribute(dataset, "column_names") or ()
-        if any(str(name).startswith("chosen") for name in names):
-            for number in range(min(len(dataset), max(1, self.reading.rows))):
-                self.pairs.add(targets.as_batch(dataset[number]), number)
-
-    def _add_answers(self, record: Dict[str, Any], each: List[documents.Document]) -> None:
-        """What is said of answers, where the labels are tokens of the row."""
-        own = (record["labels"] or {}).get("objective", "next token") == "next token"
-        if own:
-            prompt = templates.prompt_of(self.vocabulary)
-            marker = prompt.marker if prompt is not None else []
-            record["stops"] = labels.stops(each, self.vocabulary, marker)
-            record["markers"] = templates.markers(each, self.vocabulary, prompt)
-
-    def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
-        most = self.show - len(self.shown)
-        name = self.source.name
-        if tokens is None and self.source.by_row:
-            made = self.chats.documents(batch, row)
-            tokens = chats.as_tokens(made[0]) if made else None
-        self.shown += observing.attempt(
-            lambda: samples_shown.of_batch(batch, tokens, self.vocabulary, name, row, most), []
-        )
-
-    def _workers(self) -> Optional[Dict[str, Any]]:
-        return workers.twins(self.source, self.batches)
 
 
 def note(**fields: Foreign) -> None:

@@ -15,6 +15,7 @@ from ..foreign import Foreign, containers, observing
 from .documents import LABELS, Tokens, host, is_constant
 
 MOST_ROWS = 5
+MOST_CLASSES = 20
 SIMPLE_SAMPLERS = (
     "BatchSampler",
     "RandomSampler",
@@ -34,6 +35,7 @@ class Mixing:
     """Counts over the batches of a loader; `record` has them."""
 
     def __init__(self) -> None:
+        self.show = False
         self.batches: List[List[int]] = []
         """The classes of each batch."""
         self.named = False
@@ -81,6 +83,11 @@ class Mixing:
                 lambda: reads_class(module, loss, batch), None
             )
 
+    def counts(self) -> Dict[str, int]:
+        """The most frequent classes, where content is shown."""
+        counted = collections.Counter(each for batch in self.batches for each in batch)
+        return {str(each): n for each, n in counted.most_common(MOST_CLASSES if self.show else 0)}
+
     def record(self, own_order: bool) -> Dict[str, Any]:
         single, drawn = single_class(self.batches)
         classes = {each for batch in self.batches for each in batch}
@@ -93,6 +100,7 @@ class Mixing:
             "rows": self.rows,
             "batches": len(self.batches),
             "classes": len(classes),
+            "counts": self.counts(),
             "named": self.named,
             "class_is_trained": self.class_is_trained,
             "single": single,

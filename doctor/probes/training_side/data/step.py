@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Optional
 import torch
 
 from ..foreign import Foreign
-from . import documents, look, offsets, targets, vocabulary
+from . import documents, offsets, split_look, targets, vocabulary
 
 
 def of_batch(
@@ -19,7 +19,7 @@ def of_batch(
     if tokens is None or tokens.labels is None:
         return None
     known = vocabulary.of_objects(None, module, None, "")
-    split = look.SplitLook(targets.Source("train", "loader", [batch]), known, module, "")
+    split = split_look.SplitLook(targets.Source("train", "loader", [batch]), known, module, "")
     for each in split.reading.batches_of(1, 1.0):
         split.add(each)
     return {

@@ -59,7 +59,8 @@ def trend(
             steps.append(training.step(stage))
         fits = (time.monotonic() - started) * (STEPS - judged) <= SECONDS
         calls.compare(float(steps[-1]["loss"]))
-        resident = take(training, device, steps, deadline) if fits else []
+        seconds: List[float] = []
+        resident = take(training, device, steps, deadline, seconds) if fits else []
         ran = len(steps)
         if ran < STEPS:
             del steps[judged:]
@@ -79,6 +80,7 @@ def trend(
     return {
         "ran": ran,
         "planned": STEPS,
+        "step_seconds": sorted(seconds[-WATCHED:])[WATCHED // 2] if ran == STEPS else None,
         "losses": [step["loss"] for step in steps],
         "rates": [step["lr"] for step in steps],
         "norms": [step["grad_norm"] for step in steps],
@@ -111,12 +113,19 @@ def of_calls(calls: Any) -> Dict[str, Any]:
 
 
 def take(
-    training: Training, device: torch.device, steps: List[Dict[str, Any]], deadline: float
+    training: Training,
+    device: torch.device,
+    steps: List[Dict[str, Any]],
+    deadline: float,
+    seconds: List[float],
 ) -> List[int]:
-    """Add steps until there are STEPS; returns the bytes in use after each of the last ones."""
+    """Add steps until there are STEPS, and the time of each; returns the bytes in use after each of
+    the last ones."""
     resident: List[int] = []
     while len(steps) < STEPS and time.monotonic() < deadline:
-        steps.append(training.step(stage))
+        began = time.perf_counter()
+        steps.append(training.step(stage))  # reads the loss, so the device has ended it
+        seconds.append(time.perf_counter() - began)
         if len(steps) == STEPS - WATCHED:
             gc.collect()
         if len(steps) > STEPS - WATCHED:

@@ -7,7 +7,7 @@ import re
 from doctor.facts.data import Shown
 from doctor.report.formats.html.markup import Markup, el
 from doctor.report.report import Report
-from doctor.report.shown import LEGEND, MARKS, samples_of, text, title, values
+from doctor.report.shown import LEGEND, MARKS, overviews, samples_of, text, title, values
 
 POLICY = "img-src data:; "
 BASE64 = re.compile(r"[A-Za-z0-9+/=]{1,200000}")
@@ -20,7 +20,14 @@ def has_images(report: Report) -> bool:
 def pieces(report: Report) -> list[Markup]:
     """The samples, below a line that explains the marks."""
     samples = samples_of(report)
-    return [el("p", LEGEND, class_="quiet"), *map(_sample, samples)] if samples else []
+    if not samples:
+        return []
+    counted = "\n".join(overviews(report))
+    return [
+        *([el("pre", counted, class_="sample")] if counted else []),
+        el("p", LEGEND, class_="quiet"),
+        *map(_sample, samples),
+    ]
 
 
 def _sample(sample: Shown) -> Markup:

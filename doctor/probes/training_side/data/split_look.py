@@ -1,0 +1,143 @@
+"""Batches of one split as they come, and what each module counts over them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from ..foreign import Foreign, containers, observing
+from . import (
+    chats,
+    documents,
+    inputs,
+    labels,
+    mixing,
+    padding,
+    pairs,
+    reading,
+    rows,
+    samples_shown,
+    targets,
+    templates,
+    vocabulary,
+    workers,
+)
+
+
+class SplitLook:
+    """Batches of a split as they come, and the counts over them."""
+
+    def __init__(
+        self,
+        source: targets.Source,
+        vocabulary: vocabulary.Vocabulary,
+        module: Foreign,
+        directory: str,
+    ) -> None:
+        self.source = source
+        self.reading = reading.Reading(source)
+        self.vocabulary = vocabulary
+        self.padding = padding.Padding(vocabulary.pad)
+        self.mixing = mixing.Mixing()
+        self.inputs = inputs.Inputs(module, directory)
+        self.pairs = pairs.Pairs()
+        self.chats = chats.Chats(vocabulary)
+        self.batches: List[Foreign] = []
+        self.pace: Optional[Dict[str, Any]] = None
+        self.show = 0
+        self.shown: List[Dict[str, Any]] = []
+        self.documents: List[documents.Document] = []
+        self.first: Foreign = None
+        self.tokens: Optional[documents.Tokens] = None
+        self.other_labels = labels.OtherLabels()
+
+    def add(self, batch: Foreign) -> None:
+        tokens = documents.tokens_of(batch)
+        if self.first is None:
+            self.first, self.tokens = batch, tokens
+        row = self.reading.rows
+        self.pairs.add(batch, row)
+        if len(self.shown) < self.show:
+            self._show(batch, tokens, row)
+        self.inputs.add(batch)
+        if tokens is None or tokens.foreign_labels:
+            self.other_labels.add(batch, row)
+        if self.source.kind == "loader":
+            self.mixing.add(batch, tokens, row)
+            self.batches.append(batch)
+        if tokens is None:
+            self.documents += self.chats.documents(batch, row)
+            return
+        self.padding.add(tokens, row)
+        self.documents += documents.documents(tokens, row, self.vocabulary.pad)
+
+    def record(self) -> Dict[str, Any]:
+        record = self.reading.record()
+        each = list(self.documents)
+        if each:
+            record["lengths"] = labels.lengths(each)
+            record["uncut"] = observing.attempt(self._uncut, None)
+            record["labels"] = labels.labels(each)
+            record["starts"] = labels.starts(each, self.vocabulary)
+            record["padding"] = self.padding.record() if self.padding.rows else None
+            self._add_answers(record, each)
+        if record.get("labels") is None:
+            record["labels"] = self.other_labels.record()
+        if record["labels"] is not None:
+            record["labels"]["dropped"] = observing.attempt(lambda: rows.dropped(self.source), 0)
+        if not self.pairs.pairs:
+            observing.attempt(self._add_pairs_of_dataset, None)
+        record["pairs"] = self.pairs.record()
+        record["rendered"] = self.chats.record()
+        record["inputs"] = self.inputs.record()
+        record["pace"] = self.pace
+        if self.source.kind == "loader":
+            record["mixing"] = self.mixing.record(self._own_order())
+            record["workers"] = observing.attempt(self._workers, None)
+        return record
+
+    def _own_order(self) -> bool:
+        names = ("batch_sampler", "sampler")
+        samplers = [observing.attribute(self.source.items, name) for name in names]
+        return mixing.has_own_order(samplers)
+
+    def _add_pairs_of_dataset(self) -> None:
+        """A collator may join the columns of chosen and rejected answers."""
+        dataset = rows.dataset_of(self.source)
+        names = observing.attribute(dataset, "column_names") or ()
+        if any(str(name).startswith("chosen") for name in names):
+            for number in range(min(len(dataset), max(1, self.reading.rows))):
+                self.pairs.add(targets.as_batch(dataset[number]), number)
+
+    def _uncut(self) -> Optional[Dict[str, Any]]:
+        """Lengths of the rows of the loader's dataset, where they are still texts or chats."""
+        dataset = rows.dataset_of(self.source) if self.source.kind == "loader" else None
+        if dataset is None or not len(dataset):
+            return None
+        first: Foreign = dataset[0]
+        if not containers.is_mapping(first) or "input_ids" in first:
+            return None
+        apart = chats.Chats(self.vocabulary)
+        made = [apart.documents(dataset[n], n) for n in range(min(len(dataset), self.reading.rows))]
+        return labels.lengths([each for row in made for each in row])
+
+    def _add_answers(self, record: Dict[str, Any], each: List[documents.Document]) -> None:
+        """What is said of answers, where the labels are tokens of the row."""
+        own = (record["labels"] or {}).get("objective", "next token") == "next token"
+        if own:
+            prompt = templates.prompt_of(self.vocabulary)
+            marker = prompt.marker if prompt is not None else []
+            record["stops"] = labels.stops(each, self.vocabulary, marker)
+            record["markers"] = templates.markers(each, self.vocabulary, prompt)
+
+    def _show(self, batch: Foreign, tokens: Optional[documents.Tokens], row: int) -> None:
+        most = self.show - len(self.shown)
+        name = self.source.name
+        if tokens is None and self.source.by_row:
+            made = self.chats.documents(batch, row)
+            tokens = chats.as_tokens(made[0]) if made else None
+        self.shown += observing.attempt(
+            lambda: samples_shown.of_batch(batch, tokens, self.vocabulary, name, row, most), []
+        )
+
+    def _workers(self) -> Optional[Dict[str, Any]]:
+        return workers.twins(self.source, self.batches)
