@@ -250,10 +250,10 @@ def _detail(row: Cause, event: LogEvent) -> str:
 
 def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
+    if (named := _refined(row, event)) is not row:
+        return fitted(named, event.text).fix
     if (of_event := fitted(row, event.text)).fix != row.fix:
         return of_event.fix
-    if (named := _refined(row, event)) is not row:
-        return named.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
         if not version and remedy.package == "torch" and isinstance(torch, Torch):

@@ -126,7 +126,8 @@ def _run_fast(arguments: list[str]) -> int | None:
 
 
 def _is_option(word: str) -> bool:
-    return word.startswith("-") and word != "-"
+    """Whether it is written as a flag: a pasted text may begin with a dash, too."""
+    return word.startswith("-") and word != "-" and not word.partition("=")[0].count(" ")
 
 
 def _exit_code(error: BaseException) -> int:

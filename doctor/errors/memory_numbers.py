@@ -29,6 +29,8 @@ NEARLY, BEYOND = 0.8, 1.02
 explains. Our own numbers."""
 PIECES = 0.03
 """Share of the GPU from which on reserved and unused memory is worth joining. Our own number."""
+IN_USE = 0.85
+"""Share of the GPU in use from which on joining the pieces only delays the end. Our own number."""
 LARGEST = (
     "No GPU serves this request beside the model: look for the one sample that is far longer than "
     "the others, a shape that is wrong, an attention mask or logits of the whole sequence, or a "
@@ -111,7 +113,7 @@ def describe_oom(text: str) -> Described | None:
     if request >= NEARLY * capacity:
         return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
     pieces = max(request, PIECES * capacity)
-    if numbers.reserved is not None and numbers.reserved >= pieces:
+    if numbers.reserved is not None and numbers.reserved >= pieces and own < IN_USE * capacity:
         return Described(
             "fragmentation",
             f"{head}: {gib(numbers.reserved)} are reserved by torch and unused, but in pieces",
@@ -136,10 +138,17 @@ def _others(numbers: Numbers, head: str) -> Described | None:
 
 
 def _full(numbers: Numbers, head: str) -> Described:
+    joined = (
+        f" expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF gives back {gib(numbers.reserved)} "
+        "at most."
+        if numbers.reserved
+        else ""
+    )
     allocated = f", {gib(numbers.allocated)} allocated" if numbers.allocated is not None else ""
     return Described(
         FULL,
         f"{head}{allocated}: the step needs more than the GPU has",
         "Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
-        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3.",
+        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3."
+        + joined,
     )

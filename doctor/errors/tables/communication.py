@@ -16,7 +16,8 @@ ROWS = (
             "NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4000",
         ),
         why="Two ranks use the same GPU.",
-        fix="Two ranks use the same GPU: select it by LOCAL_RANK, and check CUDA_VISIBLE_DEVICES.",
+        fix="Start no more processes on a node than it has GPUs (--nproc-per-node, "
+        "--num_processes), let each select its GPU by LOCAL_RANK, and check CUDA_VISIBLE_DEVICES.",
         owner=Owner.ENVIRONMENT,
         commands=('echo "$CUDA_VISIBLE_DEVICES"',),
         sources=("nccl-troubleshooting",),
@@ -251,6 +252,7 @@ ROWS = (
             r"Mismatch between collective operation types",
             r"params?\[\d+\] in this process with sizes .{0,200}appears not to match sizes",
             r"Expected to have finished reduction in the prior iteration",
+            r"has parameters that were not used in producing",
             r"DDP expects same model across all ranks",
         ),
         examples=(
@@ -263,6 +265,8 @@ ROWS = (
             "starting a new one. This error indicates that your module has parameters that were "
             "not used in producing loss.",
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
+            "RuntimeError: It looks like your LightningModule has parameters that were not used in "
+            "producing the loss returned by training_step.",
         ),
         why="The ranks do not do the same: other parameters, parameters that take no part in "
         "the loss on some step, or collectives that only some ranks call.",

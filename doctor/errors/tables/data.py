@@ -59,7 +59,8 @@ ROWS = (
         "local functions, locks or open files.",
         fix="Define functions at the level of the module, as a spawned worker imports them by "
         "name; functools.partial passes arguments. Open files and connections in the worker, at "
-        "the first __getitem__.",
+        "the first __getitem__. If the function is a library's, num_workers=0 starts none "
+        "(Windows and macOS spawn workers, Linux forks them).",
     ),
     Cause(
         id="main-is-not-guarded",

@@ -130,6 +130,25 @@ ROWS = (
         sources=("pytorch-973", "torch-multiprocessing"),
     ),
     Cause(
+        id="hub-may-not-write",
+        refines=("hf-auth",),
+        messages=(
+            r"40[13] Client Error: \w{4,20} for url: https?://huggingface\.co/api/\S{0,60}"
+            r"(?:create|commit|preupload)",
+            r"don't have the rights to create a|Cannot create repo",
+        ),
+        examples=(
+            "403 Client Error: Forbidden for url: https://huggingface.co/api/repos/create",
+            "403 Forbidden: You don't have the rights to create a model under the namespace a.",
+        ),
+        why="The token may read and not write, or the name before the slash is of another account "
+        "or organization.",
+        fix="Use a token with write permission for that namespace (`hf auth whoami` names the "
+        "account), set hub_model_id to a name of your own, or push_to_hub=False.",
+        commands=("hf auth whoami",),
+        retry="fix",
+    ),
+    Cause(
         id="hf-auth",
         code="LOG063",
         title="The Hugging Face account may read the model",

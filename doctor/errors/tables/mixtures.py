@@ -76,13 +76,34 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
+        id="accelerate-of-another-time",
+        refines=("api-changed", "call-arguments", "factory-with-parameters"),
+        errors=("TypeError",),
+        messages=(
+            r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument",
+            r"unexpected keyword argument '(?:dispatch_batches|keep_torch_compile"
+            r"|use_seedable_sampler|even_batches)'",
+        ),
+        examples=(
+            "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
+            "'keep_torch_compile'",
+            "TypeError: Accelerator.__init__() got an unexpected keyword argument "
+            "'dispatch_batches'",
+        ),
+        why="transformers calls accelerate with an argument that the installed accelerate does not "
+        "know yet, or not any more.",
+        fix="Install releases of one time: upgrade accelerate and transformers together, and then "
+        "restart the process (in a notebook the kernel).",
+        commands=("python -m pip install -U accelerate transformers",),
+    ),
+    Cause(
         id="trainer-argument-renamed",
         refines=("api-changed", "call-arguments", "factory-with-parameters"),
         errors=("TypeError",),
         messages=(
             r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|dataset_text_field"
-            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir|processing_class|dispatch_batches"
-            r"|keep_torch_compile|use_seedable_sampler|packing|eval_packing|max_prompt_length)'",
+            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir|processing_class"
+            r"|packing|eval_packing|max_prompt_length)'",
         ),
         examples=(
             "TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
@@ -93,9 +114,9 @@ ROWS = (
         fix="Use the new names: eval_strategy for evaluation_strategy, processing_class for the "
         "Trainer's tokenizer, use_cpu for no_cuda; in TRL max_length for max_seq_length, and "
         "dataset_text_field and packing belong to SFTConfig. processing_class is unknown to "
-        "transformers below 4.46: upgrade it, or install an older trl. dispatch_batches and "
-        "keep_torch_compile: transformers and accelerate are of different times, upgrade both. Or "
-        "install the versions that the code was written for.",
+        "transformers below 4.46: upgrade it, or install an older trl. Where the last frame is a "
+        "library's own (trl calls transformers), upgrade that library. Or install the versions "
+        "that the code was written for.",
         commands=("python -m pip show transformers trl accelerate",),
     ),
     Cause(

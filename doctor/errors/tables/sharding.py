@@ -25,6 +25,16 @@ ROWS = (
         "use FSDP2 (fully_shard), which keeps each parameter apart.",
     ),
     Cause(
+        id="shards-of-integers",
+        errors=("ValueError",),
+        messages=(r"Cannot flatten integer dtype",),
+        examples=("ValueError: Cannot flatten integer dtype tensors",),
+        why="FSDP joins the parameters of a block into one tensor of floats, and the base model is "
+        "quantized: its weights are stored as integers.",
+        fix="With 4 bits set bnb_4bit_quant_storage to the compute dtype (torch.bfloat16); 8-bit "
+        "weights cannot be sharded by FSDP: load them unquantized, or use DDP or ZeRO.",
+    ),
+    Cause(
         id="tensor-and-dtensor",
         errors=("RuntimeError",),
         messages=(r"got mixed torch\.Tensor and DTensor",),
