@@ -62,7 +62,8 @@ def classify(data: list[Any], *, model: Any = None, epochs: int = EPOCHS, **load
     model = model or nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
     for _ in range(epochs):
-        for image, label in torch.utils.data.DataLoader(data, 8, **{"shuffle": True, **loader}):
+        options = {"batch_size": 8, "shuffle": True, **loader}
+        for image, label in torch.utils.data.DataLoader(data, **options):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(image), label).backward()
             optimizer.step()
