@@ -65,7 +65,7 @@ def as_json(text: str) -> Any:
 
 def test_every_key_is_decoded() -> None:
     decoded = decode(tomllib.loads(FULL))
-    assert set(decoded.job) == set(JOB_KEYS) - {"model", "arguments", "python"}
+    assert set(decoded.job) == set(JOB_KEYS) - {"model", "arguments", "python", "data"}
     assert decoded.job["params"] == 8_000_000_000
     assert decoded.job["attention"] == (1, 32, 2048, 128)
     assert decoded.job["batch_size"] == 4

@@ -3,6 +3,8 @@
 FULL = """
 [job]
 probes = false
+rehearse = true
+ranks = 2
 device = "cuda"
 precision = "bf16"
 recipe = "amp"
