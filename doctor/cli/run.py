@@ -105,8 +105,10 @@ def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
 DATA_CHECKS = catalog.of_families("DAT")
 OF_A_STEP = ("DAT005", "DAT006", "DAT015")
 """What one batch shows, made by hand or not: shares need more rows, see doctor data."""
-OF_REAL_ROWS = ("DAT009",)
-"""Not of a loader with fewer than FEW rows: such rows stand for the data in a test of the step."""
+NOT_OF_ROWS = ("DAT008",)
+"""Not of the model's own loader: equal rows with any class do for a test of the step."""
+NOT_OF_FEW_ROWS = (*NOT_OF_ROWS, "DAT009")
+"""Nor of fewer than FEW rows, which stand for the data."""
 
 
 def _of_data(facts: Facts) -> tuple[Finding, ...]:
@@ -118,8 +120,9 @@ def _of_data(facts: Facts) -> tuple[Finding, ...]:
             return ()
         facts = facts.with_(data=own.data)
         checks = tuple(each for each in checks if each.code in OF_A_STEP)
-    elif facts.job.data is None and not _has_real_rows(facts.data):
-        checks = tuple(each for each in checks if each.code not in OF_REAL_ROWS)
+    elif facts.job.data is None:
+        left_out = NOT_OF_ROWS if _has_real_rows(facts.data) else NOT_OF_FEW_ROWS
+        checks = tuple(each for each in checks if each.code not in left_out)
     found = examine(checks, facts)
     return tuple(each for each in found if each.status is not Status.SKIP and _applies(each, facts))
 

@@ -49,6 +49,8 @@ class DataRequest:
     show: int = 0
     pace: bool = False
     """Measure how fast the loader delivers."""
+    repeats: bool = True
+    """Compare the rows of train with each other, beyond the samples."""
     limit: float | None = None
     """Seconds for all of it; None: as long as notes come."""
 
@@ -76,7 +78,14 @@ def request_of(facts: Facts) -> DataRequest | Unknown | None:
     what = {"kind": "factory", "file": file_of(file), "name": name, "arguments": [*job.arguments]}
     on_cuda = facts.target.on_cuda
     limit = 2 * LONG_SECONDS + 2 * seconds
-    return DataRequest(target=job.model, what=what, seconds=RUN_SECONDS, pace=on_cuda, limit=limit)
+    return DataRequest(
+        target=job.model,
+        what=what,
+        seconds=RUN_SECONDS,
+        pace=on_cuda,
+        repeats=False,
+        limit=limit,
+    )
 
 
 def of_own(data: Data | Unknown, own: OwnModel) -> Data | Unknown:
@@ -116,7 +125,7 @@ def collect_data(
         **request.what, "tokenizer": request.tokenizer, "model": request.model,
         "splits": list(request.splits),
         "samples": request.samples, "seconds": request.seconds, "show": request.show,
-        "pace": request.pace,
+        "pace": request.pace, "repeats": request.repeats,
     })  # fmt: skip
     try:
         child = children.start(python, PROBE, text)

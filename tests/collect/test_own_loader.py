@@ -21,10 +21,11 @@ from doctor.judge.check import Status
 
 NONE_TRAINED = Labels(objective="next token", documents=64, unlabelled=64)
 SPLIT = Split(name="train", kind="loader", rows=64, batches=8, labels=NONE_TRAINED)
+ALL = RunOptions()
 DATA = Data(target="train.py:make", opened=Ended(how="ok"), splits=(SPLIT,))
 
 
-def facts(options: RunOptions = RunOptions(), how: Any = "ok", seconds: float = 1.0) -> Facts:
+def facts(options: RunOptions = ALL, how: Any = "ok", seconds: float = 1.0) -> Facts:
     own = Well(has_loader=True, built=Ended(how=how, seconds=seconds)).own
     unread = Unknown(reason="not read")
     job = Job(device="cpu", model="train.py:make")
@@ -37,6 +38,7 @@ def test_the_second_call_of_a_factory_is_bounded() -> None:
     request = request_of(facts(seconds=4.0))
     assert isinstance(request, DataRequest)
     assert request.limit == 68.0
+    assert not request.repeats
     long = request_of(facts(seconds=31.0))
     assert isinstance(long, Unknown)
     assert "took 31 s" in long.reason
@@ -77,7 +79,7 @@ def test_labels_that_a_step_learned_from_are_known(norm: Any, learned: bool) -> 
 @pytest.mark.parametrize(
     ("data", "options", "status"),
     [
-        (DATA, RunOptions(), Status.UNKNOWN),
+        (DATA, ALL, Status.UNKNOWN),
         (DATA, RunOptions(skip=("DAT001",)), Status.FAIL),
         (None, RunOptions(only=("SMK",)), Status.FAIL),
     ],
