@@ -120,7 +120,7 @@ def _of_data(facts: Facts) -> tuple[Finding, ...]:
             return ()
         facts = facts.with_(data=own.data)
         checks = tuple(each for each in checks if each.code in OF_A_STEP)
-    elif facts.job.data is None:
+    elif facts.job.data is None and facts.job.model is not None:
         left_out = NOT_OF_ROWS if _has_real_rows(facts.data) else NOT_OF_FEW_ROWS
         checks = tuple(each for each in checks if each.code not in left_out)
     found = examine(checks, facts)
