@@ -266,9 +266,13 @@ def _on_condition(reading: Training, each: Assignment) -> bool:
 def _branches(reading: Training, each: Assignment) -> set[int]:
     """Conditions around it within its loop; what is around the loop decides no iteration."""
     loop = each.loops[-1]
-    inside: list[Call | Assignment] = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
-    inside += [other for other in reading.script.assignments if loop in other.loops]
-    around = set(each.arms).intersection(*(other.arms for other in inside))
+    iterable = reading.script.loops[loop].iterable
+    around: set[tuple[int, int]] = set()
+    if iterable is not None and iterable.kind == "call":
+        around = set(reading.calls[iterable.call].arms)
+    elif _trains_in(reading, loop):
+        inside = [reading.calls[n] for n in reading.by_loop[loop]]
+        around = set(each.arms).intersection(*(call.arms for call in inside))
     return {branch for branch, _ in set(each.arms) - around}
 
 

@@ -208,8 +208,6 @@ HARMLESS = (
 
 def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
-    if reading.mentions("peft", "lora", "adapter", "prompt", "unfreeze"):
-        return
     for each in reading.script.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
@@ -232,13 +230,13 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         ]  # fmt: skip
         if parts:
             yield Match(each.span, f"{parts[-1]} is frozen, too: nothing of {name} trains")
-        else:
+        elif not reading.mentions("peft", "lora", "adapter", "prompt"):
             yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
 
 
 def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     """Something thaws a part of the model, or may give it another one after the freeze."""
-    if reading.methods("requires_grad_"):
+    if reading.methods("requires_grad_", "get_peft_model", "add_adapter", "unfreeze"):
         return True
     last = max(reading.optimizers, default=0)
     return any(
