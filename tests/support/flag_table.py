@@ -24,7 +24,7 @@ REPORTS = (
     "compare",
 )
 """Commands that print a report."""
-OTHERS = ("prescribe", "explain", "list")
+OTHERS = ("ledger", "prescribe", "explain", "list")
 HEADER = """# Commands and their flags
 
 `doctor help COMMAND` describes each flag. A flag means the same wherever it is; generated from the
