@@ -153,7 +153,7 @@ def test_rows_that_a_filter_left_out_are_projected_from_some() -> None:
     from doctor.probes.training_side.data import rows, targets
 
     def left_out(dataset: Filtered) -> int:
-        return rows.dropped(targets.source("train", dataset))
+        return rows.dropped(targets.Source("train", "dataset", dataset))
 
     few = Filtered([[-100] * 3, [5, 6, 7], [-100, 5, 6], [8, 9, 10]], [1, 3])
     assert left_out(few) == 1
