@@ -39,5 +39,5 @@ def test_lengths_classes_and_dropped_rows_are_drawn() -> None:
     lines = list(overview(split))
     assert lines[1:3] == [f"  up to 32 {'#' * 20} 10", f"  up to 64 {'#' * 40} 20"]
     assert "before the cut of a document: median 40, p95 80, longest 900" in lines[3]
-    assert lines[-1].endswith("label: 4")
+    assert lines[-1].endswith("left out: 4")
     assert all(line.isprintable() for line in lines)
