@@ -17,7 +17,7 @@ from doctor.cli.examination import Record
 from doctor.cli.fleet import UNKNOWN, Node, Talk, label_of, result_deadline
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.facts.fleet import Clock, Fleet, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
