@@ -27,6 +27,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files: int
     bytes: int
     digest: str
+    place: str
+    """Differs where a node has copies of its own."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from doctor._util.errors import UserError
 from doctor._util.units import printable
@@ -43,6 +44,10 @@ class Answer:
         self.body = response.read(MOST_BYTES)
 
 
+class ProxyError(Exception):
+    """The job asks through a proxy, which the doctor does not."""
+
+
 def check_targets(targets: tuple[str, ...]) -> None:
     """Raises UserError for a target of no known kind."""
     for target in targets:
@@ -58,6 +63,8 @@ def _accessed(target: str, environ: Environ) -> Accessed:
     began = time.monotonic()
     try:
         usable, detail = _kind(target)(target, environ)
+    except ProxyError as error:
+        usable, detail = None, str(error)
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         usable, detail = False, f"no answer: {reason}"
@@ -82,6 +89,9 @@ def _kind(target: str) -> Callable[[str, Environ], Result]:
 def _request(method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
     """One request; a redirection is an answer, so that no secret goes to another host."""
     parts = urlsplit(url)
+    proxies = getproxies()
+    if {parts.scheme, "all"} & proxies.keys() and not proxy_bypass(parts.netloc):
+        raise ProxyError("not asked: a proxy is set, and the doctor asks without one")
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=SECONDS)
