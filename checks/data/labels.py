@@ -54,8 +54,6 @@ def fills_the_length(labels: Labels) -> bool:
 def _cause(labels: Labels) -> str:
     if labels.full and 2 * labels.full >= labels.unlabelled:
         return ", and they are as long as the longest document: the prompt fills the whole length"
-    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
-        return ", and the text that marks an answer does not occur in them"
     return ""
 
 
@@ -63,14 +61,7 @@ LENGTH = "Raise max_length, drop rows whose prompt fills it, or truncate the pro
 
 
 def _fix(labels: Labels) -> str | None:
-    if labels.full and 2 * labels.full >= labels.unlabelled:
-        return LENGTH
-    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
-        return (
-            "Give the collator the text before an answer exactly as the chat template writes it, "
-            "as token ids: its tokens depend on what stands before it."
-        )
-    return None
+    return LENGTH if labels.full and 2 * labels.full >= labels.unlabelled else None
 
 
 TRAINED = Check(

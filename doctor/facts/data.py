@@ -63,8 +63,6 @@ class Labels(Section, frozen=True, kw_only=True):
     """The first of them, by the row of the loader."""
     full: int = 0
     """Those that are as long as the longest document: the limit left no room for the answer."""
-    without_marker: int = 0
-    """Those in which the text before an answer does not occur, where it is known."""
     tokens: int = 0
     trained: int = 0
     compared: int = 0
@@ -222,3 +220,9 @@ class Data(Section, frozen=True, kw_only=True):
 
     def split(self, name: str = "train") -> Split | None:
         return next((each for each in self.splits if each.name == name), None)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether no document of a split has a trained label, and nothing was learned: DAT001."""
+        labels = [split.labels for split in self.splits if split.labels is not None]
+        return any(each.unlabelled == each.documents and not each.learned for each in labels)

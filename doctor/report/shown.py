@@ -44,7 +44,7 @@ def shown_lines(report: Report) -> Iterator[Line]:
         for mark in sample.marks:
             before, after, style = MARKS[mark.role]
             for piece in pieces(mark):
-                yield Line("    ", f"{before}{piece}{after}", "", style)
+                yield Line("    | ", f"{before}{piece}{after}", "", style)
 
 
 WIDTH = 40
@@ -73,7 +73,7 @@ def overview(split: Split) -> Iterator[str]:
 
 
 def bars(counts: dict[str, int]) -> Iterator[str]:
-    wide, most = max(map(len, counts), default=0), max(counts.values(), default=1)
+    wide, most = max(map(len, counts), default=0), max([1, *counts.values()])
     for name, count in counts.items():
         yield f"  {name:>{wide}} {'#' * round(WIDTH * count / most)} {count:,}"
 

@@ -285,6 +285,22 @@ def test_batches(fields: dict[str, Any], status: Status) -> None:
     assert verdict("DAT009", facts).status is status
 
 
+@pytest.mark.parametrize(
+    ("split", "fields", "status"),
+    [
+        ({"rows": 64, "batches": 64}, {"samples": 64, "distinct": 1}, Status.NOTE),
+        ({"rows": 64, "batches": 8}, {"samples": 64, "distinct": 1}, Status.FAIL),
+        ({"rows": 256}, {"distinct": 4, "constant": 64}, Status.NOTE),
+        ({"rows": 256}, {"distinct": 200, "constant": 64}, Status.WARN),
+    ],
+)
+def test_an_endless_loader_may_give_few_samples_again(
+    split: dict[str, Any], fields: dict[str, Any], status: Status
+) -> None:
+    facts = data(total=None, mixing=msgspec.structs.replace(MIXING, **fields), **split)
+    assert verdict("DAT009", facts).status is status
+
+
 IMAGES = Inputs(
     name="[0]", samples=256, shape=(8, 3, 224, 224), low=-2.1, high=2.6, first="Conv2d",
     stated="the model's pretrained_cfg", expected_low=-2.12, expected_high=2.64,
