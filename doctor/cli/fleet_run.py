@@ -209,12 +209,13 @@ def _settled(
         seconds = min(ROUND_SECONDS, last - time.monotonic())
         if seconds <= 0:
             return None
+        end = time.monotonic() + seconds
         asked = {each.rank: each.node for each in nodes if each.rank is not None}
         own = background(lambda: _rates(measure)) if 0 in asked else None
         replies = orders.ask({rank: order("rates", None) for rank in asked if rank}, seconds)
         found = {asked[rank]: opened(each, dict[str, float]) for rank, each in replies.items()}
         if own is not None:
-            found[asked[0]] = _waited(own, orders.deadline - time.monotonic())
+            found[asked[0]] = _waited(own, end - time.monotonic())
         return None if None in found.values() else found
 
     nodes = [each for each in results.values() if isinstance(each, NodeSummary)]
