@@ -102,7 +102,7 @@ def mixed(data: Data) -> Verdict:
         return unknown(NOTHING)
     mixing = split.mixing
     if mixing is None or not mixing.samples:
-        return skip("the batches of the training loader are neither tokens nor tensors")
+        return skip("the training loader gives neither tokens nor tensors, or too long rows")
     if split.labels is not None and split.labels.unlabelled == split.labels.documents:
         return skip("no row has a trained label, see DAT001")
     return (
@@ -242,6 +242,8 @@ def reordered(data: Data) -> Verdict:
     epochs = split.epochs if split is not None else None
     if epochs is None:
         return skip("no DistributedSampler that shuffles was followed through a training")
+    if isinstance(epochs, Unknown):
+        return unknown(epochs.reason)
     text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
     if epochs.epochs < 2:
         return unknown(f"{shown(epochs.sampler)}: only one epoch was read")

@@ -77,7 +77,7 @@ class Labels(Section, frozen=True, kw_only=True):
     learned: bool | None = None
     """Gradients that are not 0 were observed meanwhile; None: there was no training."""
     dropped: int = 0
-    """Rows of the source that the trainer left out because no label of theirs is trained."""
+    """Rows without a trained label that a filter or a selection left out of the dataset."""
 
 
 class Stops(Section, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ class Split(Section, frozen=True, kw_only=True):
     """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
-    epochs: Epochs | None = None
+    epochs: Epochs | Unknown | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ def overview(split: Split) -> Iterator[str]:
         yield f"{name}, samples of a class, {split.mixing.classes:,} classes in all"
         yield from bars({visible(each): count for each, count in split.mixing.counts.items()})
     if split.labels is not None and split.labels.dropped:
-        yield f"{name}, rows that the trainer dropped for want of a label: {split.labels.dropped:,}"
+        yield f"{name}, rows without a label that are left out: {split.labels.dropped:,}"
 
 
 def bars(counts: dict[str, int]) -> Iterator[str]:

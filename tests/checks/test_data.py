@@ -96,7 +96,7 @@ def test_nothing_read_is_never_healthy(code: str) -> None:
         ({"unlabelled": 8, "documents": 8}, Status.FAIL, "8 documents"),
         ({"unlabelled": 40, "objective": "other tokens"}, Status.SKIP, "by chance"),
         ({"unlabelled": 256, "objective": "other tokens"}, Status.FAIL, "-100"),
-        ({"dropped": 51_000}, Status.WARN, "the trainer drops them"),
+        ({"dropped": 51_000}, Status.NOTE, "a filter or a selection"),
         ({"dropped": 20}, Status.PASS, "256 of 51,000 rows"),
     ],
 )
