@@ -30,17 +30,16 @@ def _trained(split: Split) -> Verdict:
             f"{labels.ignored}{_cause(labels)}; read: {read_of(split)}",
             fix=_fix(labels),
         )
-    if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
-        text = share(
-            labels.dropped, whole, "rows have no trained label, and the trainer drops them"
-        )
-        return observed(f"{text} without a word", whole, fix=LENGTH)
-    if labels.objective != "next token":
-        return skip("the labels are not the row's own tokens, so rows may have none by chance")
-    if labels.unlabelled >= UNLABELLED * labels.documents:
+    own = labels.objective == "next token"
+    if own and labels.unlabelled >= UNLABELLED * labels.documents:
         text = share(labels.unlabelled, labels.documents, "documents have no trained label")
         where = rows(labels.rows)
         return observed(f"{text}: {where}{_cause(labels)}", labels.documents, fix=_fix(labels))
+    if labels.dropped >= UNLABELLED * (whole := labels.dropped + (split.total or split.rows)):
+        text = share(labels.dropped, whole, "rows have no trained label")
+        return note(f"{text}, and a filter or a selection leaves them out", fix=LENGTH)
+    if not own:
+        return skip("the labels are not the row's own tokens, so rows may have none by chance")
     some = share(labels.unlabelled, labels.documents, "documents without a trained label")
     return passed(some, split)
 
@@ -54,8 +53,6 @@ def fills_the_length(labels: Labels) -> bool:
 def _cause(labels: Labels) -> str:
     if labels.full and 2 * labels.full >= labels.unlabelled:
         return ", and they are as long as the longest document: the prompt fills the whole length"
-    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
-        return ", and the text that marks an answer does not occur in them"
     return ""
 
 
@@ -63,14 +60,7 @@ LENGTH = "Raise max_length, drop rows whose prompt fills it, or truncate the pro
 
 
 def _fix(labels: Labels) -> str | None:
-    if labels.full and 2 * labels.full >= labels.unlabelled:
-        return LENGTH
-    if labels.without_marker and 2 * labels.without_marker >= labels.unlabelled:
-        return (
-            "Give the collator the text before an answer exactly as the chat template writes it, "
-            "as token ids: its tokens depend on what stands before it."
-        )
-    return None
+    return LENGTH if labels.full and 2 * labels.full >= labels.unlabelled else None
 
 
 TRAINED = Check(
@@ -80,11 +70,11 @@ TRAINED = Check(
     why="A row whose labels are all ignored adds nothing; a batch of them gives a loss of 0 or "
     "NaN, and no error. Prompts that fill the maximum length cause it, and wrong markers.",
     passes=("fewer than 5 % of the documents have no trained label",),
-    notes=("none has, and gradients that are not 0 were observed",),
-    warns=(
-        "at least 5 % of 32 or more documents have none",
-        "the trainer dropped at least 5 % of 32 or more rows because they have none",
+    notes=(
+        "none has, and gradients that are not 0 were observed",
+        "a filter or a selection leaves out rows without one, at least 5 % of all",
     ),
+    warns=("at least 5 % of 32 or more documents have none",),
     fails=("no document that was read has a trained label",),
     fix="Look at a row: the prompt may fill the whole length, the marker of an answer may not "
     "match, or the template may lack {% generation %}.",

@@ -102,20 +102,30 @@ def mixed(data: Data) -> Verdict:
         return unknown(NOTHING)
     mixing = split.mixing
     if mixing is None or not mixing.samples:
-        return skip("the batches of the training loader are neither tokens nor tensors")
+        return skip("the training loader gives neither tokens nor tensors, or too long rows")
     if split.labels is not None and split.labels.unlabelled == split.labels.documents:
         return skip("no row has a trained label, see DAT001")
     return (
-        _impossible(mixing) or _shares(mixing, split) or _one_class(mixing) or _order(mixing, split)
+        _impossible(mixing, split)
+        or _shares(mixing, split)
+        or _one_class(mixing, split)
+        or _order(mixing, split)
     )
 
 
-def _impossible(mixing: Mixing) -> Verdict | None:
+def _seen(mixing: Mixing, split: Split) -> int:
+    """Samples that count: an endless loader may give the same few again and again."""
+    return mixing.samples if split.total is not None else mixing.distinct
+
+
+def _impossible(mixing: Mixing, split: Split) -> Verdict | None:
     if mixing.constant == mixing.samples and mixing.samples > 1:
         return fail(f"every one of {mixing.samples:,} samples has one value at all its places")
     if mixing.empty == mixing.samples:
         return fail(f"every one of {mixing.samples:,} samples is empty")
     if mixing.distinct == 1 and mixing.samples > 3:
+        if split.total is None and split.rows == split.batches:
+            return note(f"the loader gives one batch again and again, {split.batches:,} times")
         return fail(f"all {mixing.samples:,} samples are the same")
     return None
 
@@ -127,17 +137,17 @@ def _shares(mixing: Mixing, split: Split) -> Verdict | None:
     ):
         if count >= max(1, 0.01 * mixing.samples):
             return observed(f"{share(count, mixing.samples, text)}: {rows(mixing.rows)}",
-                            mixing.samples)  # fmt: skip
+                            _seen(mixing, split))  # fmt: skip
     return None
 
 
-def _one_class(mixing: Mixing) -> Verdict | None:
+def _one_class(mixing: Mixing, split: Split) -> Verdict | None:
     if mixing.classes != 1 or mixing.class_is_trained is False or mixing.samples < 2:
         return None
     text = f"all {mixing.samples:,} samples have the same class"
     if mixing.class_is_trained is None and not mixing.named:
         return note(f"{text}, if the last tensor or label of the batch is one", fix=ONE_CLASS)
-    return observed(text, mixing.samples, fix=ONE_CLASS)
+    return observed(text, _seen(mixing, split), fix=ONE_CLASS)
 
 
 ONE_CLASS = (
@@ -170,7 +180,11 @@ MIXED = Check(
     why="A loader that does not shuffle data sorted by class gives each step one class. Samples "
     "that are empty or constant teach nothing.",
     passes=("samples differ, and some batch has two classes where the data have",),
-    notes=("batches have several structures", "a sampler of the user's puts one class in a batch"),
+    notes=(
+        "batches have several structures",
+        "a sampler of the user's puts one class in a batch",
+        "an endless loader gives one batch again and again",
+    ),
     warns=(
         "three quarters of 8 or more batches have one class, and all together several",
         "at least 1 % of 32 or more samples are empty, or have one value everywhere",
@@ -228,6 +242,8 @@ def reordered(data: Data) -> Verdict:
     epochs = split.epochs if split is not None else None
     if epochs is None:
         return skip("no DistributedSampler that shuffles was followed through a training")
+    if isinstance(epochs, Unknown):
+        return unknown(epochs.reason)
     text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
     if epochs.epochs < 2:
         return unknown(f"{shown(epochs.sampler)}: only one epoch was read")

@@ -96,6 +96,6 @@ RULES = (
             "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
         ),
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
-        sources=("equine-206", "datasets-process"),
+        sources=("equine-206", "datasets-image-process"),
     ),
 )

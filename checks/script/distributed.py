@@ -220,6 +220,8 @@ COLLECTIVES = {
 NOT_FIRST = re.compile(r"(?:\w+\.)*\w*rank\w*(?:\(\w*\))?\s*(?:!=|>)\s*0")
 OF_SHARDS = {"state_dict": FSDP, "save_checkpoint": "deepspeed.initialize"}
 """What all processes must ask for together, and what makes the object."""
+DEEP = 4
+"""Functions between a condition and a collective. Our own number."""
 OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather"}
 ONE_RANK = re.compile(
     r"(?:^|[\s(.])(?:\w*\.)*(?:\w*rank\w*(?:\(\))?|process_index)\s*==\s*0\b"
@@ -233,12 +235,36 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
         call = reading.calls[number]
         if not _is_collective(reading, call) or "group" in call.keywords:
             continue
-        arms = _rank_arms(reading, call.arms)
-        if not arms and call.scope:
-            arms = _rank_arms_of_callers(reading, call.scope)
-        if arms and not _has_partner(reading, call, arms):
+        site, arms = _on_one_rank(reading, call, DEEP)
+        if arms and not _has_partner(reading, call, site, arms):
             message = f"{call.name} under a test for one rank: the others never join, and it hangs"
-            yield Match(call.span, message)
+            through = "" if site is call else f"{site.method}() calls "
+            yield Match(site.span, through + message)
+    yield from _backward_skipped(reading)
+
+
+FINITE = re.compile(r"\b(?:isfinite|isnan|isinf)\(")
+AGREED = ("all_reduce", "all_gather", "all_gather_object", "reduce_dict", "broadcast", "gather")
+ENDS = re.compile(r"exit|abort|\w*(?:Error|Exception|Interrupt)")
+
+
+def _backward_skipped(reading: Training) -> Iterator[Match]:
+    """Each rank decides alone, by its own loss, whether DDP's backward() runs."""
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS) or reading.mentions(*AGREED):
+        return
+    for number in reading.backwards:
+        call = reading.calls[number]
+        for branch, _ in call.arms if call.loops else ():
+            test = reading.script.branches[branch].test
+            if test is None or not FINITE.search(test.text):
+                continue
+            ends = any(
+                ENDS.fullmatch(each.method) and exclusive(each.arms, call.arms)
+                for each in reading.calls
+            )
+            if not ends and any("loss" in name.casefold() for name in test.names):
+                message = "a rank with a loss that is not finite skips it alone: the others hang"
+                yield Match(call.span, f"{call.name}() of DDP: {message}", "warn")
 
 
 def _is_collective(reading: Training, call: Call) -> bool:
@@ -297,19 +323,25 @@ def _asks_rank(reading: Training, branch: int) -> bool:
     return bool(ONE_RANK.search(text)) and " or " not in text and "not " not in text
 
 
-def _rank_arms_of_callers(reading: Training, scope: int) -> Arms:
-    sites = [reading.calls[n] for n in reading.call_sites.get(scope, ())]
-    found = [_rank_arms(reading, site.arms) for site in sites]
-    return found[0] if found and all(found) else ()
+def _on_one_rank(reading: Training, call: Call, depth: int) -> tuple[Call, Arms]:
+    """The conditions that hold on one rank only, and what stands under them: the call, or the first
+    call that leads to it, where each one that does has such a condition.
+    """
+    arms = _rank_arms(reading, call.arms)
+    sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ()) if call.scope]
+    if arms or not sites or not depth:
+        return call, arms
+    found = [_on_one_rank(reading, site, depth - 1) for site in sites]
+    return found[0] if all(each for _, each in found) else (call, ())
 
 
-def _has_partner(reading: Training, call: Call, arms: Arms) -> bool:
+def _has_partner(reading: Training, call: Call, site: Call, arms: Arms) -> bool:
     """The other ranks call the same elsewhere: if not first: barrier() ... if first: barrier()."""
     for n in reading.methods(call.method):
         other = reading.calls[n]
-        if other is call or other.scope != call.scope:
+        if other is call or other.scope != site.scope:
             continue
-        if other.arms and not within(other.arms, arms) and other.arms != call.arms:
+        if other.arms and not within(other.arms, arms) and other.arms != site.arms:
             return True
     return False
 
@@ -462,9 +494,12 @@ RULES = (
         fires=(
             "barrier, all_reduce, broadcast, dcp.save and the like under a test for rank 0",
             "state_dict() of an FSDP model, or save_checkpoint() of DeepSpeed, under such a test",
+            "the same in a function that is called under such a test only, also through others",
+            "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
         ),
-        fix="Move the call out of the condition.",
-        sources=("torch-distributed",),
+        fix="Move the call out of the condition; reduce the flag over all ranks before a step is "
+        "skipped.",
+        sources=("torch-distributed", "automodel-2468", "audio-3749"),
         training=False,
         words=(
             r"barrier\(",

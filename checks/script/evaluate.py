@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from doctor.checks.script.reading import Reading, asks_for_cuda, exclusive, within
@@ -31,6 +32,10 @@ def definitions(
 ) -> list[Assignment]:
     """Assignments that may hold where the name is used, newest first."""
     key = reading.key(name, scope)
+    if (straight := reading.cached(_straight).get(key)) is not None and straight[0].scope == scope:
+        last = bisect_right(straight, position, key=lambda each: each.position)
+        if last:
+            return [straight[last - 1]]
     every = [
         each
         for each in reading.assigned.get(key, ())
@@ -48,6 +53,19 @@ def definitions(
         if within(arms, each.arms):
             break
     return reaching
+
+
+def _straight(reading: Reading) -> dict[tuple[object, str], list[Assignment]]:
+    """Names that one function assigns unconditionally, in order: the last one holds."""
+    table = {
+        key: [each for each in results if not each.augmented]
+        for key, results in reading.assigned.items()
+    }
+    return {
+        key: results
+        for key, results in table.items()
+        if results and not any(each.arms or each.scope != results[0].scope for each in results)
+    }
 
 
 def is_parameter(reading: Reading, scope: int, name: str) -> bool:

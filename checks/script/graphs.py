@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import evaluate, gradients, objects
 from doctor.checks.script.losses import LOSSES
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
@@ -190,7 +191,8 @@ def _same_model(reading: Training) -> Iterator[Match]:
             continue
         key = reading.key(each.value.name, each.scope)
         trained = key in reading.trained_names and each.value.name != each.target
-        if not trained or not any(IMPROVED.search(test.text) for test in reading.tests(each)):
+        tests = [reading.script.branches[branch].test for branch in _branches(reading, each)]
+        if not trained or not any(test and IMPROVED.search(test.text) for test in tests):
             continue
         if _is_replaced(reading, each):
             continue
@@ -257,7 +259,21 @@ def _is_used_later(reading: Training, each: Assignment, *methods: str) -> bool:
 
 def _on_condition(reading: Training, each: Assignment) -> bool:
     """It is kept where something was better, not in every iteration."""
-    return any(reading.script.branches[branch].kind == "if" for branch, _ in each.arms)
+    branches = _branches(reading, each)
+    return any(reading.script.branches[branch].kind == "if" for branch in branches)
+
+
+def _branches(reading: Training, each: Assignment) -> set[int]:
+    """Conditions around it within its loop; what is around the loop decides no iteration."""
+    loop = each.loops[-1]
+    iterable = reading.script.loops[loop].iterable
+    around: set[tuple[int, int]] = set()
+    if iterable is not None and iterable.kind == "call":
+        around = set(reading.calls[iterable.call].arms)
+    elif _trains_in(reading, loop):
+        inside = [reading.calls[n] for n in reading.by_loop[loop]]
+        around = set(each.arms).intersection(*(call.arms for call in inside))
+    return {branch for branch, _ in set(each.arms) - around}
 
 
 def _is_trained_here(reading: Training, call: Call) -> bool:
@@ -274,8 +290,7 @@ def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match
         call = reading.calls[number]
         if call.receiver and not call.args and not call.keywords and _is_vector(reading, call):
             yield Match(call.span, f"{call.receiver} has a value per sample: reduction is none")
-        if call.receiver and call.loops:
-            yield from _second(reading, call, number)
+    yield from _freed(reading)
 
 
 def _is_vector(reading: Training, call: Call) -> bool:
@@ -294,41 +309,61 @@ def _is_vector(reading: Training, call: Call) -> bool:
     return False
 
 
-def _second(reading: Training, call: Call, number: int) -> Iterator[Match]:
-    """Another loss of this iteration went back through the same call of what trains."""
-    for n in reading.backwards:
-        first = reading.calls[n]
-        same = n < number and (first.scope, first.loops, first.arms) == (
-            call.scope, call.loops, call.arms,
-        )  # fmt: skip
-        if not same or not first.receiver or "retain_graph" in first.keywords:
+def _freed(reading: Training) -> Iterator[Match]:
+    """Another loss of this iteration went back through the same call of what trains.
+
+    Each is compared with the last one before it that went through the same result alone.
+    """
+    latest: dict[tuple[object, ...], int] = {}
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if not call.receiver or not call.loops:
             continue
-        shared = _sources(reading, first, n) & _sources(reading, call, number)
-        between = [a for a in reading.script.assignments if n < a.position <= number]
-        fresh = {a.target for a in between if a.scope == call.scope}
-        if first.receiver == call.receiver and call.receiver not in fresh:
-            yield Match(call.span, f"{call.receiver}.backward() twice: the graph is freed")
-        elif shared and not shared & fresh and first.receiver != call.receiver:
-            name = min(shared)
-            yield Match(call.span, f"the graph of {name} is freed by {first.receiver}.backward()")
+        reading.step()
+        place = (call.scope, call.loops, call.arms)
+        names = _outputs(reading, call, number)
+        for name in sorted({call.receiver, *names}):
+            n = latest.get((*place, name), -1)
+            if n < 0 or _is_set_between(reading, name, call.scope, n, number):
+                continue
+            first = reading.calls[n].receiver
+            if name == call.receiver == first:
+                yield Match(call.span, f"{name}.backward() twice: the graph is freed")
+                break
+            if name in names and first != call.receiver:
+                yield Match(call.span, f"the graph of {name} is freed by {first}.backward()")
+                break
+        keeps = "retain_graph" in call.keywords
+        latest |= {(*place, name): -1 if keeps else number for name in {call.receiver, *names}}
 
 
-def _sources(reading: Training, call: Call, number: int) -> set[str]:
+def _is_set_between(reading: Training, name: str, scope: int, first: int, last: int) -> bool:
+    positions = reading.cached(_positions).get((scope, name), [])
+    return bisect_right(positions, first) < bisect_right(positions, last)
+
+
+def _positions(reading: Training) -> dict[tuple[int, str], list[int]]:
+    """Where each function assigns a name, in order."""
+    table: dict[tuple[int, str], list[int]] = {}
+    for each in reading.script.assignments:
+        table.setdefault((each.scope, each.target), []).append(each.position)
+    return {key: sorted(positions) for key, positions in table.items()}
+
+
+def _outputs(reading: Training, call: Call, number: int) -> set[str]:
     """Names that a loss is computed of, and that hold a result of what trains."""
     found: set[str] = set()
     for each in evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)[:1]:
-        for name in each.value.names:
+        for name in gradients.names(reading, each.value):
             values = evaluate.definitions(reading, name, call.scope, number, call.arms)[:1]
             for made in values:
+                reading.step()
                 inner = reading.calls[made.value.call] if made.value.kind == "call" else None
                 trained = inner is not None and reading.key(inner.name, inner.scope) in (
                     reading.trained_names
                 )
-                if (
-                    trained
-                    and made.loops == call.loops
-                    and not under_no_grad(reading, made.contexts)
-                ):
+                same = made.loops == call.loops and not under_no_grad(reading, made.contexts)
+                if trained and same:
                     found.add(name)
     return found
 

@@ -34,12 +34,37 @@ def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, message)
         elif causal is None:
             yield Match(call.span, message, undecided="the model's class is in another file")
+    yield from _shifted_by_collator(reading)
+
+
+def _shifted_by_collator(reading: Training) -> Iterator[Match]:
+    """A function returns shifted labels beside input_ids, and the file has no loss of its own."""
+    own = reading.mentions("logits", "cross_entropy", "crossentropy", "compute_loss")
+    if reading.modules or own:
+        return
+    loads = [reading.calls[n].name for n in reading.methods("from_pretrained")]
+    if not loads or not any(word in name for word in CAUSAL for name in loads):
+        return
+    for number, function in enumerate(reading.script.functions):
+        calls = reading.scope_calls(number)
+        for value, span in zip(function.returns, function.exit_spans, strict=False):
+            labels = evaluate.entry(reading, value, "labels")
+            inputs = evaluate.entry(reading, value, "input_ids")
+            if not calls or labels is None or inputs is None:
+                continue
+            call = reading.calls[max(calls)]
+            if _is_slice(reading, labels, call, 1, None) and _is_slice(
+                reading, inputs, call, None, -1
+            ):
+                yield Match(span, f"{function.name} shifts the labels, and the model once more")
 
 
 def _is_slice(
     reading: Training, value: Value, call: Call, start: int | None, stop: int | None
 ) -> bool:
     """x[:, start:stop], also through a variable or a copy."""
+    if (bounds := _bounds(value)) is not None:
+        return bounds == (start, stop)
     for option in evaluate.options(reading, value, call):
         while option.kind == "call":
             made = reading.calls[option.call]
@@ -50,15 +75,18 @@ def _is_slice(
                 if made.receiver_call >= 0
                 else Value("other")
             )
-        if option.kind != "item" or len(option.items) != 2:
-            return False
-        index = option.items[1]
-        last = index.items[-1] if index.kind == "list" and index.items else index
-        if last.kind != "slice" or len(last.items) != 3:
-            return False
-        if (last.items[0].literal, last.items[1].literal) != (start, stop):
+        if _bounds(option) != (start, stop):
             return False
     return True
+
+
+def _bounds(value: Value) -> tuple[object, object] | None:
+    """Start and stop of the last index of x[:, start:stop]; None of anything else."""
+    index = value.items[1] if value.kind == "item" and len(value.items) == 2 else Value("other")
+    last = index.items[-1] if index.kind == "list" and index.items else index
+    if last.kind != "slice" or len(last.items) != 3:
+        return None
+    return last.items[0].literal, last.items[1].literal
 
 
 def _is_causal(reading: Training, call: Call, number: int) -> bool | None:
@@ -153,9 +181,13 @@ RULES = (
         why="Causal models of transformers shift labels inside: logits at t are compared with "
         "labels "
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
-        fires=("model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",),
+        fires=(
+            "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
+            "a function such as the collator returns these two, in a file that loads a causal "
+            "model and computes no loss itself",
+        ),
         fix="Pass labels=input_ids of the same length.",
-        needs=("labels",),
+        needs=("labels", "from_pretrained"),
         sources=("transformers-causal-loss",),
     ),
     Rule(

@@ -46,6 +46,9 @@ def _has_weights(reading: Training, value: Value) -> bool:
 def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if reading.mentions("set_default_device", "set_default_tensor_type") or not _moves(reading):
         return
+    blocks = [context.value for context in reading.script.contexts]
+    if any(v.kind == "call" and reading.calls[v.call].name == "torch.device" for v in blocks):
+        return
     for number in reading.methods(*TABLES):
         call = reading.calls[number]
         function = reading.function(call.scope)

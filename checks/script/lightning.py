@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.installed import limited
+from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
-from doctor.facts.script import Function, Span
+from doctor.facts.script import Call, Function, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 HOOKS = {
@@ -27,6 +29,8 @@ ARGUMENTS = {
     "stochastic_weight_avg": "a callback", "terminate_on_nan": "detect_anomaly",
     "truncated_bptt_steps": "", "multiple_trainloader_mode": "CombinedLoader",
 }  # fmt: skip
+
+PACKAGES = ("lightning.", "pytorch_lightning.")
 
 
 def _modules(reading: Training) -> set[str]:
@@ -66,7 +70,7 @@ def _gone_hooks(reading: Training) -> Iterator[tuple[Span, str]]:
 def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
     for number in reading.methods("Trainer"):
         call = reading.calls[number]
-        if call.name.startswith(("lightning.", "pytorch_lightning.")):
+        if call.name.startswith(PACKAGES):
             for name in sorted(ARGUMENTS.keys() & call.keywords.keys()):
                 yield (
                     call.span,
@@ -76,6 +80,8 @@ def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
 
 def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     modules = _modules(reading)
+    yield from _wrong_mode(reading)
+    yield from _options_of_automatic(reading, modules)
     if not modules or reading.mentions("automatic_optimization"):
         return
     for number in reading.functions_by_name.get("training_step", ()):
@@ -89,7 +95,9 @@ def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _wrong_results(reading: Training, function: Function, number: int) -> Iterator[Match]:
     calls = [reading.calls[n] for n in reading.scope_calls(number)]
-    if calls and not function.returns and not any(c.name.startswith("super") for c in calls):
+    left = any(c.name.startswith(("super", "NotImplementedError")) for c in calls)
+    left = left or any(each.name.endswith("abstractmethod") for each in function.decorators)
+    if calls and not function.returns and not left:
         yield Match(function.span, "training_step returns nothing: no step is made")
     for value, span in zip(function.returns, function.exit_spans, strict=False):
         complete = value.kind == "dict" and len(value.items) == len(value.keys) > 0
@@ -151,6 +159,119 @@ def _never_logged(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, f"{value.literal} is logged nowhere; {_some(logged)} is")
 
 
+MONITORS = {"ModelCheckpoint": (2, 7), "EarlyStopping": (0, 4)}
+"""Positions of monitor and mode."""
+
+
+def _wrong_mode(reading: Training) -> Iterator[Match]:
+    """monitor="val_acc" with the default mode, which is min."""
+    if limited(reading, "pytorch-lightning", (1, 3)):  # before, the name decided
+        return
+    for number in reading.methods(*MONITORS):
+        call = reading.calls[number]
+        kept = call.keywords.get("save_top_k")
+        all_kept = kept is not None and kept.literal in (0, -1)
+        if not call.name.startswith(PACKAGES) or call.unpacked or all_kept:
+            continue
+        monitor, mode = (
+            evaluate.argument(reading, call, name, position)
+            for name, position in zip(("monitor", "mode"), MONITORS[call.method], strict=True)
+        )
+        name = _literal(reading, monitor, call)
+        chosen = "min" if mode is None else _literal(reading, mode, call)
+        better = {1: "max", -1: "min"}.get(direction(name.replace("/", "_").replace("-", "_")))
+        if better and chosen in ("min", "max") and chosen != better:
+            yield Match(call.span, f"{call.method} keeps the {chosen} of {name}", "warn")
+
+
+def _literal(reading: Training, value: Value | None, call: Call) -> str:
+    """The text that a value is, "" where the file does not decide it."""
+    options = evaluate.options(reading, value, call)
+    text = options[0].literal if len(options) == 1 else None
+    return text if isinstance(text, str) else ""
+
+
+def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Match]:
+    """Trainer(gradient_clip_val=1.0) fits a module with automatic_optimization = False."""
+    manual = modules & {
+        reading.function(each.scope).owner
+        for each in reading.script.assignments
+        if each.target == "self.automatic_optimization"
+        and each.value.literal is False
+        and not each.arms
+    }
+    for number in reading.methods("fit") if manual else ():
+        fit = reading.calls[number]
+        models = evaluate.options(reading, evaluate.argument(reading, fit, "model", 0), fit)
+        if not models or any(
+            each.kind != "call" or reading.calls[each.call].name not in manual for each in models
+        ):
+            continue
+        trainer = Value("name", name=fit.receiver)
+        if fit.receiver_call >= 0:
+            trainer = Value("call", call=fit.receiver_call)
+        for made in evaluate.options(reading, trainer, fit):
+            call = reading.calls[made.call]
+            if made.kind == "call" and call.name.startswith(PACKAGES):
+                for name, least in (("gradient_clip_val", 0), ("accumulate_grad_batches", 1)):
+                    value = call.keywords[name].literal if name in call.keywords else None
+                    if isinstance(value, (int, float)) and value > least:
+                        message = "raises with automatic_optimization = False"
+                        yield Match(call.span, f"{name} of the Trainer {message}")
+
+
+def stepped_per_epoch(reading: Training) -> Iterator[Match]:
+    """Schedules that count batches, returned to Lightning without interval="step"."""
+    if reading.mentions("automatic_optimization", "lr_scheduler_step"):
+        return
+    modules = _modules(reading)
+    for scope in reading.functions_by_name.get("configure_optimizers", ()) if modules else ():
+        function = reading.function(scope)
+        changed = any(
+            each.scope == scope and each.target.endswith("[interval]")
+            for each in reading.script.assignments
+        )
+        if function.owner not in modules or changed:
+            continue
+        for number in reading.scope_calls(scope):
+            made = reading.calls[number]
+            if _counts_batches(reading, made) and any(
+                _is_bare(reading, value, scope, number) for value in function.returns
+            ):
+                message = f"{made.method} counts batches, and Lightning steps it once per epoch"
+                yield Match(made.span, message, "warn")
+
+
+def _counts_batches(reading: Training, made: Call) -> bool:
+    per_epoch = made.keywords.get("steps_per_epoch")
+    if made.method == "OneCycleLR" and per_epoch is not None:
+        return per_epoch.literal != 1
+    if not ("lr_scheduler" in made.name or "schedule" in made.method):
+        return False
+    return any(
+        name.endswith("estimated_stepping_batches")
+        for value in (*made.args, *made.keywords.values())
+        for option in (value, *evaluate.options(reading, value, made))
+        for name in (option.name, *option.names)
+    )
+
+
+def _is_bare(reading: Training, value: Value, scope: int, number: int) -> bool:
+    """The returned value holds the scheduler, and nothing beside it says the interval."""
+    for each in evaluate.options_at(reading, value, scope, len(reading.calls), ()):
+        if each.kind == "call" and each.call == number:
+            return True
+        items, keys = each.items, set(each.keys)
+        if each.kind == "call" and reading.calls[each.call].name == "dict":
+            keywords = reading.calls[each.call].keywords
+            items, keys = tuple(keywords.values()), set(keywords)
+        elif each.kind not in ("list", "dict") or (each.kind == "dict" and len(keys) < len(items)):
+            continue
+        if "interval" not in keys and any(_is_bare(reading, item, scope, number) for item in items):
+            return True
+    return False
+
+
 def _some(names: set[object]) -> str:
     return ", ".join(sorted(map(str, names))[:3])
 
@@ -169,11 +290,21 @@ RULES = (
             "backward() in training_step without automatic_optimization = False",
             "a method with nearly the name of a hook, such as configure_optimizer",
             "ModelCheckpoint or EarlyStopping monitors what no self.log() of the file names",
+            "gradient_clip_val or accumulate_grad_batches of the Trainer that fits a module with "
+            "automatic_optimization = False",
+            'a warning: either monitors a score such as val_acc without mode="max", or a loss '
+            "with it",
         ),
         fix='Return the loss, or {"loss": loss, ...}; for manual steps set '
-        "self.automatic_optimization = False and call self.manual_backward(loss).",
+        "self.automatic_optimization = False, call self.manual_backward(loss) and clip there. Pass "
+        'mode="max" with a score that should be high.',
         needs=("lightning", "pytorch_lightning"),
-        sources=("pytorch-lightning-7750", "lightning-optimization"),
+        sources=(
+            "pytorch-lightning-7750",
+            "lightning-optimization",
+            "pytorch-lightning-4668",
+            "stable-pretraining-246",
+        ),
     ),
     Rule(
         code="SCR281",

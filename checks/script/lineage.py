@@ -211,8 +211,25 @@ def _owners_in(
         if name in visited or not name:
             continue
         visited.add(name)
+        yield from _collected(reading, name, scope, position)
         for each in reading.assigned.get(reading.key(name, scope), ()):
             if each.position <= position or each.scope != scope:
                 yield from _owners_in(
                     reading, each.value, each.scope, each.position, each.arms, visited, depth - 1
                 )
+
+
+def _collected(reading: Reading, name: str, scope: int, position: int) -> Iterator[str]:
+    """Objects whose parameters a loop appends to the list: decay.append(p)."""
+    for number in reading.methods("append"):
+        call = reading.calls[number]
+        unnamed = not call.receiver and call.receiver_call < 0
+        if number > position or call.scope != scope or not call.loops or not call.args:
+            continue
+        loop = reading.script.loops[call.loops[-1]]
+        if not (call.receiver == name or unnamed) or call.args[0].name not in loop.targets:
+            continue
+        for inner in loop.iterable.calls if loop.iterable is not None else ():
+            made = reading.calls[inner]
+            if made.method in PARAMETERS and made.receiver:
+                yield made.receiver

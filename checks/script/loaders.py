@@ -35,6 +35,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
             yield Match(call.span, message, "fail")
     yield from _moved_in_workers(reading)
     yield from _normalized_first(reading)
+    yield from _one_generator(reading)
 
 
 def _is_unshuffled(reading: Training, call: Call) -> bool:
@@ -94,6 +95,52 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
                 yield Match(call.span, "Normalize comes before ToTensor: it raises", "fail")
 
 
+GENERATORS = {
+    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
+    "random.Random", "torch.Generator",
+}  # fmt: skip
+
+
+def _one_generator(reading: Training) -> Iterator[Match]:
+    """A generator that __init__ of a dataset makes and __getitem__ uses, and workers."""
+    if reading.mentions("get_worker_info", "worker_init_fn"):
+        return
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        count = call.keywords.get("num_workers")
+        if count is None or not isinstance(count.literal, int) or count.literal < 1:
+            continue
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        for option in evaluate.options(reading, data, call):
+            name = reading.calls[option.call].name if option.kind == "call" else ""
+            for each in _generators(reading, name) if name else ():
+                held = each.targets[0]
+                message = f"each of {count.literal} workers gets a copy of {held}: equal numbers"
+                yield Match(each.span, message)
+
+
+def _generators(reading: Training, name: str) -> Iterator[Call]:
+    """Generators that the class makes once, and draws from in __getitem__."""
+    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
+        made = reading.calls[number]
+        function = reading.function(made.scope)
+        if made.name not in GENERATORS or (function.owner, function.name) != (name, "__init__"):
+            continue
+        target = made.targets[0] if len(made.targets) == 1 else ""
+        key = reading.key(target, made.scope)
+        once = target.startswith("self.") and len(reading.assigned.get(key, ())) == 1
+        if once and any(_draws(reading, call, target, name) for call in reading.calls):
+            yield made
+
+
+def _draws(reading: Training, call: Call, target: str, name: str) -> bool:
+    function = reading.function(call.scope)
+    passed = call.keywords.get("generator")
+    return (function.owner, function.name) == (name, "__getitem__") and (
+        call.receiver == target or (passed is not None and passed.name == target)
+    )
+
+
 def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("manual_seed", "seed", "set_seed"):
         call = reading.calls[number]
@@ -128,14 +175,17 @@ RULES = (
         fires=(
             "a loader over a training set of torchvision without shuffle",
             "drop_last=True of a loader for validation or test",
+            "a random generator that a dataset makes in __init__ and uses in __getitem__, and "
+            "num_workers above 0",
         ),
         errors=(
             "the seed of a DistributedSampler depends on the rank",
             "cuda() in __getitem__, and num_workers above 0",
             "Normalize before ToTensor",
         ),
-        fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks.",
-        sources=("nni-4692", "longlive-71", "attention-is-all-you-need-pytorch-14"),
+        fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks; a "
+        "generator per worker, made in __getitem__ or in worker_init_fn.",
+        sources=("nni-4692", "longlive-71", "attention-is-all-you-need-pytorch-14", "torchsig-343"),
     ),
     Rule(
         code="SCR301",

@@ -15,7 +15,7 @@ LOW = {
 }  # fmt: skip
 HIGH = {
     "acc", "accuracy", "f1", "auc", "auroc", "bleu", "rouge", "iou", "miou", "map", "precision",
-    "recall", "dice", "psnr", "ssim",
+    "recall", "dice", "psnr", "ssim", "pck", "ap", "ndcg", "mrr", "mcc", "auprc", "r2",
 }  # fmt: skip
 PREDICTED = {"pred", "preds", "prediction", "predictions", "predicted", "output", "outputs", "hat"}
 TRUE = {"true", "target", "targets", "label", "labels", "gt", "truth", "reference", "references"}

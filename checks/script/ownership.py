@@ -16,9 +16,12 @@ ADDS = {
     "get_peft_model": "adapters are added", "fully_shard": "fully_shard replaces the parameters",
     "FullyShardedDataParallel": "FSDP replaces the parameters",
     "FSDP": "FSDP replaces the parameters",
-    "resize_token_embeddings": "the embeddings are replaced", "add_adapter": "adapters are added",
+    "resize_token_embeddings": "the embeddings or the head are replaced",
+    "add_adapter": "adapters are added",
     "inject_adapter_in_model": "adapters are added", "fix": "layers are replaced",
 }  # fmt: skip
+RESIZED = ADDS["resize_token_embeddings"]
+"""New versions of transformers replace the head alone, and only one that is not tied."""
 
 
 def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -34,7 +37,8 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
             changes = [*_added(reading, owner, made, number), *_bound(reading, owner, made, number)]
             if changes:
                 span, what = min(changes, key=lambda pair: pair[0].order)
-                yield Match(span, f"{what} after {made.targets[0]} took the parameters of {owner}")
+                message = f"{what} after {made.targets[0]} took the parameters of {owner}"
+                yield Match(span, message, "warn" if what == RESIZED else None)
 
 
 def _is_renewed(reading: Training, made: Call, number: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.lineage import PARAMETERS, parameter_owners
+from doctor.checks.script.lineage import PARAMETERS, WRAPPERS, parameter_owners
 from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.schedules import schedulers
@@ -32,7 +32,8 @@ def _is_iterator(reading: Training, value: Value, target: str = "") -> bool:
         return False
     call = reading.calls[value.call]
     if call.method in PARAMETERS:
-        return bool(call.receiver) and not call.method.startswith("trainable")
+        own = reading.functions_by_name.get(call.method)
+        return bool(call.receiver) and not call.method.startswith("trainable") and not own
     return call.name in ("filter", "map", "itertools.chain") and any(
         reading.calls[n].method in PARAMETERS for v in call.args for n in v.calls
     )
@@ -199,6 +200,12 @@ def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
     ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
 
 
+HARMLESS = (
+    WRAPPERS | PARAMETERS | {"children", "modules", "zero_grad", "state_dict", "named_modules"}
+)
+"""Methods of a model, and functions of one, that add nothing that trains."""
+
+
 def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
     for each in reading.script.assignments:
@@ -209,29 +216,68 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
         if call is None or call.method != "parameters" or not call.receiver or each.arms:
             continue
-        name, scope = call.receiver, each.scope
-        thaws = reading.methods(
-            "requires_grad_", "get_peft_model", "add_adapter", "unfreeze"
-        ) or any(
-            a.target.endswith(".requires_grad") and a is not each
-            for a in reading.script.assignments
-        )
+        name = call.receiver
+        if _is_changed(reading, each, name) or not reading.optimizers:
+            continue
+        if not all(_holds_only(reading, reading.calls[n], name) for n in reading.optimizers):
+            continue
         parts = [
-            a
+            a.target
             for a in reading.script.assignments
-            if a.target.startswith(f"{name}.") and a.scope == scope and a.value.kind == "call"
+            if a.target.startswith(f"{name}.") and a.scope == each.scope
+            and within(each.arms, a.arms) and a.value.kind == "call"
             and objects.is_layer(reading, reading.calls[a.value.call])
         ]  # fmt: skip
-        later = any(a.position > each.position for a in parts)
-        before = [a for a in parts if a.position <= each.position and within(each.arms, a.arms)]
-        whole = not parts and not thaws and any(
-            name in parameter_owners(reading, reading.calls[n], n) for n in reading.optimizers
-            if reading.calls[n].scope == scope
-        )  # fmt: skip
-        if whole and not reading.mentions("peft", "lora", "adapter", "prompt"):
+        if parts:
+            yield Match(each.span, f"{parts[-1]} is frozen, too: nothing of {name} trains")
+        elif not reading.mentions("peft", "lora", "adapter", "prompt"):
             yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
-        elif before and not later and not thaws and reading.optimizers:
-            yield Match(each.span, f"{before[-1].target} is frozen, too: nothing of {name} trains")
+
+
+def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
+    """Something thaws a part of the model, or may give it another one after the freeze."""
+    if reading.methods("requires_grad_", "get_peft_model", "add_adapter", "unfreeze"):
+        return True
+    last = max(reading.optimizers, default=0)
+    return any(
+        (_is_of(name, a.target) and a.span.order > freeze.span.order)
+        or (a.target.endswith(".requires_grad") and a is not freeze)
+        for a in reading.script.assignments
+    ) or any(
+        objects.is_layer(reading, call) or _may_add(call, name)
+        for call in reading.calls[freeze.position : last + 1]
+        if call.scope == freeze.scope
+    )
+
+
+def _may_add(call: Call, name: str) -> bool:
+    """A method of the model, or a function that gets it, which is not known to add nothing."""
+    if _is_of(name, call.receiver):
+        return call.method not in HARMLESS
+    given = any(v.kind == "name" and _is_of(name, v.name) for v in call.args)
+    return given and call.method not in HARMLESS | LOOKS
+
+
+def _is_of(name: str, other: str) -> bool:
+    """The model, or a part of it."""
+    return other == name or other.startswith((f"{name}.", f"{name}["))
+
+
+def _holds_only(reading: Training, made: Call, name: str) -> bool:
+    """An optimizer of parameters of the model and of nothing else."""
+    value = evaluate.argument(reading, made, "params", 0)
+    if value is not None and value.kind == "name":
+        found = reading.assigned.get(reading.key(value.name, made.scope), ())
+        filled = any(call.receiver == value.name for call in reading.calls)
+        value = found[0].value if len(found) == 1 and not filled else None
+    if value is None:
+        return False
+    calls = [reading.calls[n] for n in value.calls]
+    owners = {call.receiver for call in calls if call.method in PARAMETERS}
+    single = value.kind == "call" and reading.calls[value.call].name in ("filter", "list")
+    picked = (single or value.name in ("ListComp", "GeneratorExp")) and len(calls) < 3
+    others = set() if picked else set(value.names)
+    return bool(owners) and all(_is_of(name, each) for each in owners | others)
 
 
 def rate_without_effect(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

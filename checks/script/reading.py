@@ -25,6 +25,8 @@ from doctor.facts.script import (
 
 def exclusive(one: Arms, other: Arms) -> bool:
     """Whether two places are in different arms of one condition."""
+    if not one or not other:
+        return False
     arms = dict(one)
     return any(arms.get(branch, arm) != arm for branch, arm in other)
 

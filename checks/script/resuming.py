@@ -112,8 +112,9 @@ def _wanted(call: Call, name: str) -> Iterator[str]:
 
 
 def _asked(reading: Training, call: Call, key: str) -> bool:
-    """`if "scheduler" in checkpoint`."""
-    return any(key in test.text for test in reading.tests(call))
+    """`if "scheduler" in checkpoint`, or a try statement around it."""
+    tried = any(reading.script.branches[branch].kind == "try" for branch, _ in call.arms)
+    return tried or any(key in test.text for test in reading.tests(call))
 
 
 def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

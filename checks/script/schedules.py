@@ -7,6 +7,7 @@ from functools import partial
 from operator import is_
 
 from doctor.checks.script import evaluate, objects
+from doctor.checks.script.lightning import stepped_per_epoch
 from doctor.checks.script.loop import stepped
 from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule
@@ -122,6 +123,7 @@ def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 
 def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from stepped_per_epoch(reading)
     for number, name in schedulers(reading):
         made = reading.calls[number]
         length = _length(reading, made)
@@ -359,10 +361,12 @@ RULES = (
             "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
             "epochs",
             "a length of len(loader) * epochs, and step() once per epoch",
+            "a warning: configure_optimizers of Lightning returns OneCycleLR(steps_per_epoch=...), "
+            'or a schedule of estimated_stepping_batches, without interval="step"',
         ),
         fix="Count the schedule in optimizer steps, epochs * len(loader), and step it after each; "
         "or count in epochs and step it once per epoch.",
-        sources=("torch-lr-scheduler",),
+        sources=("torch-lr-scheduler", "pytorch-65417", "pytorch-lightning-19774"),
     ),
     Rule(
         code="SCR227",

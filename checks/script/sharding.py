@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, objects
+from doctor.checks.script import evaluate, gradients, objects
 from doctor.checks.script.distributed import ddp_calls, is_sharded
 from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -28,8 +29,7 @@ def accelerate_plain_backward(reading: Training, machine: ScriptMachine) -> Iter
         key = reading.key(call.receiver, call.scope)
         if call.args or not call.receiver or not call.loops or key in names:
             continue
-        inside = objects.around(reading, call, call.loops[-1])
-        if not any(_key_of(reading, n) in prepared for n in inside):
+        if not gradients.sources(reading, call, number) & prepared:
             continue
         fp16 = any(_mixed(reading, reading.calls[n]) == {"fp16"} for n in made)
         message = f"{call.receiver}.backward() goes past accelerator.backward()"
@@ -51,10 +51,6 @@ def _engines(reading: Training) -> set[tuple[object, str]]:
 def _mixed(reading: Training, call: Call) -> set[object]:
     value = call.keywords.get("mixed_precision")
     return evaluate.literals(reading, value, call) if value is not None else set()
-
-
-def _key_of(reading: Training, number: int) -> tuple[object, str]:
-    return reading.key(reading.calls[number].name, reading.calls[number].scope)
 
 
 def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -79,8 +75,20 @@ def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Matc
                 reading, value, reading.calls[n].scope, n, reading.calls[n].arms
             ):
                 if made is not None and _moved_blindly(reading, n):
-                    yield Match(made.span, "every process puts its model on the first GPU")
+                    reason = "Slurm may show each process one GPU" if _asks_slurm(reading) else ""
+                    message = "every process puts its model on the first GPU"
+                    yield Match(made.span, message, undecided=reason)
                     return
+
+
+def _asks_slurm(reading: Training) -> bool:
+    """The ranks are Slurm's, which binds GPUs to tasks where --gpus-per-task is given."""
+    return any(
+        "SLURM_" in text
+        for value, _, _ in reading.expressions
+        for each in flatten([value])
+        for text in (str(each.literal), each.name, *each.names)
+    )
 
 
 def _moved_blindly(reading: Training, ddp: int) -> bool:
@@ -153,7 +161,10 @@ def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
     prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
-    if not prepares or reading.mentions("prepare_data_loader", "sampler", "split_between"):
+    if not prepares or reading.mentions(
+        "prepare_data_loader", "sampler", "split_between", "shard", "process_index", "rank",
+        "split_dataset",
+    ):  # fmt: skip
         return
     given = {
         name

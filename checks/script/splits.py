@@ -206,6 +206,9 @@ def _is_again(reading: Training, first: Call, call: Call) -> bool:
         return False
     if names == first.targets or len(names) != len(first.targets) or len(names) < 2:
         return False
+    seed = call.keywords.get("random_state")
+    if seed is not None and isinstance(seed.literal, int) and call.keywords == first.keywords:
+        return False
     changed = source.name in first.targets or any(
         each.target == source.name
         and each.scope == call.scope

@@ -219,7 +219,12 @@ def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match
                 for n in reading.backwards
                 if reading.calls[n].scope == scope and reading.calls[n].loops == loops
             ]
-            if inside and max(inside) < position:
+            steps = any(
+                reading.calls[n].scope == scope and n < position
+                for n in reading.methods("step")
+                if reading.calls[n].loops == loops
+            )
+            if inside and max(inside) < position and steps:
                 yield Match(span, "the function returns after the first iteration of the loop")
 
 
@@ -523,7 +528,7 @@ RULES = (
         find=returns_in_loop,
         why="A return that is indented too far ends the function after the first batch: every "
         "epoch trains on one.",
-        fires=("an unconditional return in a for loop that calls backward()",),
+        fires=("an unconditional return in a for loop that calls backward() and step()",),
         fix="Move the return out of the loop.",
         sources=("ps-P4",),
     ),

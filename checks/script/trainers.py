@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.lineage import lineage_of, lineage_of_value
+from doctor.checks.script.lineage import WRAPPERS, lineage_of, lineage_of_value
 from doctor.checks.script.naming import direction
+from doctor.checks.script.parameters import LOOKS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
 from doctor.facts.script import Call
@@ -81,6 +82,8 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
     """The Trainer removes columns that only a transform of its dataset reads."""
     if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
         return
+    if not reading.imports_from("datasets"):
+        return
     given = {
         name.partition("[")[0]
         for n in reading.trainers
@@ -92,10 +95,27 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
     for number in reading.methods("set_transform", "with_transform"):
         each = reading.calls[number]
         names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
-        if each.args and names & given - {""} and each.scope == call.scope:
+        known = _is_of_datasets(reading, each)
+        if known and each.args and names & given - {""} and each.scope == call.scope:
             message = "the columns that the transform reads are removed: remove_unused_columns"
             yield Match(call.span, message)
             return
+
+
+def _is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
+    """The receiver is what a function of the package datasets returned, or made of it."""
+    if call.receiver_call >= 0:
+        inner = [reading.calls[call.receiver_call]]
+    else:
+        root = call.receiver.partition("[")[0]
+        results = reading.assigned.get(reading.key(root, call.scope), ())
+        inner = [reading.calls[n] for each in results for n in each.value.calls]
+        inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
+    return any(
+        each.name.startswith("datasets.")
+        or (depth > 0 and each is not call and _is_of_datasets(reading, each, depth - 1))
+        for each in inner[:8]
+    )
 
 
 def _generated(reading: Training, call: Call) -> Iterator[Match]:
@@ -117,7 +137,9 @@ def _metrics(reading: Training) -> list[int]:
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if not reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification"):
+    collators = reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification")
+    made = [reading.calls[n] for n in collators]
+    if not made or any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
         return
     for scope in _metrics(reading):
         values = [value for value, _, where in reading.expressions if where == scope]
@@ -128,14 +150,36 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         for number in reading.scope_calls(scope):
             call = reading.calls[number]
             name = call.args[0].name if call.args else ""
-            if call.method == "batch_decode" and "label" in name.casefold():
+            if call.method != "batch_decode" or "label" not in name.casefold():
+                continue
+            if not _may_be_masked(reading, scope, name, number):
                 yield Match(call.span, f"{name} holds -100, which cannot be decoded")
+
+
+def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> bool:
+    """The labels are compared, computed anew, or given to a function before they are decoded."""
+    computed = any(
+        each.scope == scope and each.target == name and (each.value.calls or each.value.items)
+        for each in reading.script.assignments
+    )
+    tested = any(
+        each.scope == scope and name in (each.left.name, each.right.name)
+        for each in reading.script.comparisons
+    )
+    given = any(
+        n < decode and name in (v.name, *v.names) and reading.calls[n].method not in LOOKS
+        for n in reading.scope_calls(scope)
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    )
+    return computed or tested or given
 
 
 def outputs_not_returned(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     evaluates = reading.methods("evaluate", "predict") or any(
         "eval_dataset" in reading.calls[n].keywords for n in reading.trainers
     )
+    if reading.functions_by_name.keys() & {"prediction_step", "evaluation_loop", "evaluate"}:
+        return
     for number in reading.functions_by_name.get("compute_loss", ()) if evaluates else ():
         function = reading.function(number)
         names = [parameter.name for parameter in function.parameters]
@@ -180,7 +224,21 @@ def _without_adapters(reading: Training, trained: Trained) -> Iterator[Match]:
     sink = reading.calls[trained.sink]
     known = trained.trainer and not sink.unpacked and "peft_config" not in sink.keywords
     if known and not reading.mentions("get_peft_model"):
-        yield Match(sink.span, f"{trained.name} is quantized and has no adapters")
+        message = f"{trained.name} is quantized and has no adapters"
+        yield Match(sink.span, message, undecided=_changes_elsewhere(reading, trained))
+
+
+def _changes_elsewhere(reading: Training, trained: Trained) -> str:
+    """Why another file may have given the model adapters, "" where none has it."""
+    for number, call in enumerate(reading.calls[: trained.sink]):
+        known = call.method in LOOKS | WRAPPERS or reading.target_function(call) is not None
+        given = any(
+            v.kind == "name" and reading.key(v.name, call.scope) in trained.lineage.names
+            for v in (*call.args, *call.keywords.values())
+        )
+        if given and not known and number != trained.sink:
+            return f"{call.name}() may add them"
+    return ""
 
 
 def _is_frozen(reading: Training, call: Call) -> bool:

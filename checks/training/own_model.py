@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import msgspec
 
-from doctor._util.records import Ended
+from doctor._util.records import Ended, Unknown
 from doctor._util.units import gib
+from doctor.checks.data.labels import TRAINED
 from doctor.checks.training import own_cuts, own_gradients, own_weights
 from doctor.checks.training import smoke as judged
 from doctor.checks.training.errors.explain import Proven, explain
@@ -29,6 +30,7 @@ from doctor.checks.training.own_files import undecided_by_the_cut, with_files
 from doctor.checks.training.own_rates import by_the_update
 from doctor.checks.training.own_seeds import with_other_seed
 from doctor.checks.training.own_steps import GROWTH_FIX, memory_growth, over_the_steps
+from doctor.facts.data import Data
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.job.run_options import RunOptions
@@ -140,6 +142,17 @@ STEP_COMPLETES = Check(
 )
 
 
+def loss_learned(
+    own: OwnModel, smoke: SmallModel, data: Data | Unknown | None = None, options: RunOptions = ALL
+) -> Verdict:
+    """The judgement of `loss_finite`; what a lack of labels explains is left to DAT001."""
+    verdict = loss_finite(own, smoke)
+    is_explained = isinstance(data, Data) and data.unlabelled and _is_selected(TRAINED, options)
+    if verdict.status is Status.FAIL and is_explained:
+        return unknown(f"not evaluated: depends on {TRAINED.code} (failed)")
+    return verdict
+
+
 @with_other_seed
 def loss_finite(own: OwnModel, smoke: SmallModel) -> Verdict:
     if own.smoke is None:
@@ -187,7 +200,7 @@ LOSS_FINITE = replace(
     "doctor run --precision fp32\n"
     "If that is finite, the precision is the cause, else the data or the model.",
     owner=Owner.JOB,
-    judge=loss_finite,
+    judge=loss_learned,
     sources=("bts-quick", "cbl-verification", "ps-P8", "ps-P9", "ps-P10"),
     after=("SMK005",),
 )

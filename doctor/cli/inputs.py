@@ -104,6 +104,7 @@ def _limit_to(request: Request, checks: Sequence[Check]) -> Request:
         job = msgspec.structs.replace(job, model=None, hf=None, data=None, lora=None, compile=False)
     elif "DAT" not in families:
         job = msgspec.structs.replace(job, data=None)
+        options = msgspec.structs.replace(options, loader=False)
     return Request(job, options, expect)
 
 

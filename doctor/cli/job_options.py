@@ -165,7 +165,9 @@ class RunFlags:
     ] = None
     ranks: Annotated[
         int | None,
-        panels.scope("Processes of --rehearse, as DDP; FSDP with --shards.", "--ranks", min=1),
+        panels.scope(
+            "Processes of --rehearse, as DDP; FSDP with --shards.", "--ranks", min=1, metavar="N"
+        ),
     ] = None
     budget: Annotated[
         float | None,

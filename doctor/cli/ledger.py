@@ -13,11 +13,19 @@ import msgspec
 
 from doctor import catalog
 from doctor._util.errors import UserError
+from doctor._util.secrets import hide_secrets
 from doctor._util.units import shown
 from doctor.facts.fleet import Changed, Fleet, Known, NodeSummary
 from doctor.fleet import ledger
 from doctor.fleet.ledger import Content, Kind, Pseudonyms, Record, Sighting
-from doctor.report.table import Table
+from doctor.report.ledger import (
+    OF_THIS_DOCTOR,
+    Action,
+    LedgerRecord,
+    MachineRecord,
+    SightingRecord,
+)
+from doctor.report.report import Outcome
 
 KEY_FILE = "DOCTOR_LEDGER_KEY_FILE"
 KEY_BYTES = 32
@@ -177,45 +185,20 @@ def _changed(node: NodeSummary, content: Content, names: Pseudonyms) -> Iterator
             )
 
 
-def listed(directory: Path) -> str:
-    """A table of every GPU and host in the ledger. Raises UserError."""
+def listed(directory: Path) -> LedgerRecord:
+    """Every GPU and host in the ledger. Raises UserError."""
     content = read(directory)
-    rows = [
-        _row(key, found)
-        for key, found in sorted(content.sightings.items())
-        if found[-1].kind != "node"
-    ]
-    unread = [f"not read: {shown(each, 300)}" for each in content.unread]
-    if not rows:
-        return "\n".join(["the ledger has no GPU and no host", *unread])
-    heads = ("machine", "last seen", "node", "verdict", "failures")
-    return "\n".join([*Table("", heads, tuple(rows)).lines(), *unread])
+    found = content.sightings
+    return _record("list", content, sorted(key for key in found if found[key][-1].kind != "node"))
 
 
-def _row(key: str, found: Sequence[Sighting]) -> tuple[str, ...]:
-    last = found[-1]
-    codes = dict.fromkeys(code for each in found for code in each.codes)
-    return (
-        shown(key),
-        last.time[:10],
-        shown(last.node, 40),
-        last.outcome.upper(),
-        shown(", ".join(codes), 80),
-    )
-
-
-def show(directory: Path, name: str) -> str:
+def show(directory: Path, name: str) -> LedgerRecord:
     """All sightings of a GPU or host: by its UUID, its name or its pseudonym. Raises UserError."""
     content = read(directory)
-    rows = [
-        (each.time, shown(each.node, 40), each.outcome.upper(), shown(", ".join(each.codes), 80))
-        for key in _keys(directory, name, content)
-        for each in content.sightings[key]
-    ]
-    return "\n".join(Table("", ("time", "node", "verdict", "failures"), tuple(rows)).lines())
+    return _record("show", content, _keys(directory, name, content))
 
 
-def forget(directory: Path, name: str) -> str:
+def forget(directory: Path, name: str) -> LedgerRecord:
     """Write that a machine is forgotten. Raises UserError."""
     content = read(directory)
     keys = _keys(directory, name, content)
@@ -225,7 +208,41 @@ def forget(directory: Path, name: str) -> str:
         ledger.write(directory, record)
     except OSError as error:
         raise UserError(f"{directory}: {error.strerror}") from None
-    return f"forgotten: {', '.join(map(shown, keys))}"
+    return _record("forget", content, keys)
+
+
+def only_failed(record: LedgerRecord) -> LedgerRecord:
+    """The record without sightings, and then machines, that have no failure."""
+    machines = [
+        msgspec.structs.replace(
+            each, sightings=tuple(sighting for sighting in each.sightings if sighting.failures)
+        )
+        for each in record.machines
+    ]
+    return msgspec.structs.replace(record, machines=tuple(m for m in machines if m.sightings))
+
+
+def _record(action: Action, content: Content, keys: Sequence[str]) -> LedgerRecord:
+    return LedgerRecord(
+        **OF_THIS_DOCTOR,
+        action=action,
+        machines=tuple(_machine(key, content.sightings[key]) for key in keys),
+        unread=tuple(map(hide_secrets, content.unread)),
+    )
+
+
+def _machine(key: str, found: Sequence[Sighting]) -> MachineRecord:
+    """What is known of a machine, without secrets."""
+    sightings = tuple(
+        SightingRecord(
+            time=each.time,
+            node=hide_secrets(each.node),
+            verdict=Outcome(each.outcome),
+            failures=tuple(map(hide_secrets, each.codes)),
+        )
+        for each in found
+    )
+    return MachineRecord(machine=hide_secrets(key), kind=found[-1].kind, sightings=sightings)
 
 
 def _keys(directory: Path, name: str, content: Content) -> list[str]:

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from doctor import catalog
+from doctor._util.records import Unknown
 from doctor.catalog import overrides
+from doctor.checks.data.seen import FEW
 from doctor.cli.examine import collect_facts, replay
 from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
 from doctor.cli.inputs import Inputs, resolve
 from doctor.cli.options import ConfigFlags
 from doctor.cli.scripts import read_scripts
+from doctor.facts.data import Data
 from doctor.facts.facts import Facts
 from doctor.facts.machine import Host
 from doctor.facts.own_model import OwnModel
@@ -68,8 +71,16 @@ def _report(
         replayed=replayed,
         selected=selected,
         config=inputs.config,
-        notes=(*inputs.notes, *overrides.notes(inputs.policy, host, today)),
+        notes=(*inputs.notes, *_unread(facts), *overrides.notes(inputs.policy, host, today)),
     )
+
+
+def _unread(facts: Facts) -> tuple[str, ...]:
+    """Why the loader of the user's model was not judged, and how to do that."""
+    model, data = facts.job.model, facts.data
+    if not isinstance(data, Unknown) or model is None:
+        return ()
+    return (f"its loader was not read: {data.reason}; to read it: doctor data {model}",)
 
 
 def _checks(*, with_scripts: bool, rehearsed: bool) -> tuple[Check, ...]:
@@ -94,6 +105,10 @@ def _of_scripts(facts: Facts) -> tuple[Finding, ...]:
 DATA_CHECKS = catalog.of_families("DAT")
 OF_A_STEP = ("DAT005", "DAT006", "DAT015")
 """What one batch shows, made by hand or not: shares need more rows, see doctor data."""
+NOT_OF_ROWS = ("DAT008",)
+"""Not of the model's own loader: equal rows with any class do for a test of the step."""
+NOT_OF_FEW_ROWS = (*NOT_OF_ROWS, "DAT009")
+"""Nor of fewer than FEW rows, which stand for the data."""
 
 
 def _of_data(facts: Facts) -> tuple[Finding, ...]:
@@ -105,8 +120,15 @@ def _of_data(facts: Facts) -> tuple[Finding, ...]:
             return ()
         facts = facts.with_(data=own.data)
         checks = tuple(each for each in checks if each.code in OF_A_STEP)
+    elif facts.job.data is None and facts.job.model is not None:
+        left_out = NOT_OF_ROWS if _has_real_rows(facts.data) else NOT_OF_FEW_ROWS
+        checks = tuple(each for each in checks if each.code not in left_out)
     found = examine(checks, facts)
     return tuple(each for each in found if each.status is not Status.SKIP and _applies(each, facts))
+
+
+def _has_real_rows(data: Data | Unknown) -> bool:
+    return isinstance(data, Data) and any(split.rows >= FEW for split in data.splits)
 
 
 def _applies(finding: Finding, facts: Facts) -> bool:

@@ -11,7 +11,7 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
 from doctor.collect.attention import collect_attention
 from doctor.collect.children import Children, unless_cut_off
-from doctor.collect.data import collect_data, request_of
+from doctor.collect.data import collect_data, of_own, request_of
 from doctor.collect.diagnosis import diagnose
 from doctor.collect.driver import driver_seconds, hung_driver, wait_for
 from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
@@ -218,11 +218,16 @@ def _rehearse(session: Session, facts: Facts) -> Facts:
 
 def _examine_data(session: Session, facts: Facts) -> Facts:
     """What the loader of the user's training delivers, read in a process of its own."""
-    request, interpreter = request_of(facts), facts.interpreter
+    request, interpreter, own = request_of(facts), facts.interpreter, facts.own
     if request is None or isinstance(interpreter, Unknown):
         return facts
+    if isinstance(request, Unknown):
+        return facts.with_(data=request)
     path, report_progress = interpreter.path, session.report_progress
-    return facts.with_(data=collect_data(session.children, path, request, report_progress))
+    data = collect_data(session.children, path, request, report_progress)
+    if facts.job.data is None and isinstance(own, OwnModel):
+        data = of_own(data, own)
+    return facts.with_(data=data)
 
 
 def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | Unknown | None:

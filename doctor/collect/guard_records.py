@@ -135,6 +135,7 @@ def read_records(directory: Path) -> Guarded | Unknown:
     names = [entry.name for entry in directory.iterdir() if FILE.fullmatch(entry.name)]
     files = sorted(names, key=_number)[:MOST_FILES]
     everything = [p for p in map(_read_process, (directory / name for name in files)) if p]
+    everything = [p for p in everything if not _never_trained(p)] or everything
     everything.sort(key=lambda process: process.started)
     latest = [p for p in everything if p.world == everything[-1].world]
     processes = {process.rank: process for process in latest}
@@ -154,6 +155,13 @@ def read_records(directory: Path) -> Guarded | Unknown:
         stalls=_read_stalls(directory / STALLS),
         checkpoint=run.checkpoint,
     )
+
+
+def _never_trained(process: GuardedProcess) -> bool:
+    """Whether the guard switched itself off in it before it trained, if it ever did."""
+    counts = process.counts
+    began = counts.steps or counts.backwards or process.alarms
+    return process.ended.startswith("error") and not began
 
 
 def _number(name: str) -> tuple[int, int]:

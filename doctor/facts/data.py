@@ -63,8 +63,6 @@ class Labels(Section, frozen=True, kw_only=True):
     """The first of them, by the row of the loader."""
     full: int = 0
     """Those that are as long as the longest document: the limit left no room for the answer."""
-    without_marker: int = 0
-    """Those in which the text before an answer does not occur, where it is known."""
     tokens: int = 0
     trained: int = 0
     compared: int = 0
@@ -79,7 +77,7 @@ class Labels(Section, frozen=True, kw_only=True):
     learned: bool | None = None
     """Gradients that are not 0 were observed meanwhile; None: there was no training."""
     dropped: int = 0
-    """Rows of the source that the trainer left out because no label of theirs is trained."""
+    """Rows without a trained label that a filter or a selection left out of the dataset."""
 
 
 class Stops(Section, frozen=True, kw_only=True):
@@ -160,7 +158,7 @@ class Split(Section, frozen=True, kw_only=True):
     """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
-    epochs: Epochs | None = None
+    epochs: Epochs | Unknown | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):
@@ -222,3 +220,9 @@ class Data(Section, frozen=True, kw_only=True):
 
     def split(self, name: str = "train") -> Split | None:
         return next((each for each in self.splits if each.name == name), None)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether no document of a split has a trained label, and nothing was learned: DAT001."""
+        labels = [split.labels for split in self.splits if split.labels is not None]
+        return any(each.unlabelled == each.documents and not each.learned for each in labels)

@@ -1,4 +1,4 @@
-"""A few rows of a batch, copied: host tensors alone, some thousand values of each row."""
+"""A few rows of a batch, copied: host tensors alone, very long rows in part."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 8
 """Of a batch."""
-MOST_VALUES = 4096
-"""Of a row."""
+MOST_VALUES = 2**18
+"""Of a row, more than an image of 224 x 224 has."""
+MOST_COPIED = 2**19
+"""Of the rows of a tensor, from which on fewer rows are copied."""
+MOST_TOKENS = 4096
 MOST_LEAVES = 16
 DEPTH = 3
 
 
 class Sample(NamedTuple):
-    """The same containers as the batch, plain ones, with these of its `of` rows."""
+    """The same containers as the batch, plain ones, with these of its `of` rows.
+
+    `whole`: with all values of every row; else equal rows may differ in what was left out.
+    """
 
     batch: Foreign
     rows: range
     of: int
+    whole: bool
 
 
 class NotReadError(Exception):
@@ -33,11 +40,16 @@ class NotReadError(Exception):
 
 def sample(torch: ModuleType, data: Foreign) -> Sample:
     """Rows spread over the batch. Raises NotReadError."""
-    sizes = [tensor.shape[0] for tensor in _tensors(torch, data, DEPTH) if tensor.dim()]
-    if not sizes or not sizes[0]:
+    tensors = list(_tensors(torch, data, DEPTH))
+    of = next((tensor.shape[0] for tensor in tensors if tensor.dim()), 0)
+    if not of:
         raise NotReadError("its batches have no tensors with rows")
-    rows = range(0, sizes[0], -(-sizes[0] // MOST_ROWS))
-    return Sample(_copied(torch, data, rows, sizes[0], DEPTH), rows, sizes[0])
+    longest = max(_values_of_a_row(torch, tensor, of) for tensor in tensors)
+    most = min(MOST_ROWS, MOST_COPIED // max(1, min(longest, MOST_VALUES)))
+    rows = range(0, of, -(-of // most))
+    left_out = any(_is_left_out(torch, tensor) for tensor in tensors)
+    whole = longest <= MOST_VALUES and not left_out
+    return Sample(_copied(torch, data, rows, of, DEPTH), rows, of, whole)
 
 
 def members(data: Foreign) -> list[tuple[Foreign, Foreign]]:
@@ -70,12 +82,26 @@ def _copied(torch: ModuleType, data: Foreign, rows: range, of: int, depth: int) 
     return {str(name): value for name, value in inner} if inner else None
 
 
+def _values_of_a_row(torch: ModuleType, tensor: Tensor, of: int) -> int:
+    """0 for a tensor that is left out."""
+    if _is_left_out(torch, tensor):
+        return 0
+    return _product(list(tensor.shape)[tensor.dim() > 0 and tensor.shape[0] == of :])
+
+
+def _is_left_out(torch: ModuleType, tensor: Tensor) -> bool:
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+        return True
+    tokens = tensor.dim() == 2 and not tensor.is_floating_point()
+    return tokens and tensor.shape[1] > MOST_TOKENS
+
+
 def _values(torch: ModuleType, tensor: Tensor, rows: range, of: int) -> Foreign:
     """The rows of a tensor, every second, third, ... value along its longest axes; None for rows of
     tokens that are too long, whose labels would be in what is left out. Raises NotReadError."""
     if tensor.device.type != "cpu":
         raise NotReadError("its batches are on the device")
-    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+    if _is_left_out(torch, tensor):
         return None
     with torch._C.DisableTorchFunctionSubclass():
         value: Tensor = tensor.detach().as_subclass(torch.Tensor)
@@ -83,8 +109,6 @@ def _values(torch: ModuleType, tensor: Tensor, rows: range, of: int) -> Foreign:
     first = 0
     if value.dim() and value.shape[0] == of:
         value, first = value[:: rows.step], 1
-    if value.dim() == 2 and not value.is_floating_point() and value.shape[1] > MOST_VALUES:
-        return None
     sizes = list(value.shape)
     while _product(sizes[first:]) > MOST_VALUES:
         axis = max(range(first, len(sizes)), key=sizes.__getitem__)

@@ -7,6 +7,7 @@ import weakref
 from typing import Callable, Protocol
 
 from .foreign import Foreign
+from .switch import raise_of_a_signal
 
 MOST_INDICES = 256
 """Of an epoch."""
@@ -36,18 +37,33 @@ class Order:
         self._epochs = self._since = 0
         self._drawing: Foreign = lambda: None
         self._told = False
+        self.untold = ""
+        """Why nothing is known of the order, "" otherwise."""
 
     def drawn(self, iterator: Foreign, indices: Foreign) -> None:
-        """The iterator took the indices of a batch."""
-        drawing = iterator._sampler_iter
+        """The iterator took the indices of a batch; an error ends this look, not the guard."""
+        if self.untold:
+            return
+        try:
+            self._draw(iterator._sampler_iter, indices)
+        except Exception as error:
+            raise_of_a_signal(error)
+            self.end(error)
+
+    def end(self, error: Exception) -> None:
+        """Indices of this kind are not compared."""
+        self.untold = f"following the order of {self.name} raised {type(error).__name__}"
+        self._before, self._now = [], []
+
+    def _draw(self, drawing: Foreign, indices: Foreign) -> None:
         if self._drawing() is not drawing:
-            self._drawing = weakref.ref(drawing)
+            self._drawing = reference(drawing)
             if self._trains():
                 self._before = self._now
                 self._epochs += 1
             self._now, self._since = [], self._passes.backwards
         if len(self._now) < MOST_INDICES:
-            self._now += indices if isinstance(indices, list) else [indices]
+            self._now += indices[:MOST_INDICES] if isinstance(indices, list) else [indices]
         enough = min(len(self._before), len(self._now)) >= LEAST_INDICES
         if enough and not self._told and self._trains():
             self._told = True
@@ -58,7 +74,15 @@ class Order:
         return bool(self._now) and self._passes.backwards > self._since
 
     def record(self) -> dict[str, object]:
-        """The record Epochs."""
+        """The record Epochs; Unknown where the samplers' indices cannot be compared."""
+        try:
+            epochs = self._epochs_record()
+        except Exception as error:
+            raise_of_a_signal(error)
+            self.end(error)
+        return {"type": "Unknown", "reason": self.untold} if self.untold else epochs
+
+    def _epochs_record(self) -> dict[str, object]:
         trains = self._trains()
         before, now = (self._before, self._now) if trains else ([], [])
         compared = min(len(before), len(now))
@@ -84,6 +108,15 @@ class EpochOrders:
     def of(self, iterator: Foreign) -> Order | None:
         """That of a DataLoader's iterator; None where its sampler needs no set_epoch()."""
         index_sampler = iterator._index_sampler
+        try:
+            return self._of(index_sampler)
+        except Exception as error:
+            raise_of_a_signal(error)
+            order = Order(type(index_sampler).__name__, self._passes, self._compared)
+            order.end(error)
+            return order
+
+    def _of(self, index_sampler: Foreign) -> Order | None:
         sampler = _distributed(index_sampler)
         if sampler is None:
             return None
@@ -103,5 +136,14 @@ def _distributed(sampler: Foreign) -> Foreign:
             return None
         if isinstance(sampler, kind):
             return sampler if getattr(sampler, "shuffle", False) else None
-        sampler = getattr(sampler, "sampler", None) or getattr(sampler, "batch_sampler", None)
+        inner = getattr(sampler, "sampler", None)
+        sampler = getattr(sampler, "batch_sampler", None) if inner is None else inner
     return None
+
+
+def reference(value: Foreign) -> Callable[[], Foreign]:
+    """A weak one; built-in lists and their iterators have none, and are held."""
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return lambda: value

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Callable
 
 from .batch_sample import NotReadError, Sample, sample
-from .epoch_orders import EpochOrders, Order, Passes
+from .epoch_orders import EpochOrders, Order, Passes, reference
 from .foreign import Foreign
 from .switch import raise_of_a_signal
 
@@ -35,14 +35,15 @@ COMPARED = 2048
 """Labels that are compared with their tokens, to tell whether they are those."""
 SECONDS = 5e-4
 """At a batch, of copying and counting, apart from the last row."""
+UNTOLD = "every label is ignored, and no gradients of a step tell whether the loss reads labels"
 
 
 class FirstBatches:
     """Follows the iterators of DataLoaders until one trains: a backward pass comes between two of
     its batches, which gradients are recorded for.
 
-    `learned`: whether a gradient was not 0. `write` gets the fields of the record. `open`: whether
-    batches are still wanted.
+    `learned`: whether a gradient was not 0, None before those of a step were read. `write` gets
+    the fields of the record. `open`: whether batches are still wanted.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class FirstBatches:
         torch: ModuleType,
         passes: Passes,
         orders: EpochOrders,
-        learned: Callable[[], bool],
+        learned: Callable[[], bool | None],
         write: Callable[[dict[str, object]], None],
     ) -> None:
         self.torch = torch
@@ -119,13 +120,13 @@ class FirstBatches:
 
     def _choose(self, iterator: Foreign, sampler: Foreign) -> None:
         """This loader trains."""
-        self._sampler = weakref.ref(sampler)
+        self._sampler = reference(sampler)
         self._order = self._orders.of(iterator)
         self._waiting.clear()
         self._units.extend([functools.partial(_module, name) for name in MODULES])
         self._units.append(self._begin)
         if getattr(iterator, "_dataset_kind", 1) == 0:  # a dataset with a length
-            self._total = len(iterator._dataset)
+            self._total = _size(iterator._dataset)
 
     def _begin(self) -> None:
         sampler = self._sampler()
@@ -152,12 +153,21 @@ class FirstBatches:
                 return
             self._units.popleft()()
         enough = self._rows >= SAMPLES or self._batches >= BATCHES
-        if enough and self._counts is not None:
+        if enough and self._counts is not None and not self._untold():
             self._report()
             self.open = False
 
+    def _untold(self) -> bool:
+        """Whether no label is trained, and no gradient tells yet whether the loss reads them."""
+        if self._counts is None or self._learned() is not None:
+            return False
+        labels = self._counts.labels_record()
+        return labels is not None and labels["unlabelled"] == labels["documents"]
+
     def _report(self) -> None:
         assert self._counts is not None
+        if self._untold():
+            return self._end(UNTOLD)
         record = self._counts.record(self._learned())
         whole = self._total is not None and self._taken >= self._total
         record["rows"], record["total"] = self._rows, self._total
@@ -188,29 +198,37 @@ class Counts:
         if tokens is None or tokens.foreign_labels:
             self.other_labels.add(taken.batch, first)
         self.mixing.kinds.add(mixing.kind_of(taken.batch))
-        samples = mixing.samples_of(taken.batch, None) if tokens is None else []
+        samples = mixing.samples_of(taken.batch, None) if tokens is None and taken.whole else []
         self.mixing.add_classes(taken.batch, len(taken.rows))
 
         def unit(number: int, row: int) -> Callable[[], None]:
-            return lambda: self._add(tokens, samples, number, row)
+            return lambda: self._add(tokens, samples, number, row, taken.whole)
 
         rows = [unit(number, first + row) for number, row in enumerate(taken.rows)]
         return [lambda: self.inputs.add(taken.batch), *rows]
 
-    def _add(self, tokens: Foreign, samples: list[Foreign], number: int, row: int) -> None:
+    def _add(
+        self, tokens: Foreign, samples: list[Foreign], number: int, row: int, whole: bool
+    ) -> None:
         if tokens is not None and number < len(tokens.ids):
             documents = _module("data.documents")
             one = documents.row_of(tokens, number)
-            samples, number = _module("data.mixing").samples_of(None, one), 0
+            samples = _module("data.mixing").samples_of(None, one) if whole else []
             self.padding.add(one, row)
             for document in documents.documents(one, row, None):
                 self.labels.add(document)
+            number = 0
         if number < len(samples):
             self.mixing.add_sample(samples[number], row)
 
-    def record(self, learned: bool) -> dict[str, Foreign]:
+    def labels_record(self) -> dict[str, Foreign] | None:
+        """The record Labels."""
+        record: dict[str, Foreign] | None = self.labels.record() or self.other_labels.record()
+        return record
+
+    def record(self, learned: bool | None) -> dict[str, Foreign]:
         """The record Split, as far as it is known here."""
-        labels = self.labels.record() or self.other_labels.record()
+        labels = self.labels_record()
         if labels is not None:
             labels["learned"] = learned
         mixing = self.mixing.record(self._own_order)
@@ -236,6 +254,14 @@ def _read(torch: ModuleType, data: Foreign) -> Foreign:
     except Exception as error:
         raise_of_a_signal(error)
         return NotReadError(f"reading one raised {type(error).__name__}")
+
+
+def _size(dataset: Foreign) -> int | None:
+    try:
+        return len(dataset)
+    except Exception as error:
+        raise_of_a_signal(error)
+        return None
 
 
 def _module(name: str) -> Foreign:

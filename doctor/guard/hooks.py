@@ -54,4 +54,5 @@ class Hooks:
 
     def _failed(self, error: str) -> None:
         self.watch.steady.disarm()
+        self.watch.start()  # the record says why there is no step
         self.watch.close(f"error: {error}")

@@ -131,6 +131,8 @@ class Parameters:
         self.torch = torch
         self.blocks: dict[tuple[Foreign, Foreign], Block] = {}
         self.count = sum(map(len, groups))
+        self.gradients_read = False
+        """Whether a look has read gradients."""
         self._add(groups)
         self.half = any(tracked.half for tracked in self.tracked)
 
@@ -168,6 +170,7 @@ class Parameters:
     def look(self, parameters: list[Tensor], submit: Submit, done: Callable[[], None]) -> None:
         """Compare with the start, then call `done`."""
         blocks = list(self.blocks.values())
+        read: list[bool] = []
         for position, block in enumerate(blocks):
             vectors, still, reached = block.read(parameters)
 
@@ -178,7 +181,9 @@ class Parameters:
                 last: bool = position == len(blocks) - 1,
             ) -> None:
                 Block.update(values, still, reached)
+                read.append(bool(reached) and None not in values)
                 if last:
+                    self.gradients_read |= any(read)
                     done()
 
             submit(vectors, deliver)

@@ -243,10 +243,12 @@ class Watch:
 
     # What is known of the data
 
-    def _learns(self) -> bool:
-        """Whether a gradient was not 0."""
-        tracked = (each for w in self.watches.values() for each in w.parameters.tracked)
-        return any(each.gradient for each in tracked)
+    def _learns(self) -> bool | None:
+        """Whether a gradient was not 0; None before those of a step were read."""
+        every = [watch.parameters for watch in self.watches.values()]
+        if any(each.gradient for parameters in every for each in parameters.tracked):
+            return True
+        return False if any(each.gradients_read for each in every) else None
 
     def _write_data(self, fields: dict[str, Foreign]) -> None:
         self.writer.write("data", **fields)

@@ -16,6 +16,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unk
     """Run the training step."""
     quick: bool = False
     """Omit the tests under load and shorten the attention trial."""
+    loader: bool = True
+    """Read the loader of `model` once more, for the checks of data that are selected."""
     rehearse: bool = False
     """Also save, evaluate, stop and continue the training of `model` or `hf`."""
     ranks: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1

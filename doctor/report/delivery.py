@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -57,17 +57,18 @@ def prepare(options: OutputOptions) -> None:
 def output_options(
     format: Format,
     outputs: Sequence[str],
-    color: Color,
+    color: Color = "auto",
     *,
     save_facts: Path | None = None,
     one_line: bool = False,
     stdout_taken: bool = False,
-    annotate: bool,
-    keep_names: bool,
+    annotate: bool = False,
+    keep_names: bool = False,
     hide_nodes: bool = False,
-    verbose: bool,
-    quiet: bool,
+    verbose: bool = False,
+    quiet: bool = False,
     shared: bool = False,
+    formats: Collection[str] = tuple(RENDERERS),
 ) -> OutputOptions:
     """From flags. Raises UserError for a file that cannot be written or is named twice.
 
@@ -76,7 +77,7 @@ def output_options(
     """
     if verbose and quiet:
         raise UserError("--verbose cannot be combined with --quiet; omit one of them")
-    files = parse_outputs(outputs, save_facts)
+    files = parse_outputs(outputs, save_facts, formats)
     printed = [name for name, path in files if path == STDOUT]
     if printed and stdout_taken:
         raise UserError(
@@ -157,6 +158,17 @@ def deliver(report: Report, options: OutputOptions) -> int:
 
         return nagios.exit_code(report)
     return report.exit_code
+
+
+def deliver_text(draw: Callable[[str], str], options: OutputOptions) -> None:
+    """Write and print what is no report, drawn in each format. Raises UserError."""
+    written = [
+        _write((draw(format) + "\n").encode("utf-8", "replace"), path, "--output")
+        for format, path in options.outputs
+    ]
+    terminal.write(draw(options.format), sys.stdout)
+    if errors := [error for error in written if error]:
+        raise UserError("; ".join(map(str, errors)))
 
 
 def deliver_on_stderr(report: Report, options: OutputOptions) -> None:

@@ -44,7 +44,7 @@ def shown_lines(report: Report) -> Iterator[Line]:
         for mark in sample.marks:
             before, after, style = MARKS[mark.role]
             for piece in pieces(mark):
-                yield Line("    ", f"{before}{piece}{after}", "", style)
+                yield Line("    | ", f"{before}{piece}{after}", "", style)
 
 
 WIDTH = 40
@@ -69,11 +69,11 @@ def overview(split: Split) -> Iterator[str]:
         yield f"{name}, samples of a class, {split.mixing.classes:,} classes in all"
         yield from bars({visible(each): count for each, count in split.mixing.counts.items()})
     if split.labels is not None and split.labels.dropped:
-        yield f"{name}, rows that the trainer dropped for want of a label: {split.labels.dropped:,}"
+        yield f"{name}, rows without a label that are left out: {split.labels.dropped:,}"
 
 
 def bars(counts: dict[str, int]) -> Iterator[str]:
-    wide, most = max(map(len, counts), default=0), max(counts.values(), default=1)
+    wide, most = max(map(len, counts), default=0), max([1, *counts.values()])
     for name, count in counts.items():
         yield f"  {name:>{wide}} {'#' * round(WIDTH * count / most)} {count:,}"
 

@@ -96,7 +96,7 @@ def test_nothing_read_is_never_healthy(code: str) -> None:
         ({"unlabelled": 8, "documents": 8}, Status.FAIL, "8 documents"),
         ({"unlabelled": 40, "objective": "other tokens"}, Status.SKIP, "by chance"),
         ({"unlabelled": 256, "objective": "other tokens"}, Status.FAIL, "-100"),
-        ({"dropped": 51_000}, Status.WARN, "the trainer drops them"),
+        ({"dropped": 51_000}, Status.NOTE, "a filter or a selection"),
         ({"dropped": 20}, Status.PASS, "256 of 51,000 rows"),
     ],
 )
@@ -282,6 +282,22 @@ MIXING = Mixing(samples=256, distinct=250, batches=32, classes=10, single=0)
 )
 def test_batches(fields: dict[str, Any], status: Status) -> None:
     facts = data(mixing=msgspec.structs.replace(MIXING, **fields))
+    assert verdict("DAT009", facts).status is status
+
+
+@pytest.mark.parametrize(
+    ("split", "fields", "status"),
+    [
+        ({"rows": 64, "batches": 64}, {"samples": 64, "distinct": 1}, Status.NOTE),
+        ({"rows": 64, "batches": 8}, {"samples": 64, "distinct": 1}, Status.FAIL),
+        ({"rows": 256}, {"distinct": 4, "constant": 64}, Status.NOTE),
+        ({"rows": 256}, {"distinct": 200, "constant": 64}, Status.WARN),
+    ],
+)
+def test_an_endless_loader_may_give_few_samples_again(
+    split: dict[str, Any], fields: dict[str, Any], status: Status
+) -> None:
+    facts = data(total=None, mixing=msgspec.structs.replace(MIXING, **fields), **split)
     assert verdict("DAT009", facts).status is status
 
 

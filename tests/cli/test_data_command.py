@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import model_folders
 import pytest
 from command import doctor
 from paths import ROOT
@@ -111,6 +112,56 @@ def test_a_run_judges_the_loader_of_its_model(tmp_path: Path) -> None:
     alone = reported(tmp_path, "own.py:make")
     same = next(each for each in alone["findings"] if each["code"] == "DAT009")
     assert same["summary"] == found["DAT009"]["summary"]
+
+
+MASKED = """
+import torch
+from torch.utils.data import DataLoader
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = torch.nn.Embedding(50, 16), torch.nn.Linear(16, 50)
+
+    def forward(self, input_ids, labels):
+        logits = self.out(self.embed(input_ids))[:, :-1].float()
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten())
+        return {"loss": loss}
+
+def make():
+    rows = [{"input_ids": torch.randint(3, 50, (12,)), "labels": torch.full((12,), -100)}
+            for _ in range(64)]
+    return Words(), DataLoader(rows, batch_size=8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [("SMK,DAT", {"DAT001": "fail", "SMK006": "unknown"}), ("SMK", {"SMK006": "fail"})],
+)
+def test_a_lack_of_labels_fails_once(tmp_path: Path, only: str, expected: dict[str, str]) -> None:
+    (tmp_path / "own.py").write_text(MASKED)
+    flags = ("--device", "cpu", "--only", only, "--format", "json", "--save-facts", "facts.json")
+    done = doctor("run", "--model", "own.py:make", *flags, cwd=tmp_path)
+    found = {each["code"]: each["status"] for each in json.loads(done.stdout)["findings"]}
+    assert {code: found.get(code) for code in ("DAT001", "SMK006")} == {"DAT001": None} | expected
+    data = json.loads((tmp_path / "facts.json").read_text()).get("data")
+    assert (data is not None) is ("DAT" in only)
+
+
+def test_a_run_judges_rows_with_a_directory(tmp_path: Path) -> None:
+    model_folders.with_tokenizer(tmp_path / "llama", 160, 0)
+    words = [f"w{number}" for number in range(140)]
+    lines = [json.dumps({"text": " ".join(words[n : n + 30])}) for n in range(64)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    flags = ("--device", "cpu", "--hf", "llama", "--data", "rows.jsonl", "--format", "json")
+    done = doctor("run", *flags, "--save-facts", "facts.json", cwd=tmp_path)
+    assert done.returncode in (0, 1), done.stderr
+    found = {each["code"]: each["status"] for each in json.loads(done.stdout)["findings"]}
+    assert found["DAT018"] == "pass"
+    assert not {code for code, how in found.items() if how == "fail" and code.startswith("DAT")}
+    (split,) = json.loads((tmp_path / "facts.json").read_text())["data"]["splits"]
+    assert split["rows"] == 64
 
 
 def test_data_of_a_run_need_a_model_and_must_exist(tmp_path: Path) -> None:

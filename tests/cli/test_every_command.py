@@ -124,7 +124,7 @@ def test_the_header_says_when_and_by_which_command(ran: Ran) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_flags_of_reports_mean_the_same(name: str, tmp_path: Path) -> None:
     plant(tmp_path)
-    family = "DRV" if name == "fleet run" else PROBES[name.split()[0]]
+    family = PROBES[name]
     code = catalog.of_families(family)[0].code
     flags = ("--only", family, "--skip", f"{family}002", "--inject", code, "--fail-on", "never")
     done = doctor(*words(name, *flags, "--format", "json", "-q"), cwd=tmp_path)
@@ -136,7 +136,8 @@ def test_flags_of_reports_mean_the_same(name: str, tmp_path: Path) -> None:
     assert (done.returncode, report["exit_code"]) == (0, 0)
 
 
-SAVING = ("read", "triage", "scan", "scan --equals", "data", "compare", "rehearse")
+SAVING = ("read", "triage", "scan", "scan --equals", "data", "compare", "rehearse", "fleet scan",
+          "fleet triage")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SAVING)

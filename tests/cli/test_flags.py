@@ -18,6 +18,7 @@ FACTS = ("run", "triage", "lint", "prescribe")
 """Commands that can judge something else by a machine's saved facts."""
 OTHER_MEANING = {
     ("prescribe", "--format"): "it prints settings: as text or JSON",
+    ("ledger", "--format"): "it prints no report",
     ("explain", "--format"): "it prints a text, as Markdown or JSON where asked for",
     ("list", "--format"): "the same",
     ("guard", "--output-dir"): "the records; that of the training is in its own command",

@@ -20,6 +20,7 @@ FILES = (
     "script_mistakes_learned.toml",
     "script_mistakes_held_out.toml",
     "script_mistakes_fresh.toml",
+    "script_mistakes_blind.toml",
     "script_traps.toml",
 )
 SCRIPTS: list[dict[str, Any]] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+import command
 import pytest
+from every_command import validated
 from node_summaries import summary
 
 from doctor._util.errors import UserError
@@ -79,12 +82,58 @@ def test_rates_of_the_same_gpus_are_compared(directory: Path) -> None:
 
 def test_a_machine_is_forgotten_until_it_fails_again(directory: Path) -> None:
     seen(directory, node(1, 2, problems=FAILED))
-    assert "GPU003" in commands.show(directory, "GPU-1")
+    (shown,) = commands.show(directory, "GPU-1").machines
+    assert [each.failures for each in shown.sightings] == [("GPU003",)]
     commands.forget(directory, "GPU-1")
     commands.forget(directory, "gpu-01")
     assert seen(directory, node(1, 3)) == ()
     with pytest.raises(UserError, match="GPU-77"):
         commands.forget(directory, "GPU-77")
+
+
+HOSTILE = f"no\x1b[31m\nREADY: forged\u202e token={'hf_' + 'Q7w9' * 9}"
+
+
+@pytest.mark.parametrize("text", ["x", HOSTILE])
+@pytest.mark.parametrize("words", [("list",), ("list", "-q"), ("show", "gpu-"), ("forget", "gpu-")])
+def test_the_commands_print_every_form(
+    words: tuple[str, ...], text: str, directory: Path, tmp_path: Path
+) -> None:
+    bad = {"key": f"gpu-{text}", "node": text, "codes": (text,), "outcome": "return"}
+    good = {"key": "gpu-good", "outcome": "ready"}
+    sightings = tuple(
+        Sighting(kind="gpu", time="2026-10-02T00:00:00Z", **each) for each in (bad, good)
+    )
+    (directory / f"torn{ledger.SUFFIX}").write_bytes(b"{")
+    ledger.write(directory, Record(key_id="k", sightings=sightings))
+    action, *flags = (f"{word}{text}" if word == "gpu-" else word for word in words)
+    outputs = [f"--output={form}={tmp_path / form}" for form in ("plain", "json", "jsonl")]
+    done = command.doctor("ledger", action, str(directory), *flags, *outputs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (tmp_path / "plain").read_text()
+    document = validated(json.loads((tmp_path / "json").read_text()))
+    assert len(document["machines"]) == (2 if words == ("list",) else 1)
+    assert len(document["unread"]) == 1
+    lines = [validated(json.loads(line)) for line in (tmp_path / "jsonl").read_text().splitlines()]
+    assert [line["machine"] for line in lines[:-1]] == [
+        each["machine"] for each in document["machines"]
+    ]
+    assert lines[-1]["unread"] == document["unread"]
+    for path in tmp_path.glob("*"):
+        if path.is_file():
+            assert not {"\x1b", "\u202e"} & set(path.read_text())
+            assert "Q7w9" not in path.read_text()
+            assert "\nREADY" not in path.read_text()
+
+
+def test_a_ledger_without_machines_is_said_in_every_form(directory: Path) -> None:
+    for form in ("console", "plain", "json", "jsonl"):
+        done = command.doctor("ledger", "list", str(directory), "--format", form)
+        assert done.returncode == 0
+        if form.startswith("json"):
+            assert validated(json.loads(done.stdout))["machines"] == []
+        else:
+            assert done.stdout == "no GPU and no host to list\n"
 
 
 def test_names_and_uuids_are_not_in_the_files_and_the_key_lies_elsewhere(

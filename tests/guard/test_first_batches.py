@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from doctor.catalog import of_families
 from doctor.cli.guard import DATA_CHECKS, report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_data import read_data
+from doctor.collect.guard_records import read_records
 from doctor.facts.data import Data
 from doctor.judge.check import Status
 
@@ -216,6 +218,134 @@ def test_a_distributed_sampler_must_be_told_the_epoch(tmp_path: Path, told: bool
         })  # fmt: skip
     found = watched(tmp_path / "out", rows, sampler=order)
     assert found["DAT019"].status == ("pass" if told else "warn")
+
+
+def batches_of_8(rows: list[Any]) -> Any:
+    return map(list, zip(*[iter(rows)] * 8, strict=True))
+
+
+ITERATORS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": lambda rows: iter(list(batches_of_8(rows))),
+    "chain": lambda rows: itertools.chain(batches_of_8(rows)),
+    "map": batches_of_8,
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_a_distributed_sampler_of_batches_has_any_iterator(tmp_path: Path, name: str) -> None:
+    from torch.utils.data.distributed import DistributedSampler
+
+    class Buckets(DistributedSampler[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return ITERATORS[name](list(super().__iter__()))
+
+    rows = texts()
+    loader = {"batch_sampler": Buckets(rows, 2, 0), "batch_size": 1, "shuffle": None}
+    assert watched(tmp_path, rows, **loader)["DAT019"].status is Status.WARN
+
+
+def test_a_distributed_sampler_within_one_without_a_length(tmp_path: Path) -> None:
+    from torch.utils.data import BatchSampler
+
+    class Batched(BatchSampler):
+        def __len__(self) -> int:
+            raise NotImplementedError
+
+    class Outer:
+        def __init__(self, inner: Any) -> None:
+            self.sampler = inner
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter(self.sampler)
+
+    rows = texts()
+    batches = Outer(Batched(sampler(rows), 8, drop_last=False))
+    found = watched(tmp_path, rows, batch_sampler=batches, batch_size=1, shuffle=None)
+    assert found["DAT019"].status is Status.WARN
+
+
+def test_indices_that_cannot_be_compared_end_that_look_alone(tmp_path: Path) -> None:
+    from torch.utils.data.distributed import DistributedSampler
+
+    class Index(int):
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("no")
+
+        __hash__ = int.__hash__
+
+    class Odd(DistributedSampler[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return map(Index, super().__iter__())
+
+    rows = texts()
+    found = watched(tmp_path, rows, sampler=Odd(rows, 2, 0))
+    assert found["DAT009"].status is Status.PASS
+    assert found["DAT019"].status is Status.UNKNOWN
+    assert "RuntimeError" in found["DAT019"].summary
+
+
+def test_a_guard_that_failed_before_the_first_step_is_named(tmp_path: Path) -> None:
+    with doctor.guard.Guard(out=str(tmp_path)) as guard:
+        assert guard._session is not None
+        guard._session.hooks.switch.fail(ValueError("odd"))
+        train(texts())
+    found = read_records(tmp_path)
+    assert isinstance(found, Unknown)
+    assert "switched itself off before the first step: error: ValueError: odd" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("columns", "status"), [(9_001, Status.PASS), (150_001, Status.PASS), (500_001, Status.SKIP)]
+)
+def test_rare_values_of_long_rows_are_no_constant_rows(
+    tmp_path: Path, columns: int, status: Status
+) -> None:
+    import torch
+
+    def one_hot(row: int) -> tuple[Any, int]:
+        values = torch.zeros(columns)
+        values[2 * row + 1] = 1
+        return values, row % 10
+
+    class Rows(torch.utils.data.Dataset[Any]):
+        def __getitem__(self, row: int) -> Any:
+            return one_hot(row)
+
+        def __len__(self) -> int:
+            return 80
+
+    with doctor.guard.Guard(out=str(tmp_path)):
+        weight = torch.nn.Parameter(torch.ones(()))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for values, _ in torch.utils.data.DataLoader(Rows(), batch_size=2):
+            (values.sum() * weight).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    data = read_data(tmp_path)
+    assert isinstance(data, Data)
+    assert CHECKS["DAT009"].judge(data=data).status is status
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_ignored_labels_are_judged_when_gradients_were_read(tmp_path: Path, steps: int) -> None:
+    import torch
+
+    rows = texts(lambda row: text(row, labels=fill(-100)))
+    with doctor.guard.Guard(out=str(tmp_path)):
+        embed = torch.nn.Embedding(CLASSES, CLASSES)
+        optimizer = torch.optim.SGD(embed.parameters(), lr=1e-3)
+        for batch in torch.utils.data.DataLoader(rows, batch_size=8):
+            embed(batch["input_ids"]).pow(2).mean().backward()
+            assert read_data(tmp_path) is None
+        if steps:
+            optimizer.step()
+    data = read_data(tmp_path)
+    if not steps:
+        assert isinstance(data, Unknown)
+        assert "no gradients" in data.reason
+        return
+    assert isinstance(data, Data)
+    assert CHECKS["DAT001"].judge(data=data).status is Status.NOTE
 
 
 def test_a_loss_that_reads_no_label_is_no_failure(tmp_path: Path) -> None:

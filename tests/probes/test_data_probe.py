@@ -132,6 +132,60 @@ def test_the_shift_of_a_loss_is_measured(shift: int, expected: dict[str, int]) -
     assert record["later"] == 0
 
 
+class Filtered:
+    """A dataset with a table below the rows that it lists, as `datasets` keeps it."""
+
+    def __init__(self, labels: list[list[int]], kept: list[int]) -> None:
+        import pyarrow
+
+        self._data = pyarrow.table({"labels": labels})
+        self._indices = pyarrow.table({"indices": kept})
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, row: int) -> Any:
+        return self._data.slice(self._indices["indices"][row].as_py(), 1).to_pylist()[0]
+
+
+def test_rows_that_a_filter_left_out_are_projected_from_some() -> None:
+    pytest.importorskip("pyarrow")
+    from doctor.probes.training_side.data import rows, targets
+
+    def left_out(dataset: Filtered) -> int:
+        return rows.dropped(targets.Source("train", "dataset", dataset))
+
+    few = Filtered([[-100] * 3, [5, 6, 7], [-100, 5, 6], [8, 9, 10]], [1, 3])
+    assert left_out(few) == 1
+    count = 100_000
+    read: list[int] = []
+    many = Filtered([[-100]] * count, list(range(0, count, 2)))
+    whole = many._data
+
+    class Counted:
+        column_names, num_rows = ["labels"], count
+
+        def column(self, name: str) -> Any:
+            column = whole.column(name)
+            return type("Column", (), {
+                "__getitem__": lambda _, row: (read.append(row), column[row])[1],
+            })()  # fmt: skip
+
+    many._data = Counted()
+    assert left_out(many) == count // 2
+    assert len(read) <= 512
+
+
+def test_equal_samples_are_equal_in_all_their_values() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import mixing
+
+    rows = torch.zeros(2, 20_000)
+    rows[0, 4_999] = 1
+    assert mixing.key_of({"x": rows[0]}) != mixing.key_of({"x": rows[1]})
+
+
 def test_equal_rows_are_found_by_their_content() -> None:
     from doctor.probes.training_side.data import rows
 
@@ -259,6 +313,21 @@ def test_a_sample_is_all_of_its_inputs(kind: str) -> None:
     }[kind]
     record = mixed(batch)
     assert (record["samples"], record["distinct"], record["constant"]) == (4, 4, 0)
+
+
+def test_a_batch_of_tensors_and_a_module_without_evaluation_are_opened() -> None:
+    import torch
+
+    from doctor.probes.training_side.data import targets
+
+    net = torch.nn.Linear(8, 2)
+    batch = (torch.randn(4, 8), torch.zeros(4))
+    (source,) = targets.read((net, batch, torch.nn.MSELoss())).sources
+    assert list(targets.items_of(source)) == [batch]
+    for name in ("training_step", "configure_optimizers"):
+        setattr(net, name, lambda *arguments: None)
+    net.train_dataloader = lambda: [batch]  # type: ignore[assignment]
+    assert [each.name for each in targets.read(net).sources] == ["train"]
 
 
 def test_constant_inputs_are_counted_beside_a_mask_and_a_number() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from filled import FAMILIES, filled_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import machines
@@ -19,6 +20,7 @@ from reports import report as report_with
 
 from doctor import catalog
 from doctor._util.records import Unknown
+from doctor._util.text_fields import map_texts
 from doctor.cli.options import ConfigFlags, OutputFlags
 from doctor.cli.requested_output import requested_output
 from doctor.cli.triage import triage
@@ -209,6 +211,23 @@ neutral = functools.cache(functools.partial(rendered, "zzyzx-4711"))
 def test_no_report_depends_on_the_name_of_its_machine(where: str, name: str) -> None:
     """So no name is printed, and no word of the doctor is lost, whatever the name is."""
     assert rendered(name, where) == neutral(where)
+
+
+def rendered_here(subject: str, name: str) -> dict[str, str]:
+    """The reports of facts whose texts all quote the name of the machine that reads them."""
+    quoted = " ".join(IN_TEXTS).replace("{}", name)
+    change = {**dict.fromkeys(("product", "identifier", "node"), str), "arguments": tuple}
+    facts = map_texts(filled_facts()[subject], {**change, "text": lambda text: f"{text} {quoted}"})
+    report = Report(facts, examine(catalog.of_families(*FAMILIES), facts))
+    redacted = redact(report, here=host(home="/", name=f"{name}.cluster.example"))
+    return {format: draw(redacted) for format, draw in FORMATS.items() if format != "github"}
+
+
+@pytest.mark.parametrize("subject", filled_facts())
+def test_no_report_of_any_subject_names_who_reads_it(subject: str) -> None:
+    neutral = rendered_here(subject, "zzyzx-4711")
+    assert not [format for format, text in neutral.items() if "zzyzx" in text]
+    assert rendered_here(subject, "gpu-worker-03") == neutral
 
 
 @given(name=NAMES)

@@ -54,15 +54,18 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "nodes", "--expect-nodes", "4"),
     "rehearse": ("rehearse", "--", "sh", "-c", "echo x > {output}/x; exit 3"),
     "guard": ("guard", "--", sys.executable, "-c", "print('hello')"),
+    "fleet scan": ("fleet", "scan", "merged", "--deep", *ALONE),
     "fleet triage": ("fleet", "triage", "train.log", *ALONE),
     "fleet run": ("fleet", "run", *EXAMINE, *ALONE),
 }
 """Name -> words; -- ends the doctor's own."""
 PROBES = {
     "run": "GPU", "report": "GPU", "read": "DRV", "triage": "LOG", "lint": "SCR", "scan": "CKP",
-    "data": "DAT", "compare": "FLT", "rehearse": "RHS", "guard": "GRD", "fleet": "LOG",
+    "data": "DAT", "compare": "FLT", "rehearse": "RHS", "guard": "GRD",
+    "fleet run": "DRV", "fleet scan": "CKP", "fleet triage": "LOG",
+    "scan --merged-from": "CKP", "scan --equals": "CKP",
 }  # fmt: skip
-"""First word of a command -> a family that it judges."""
+"""A family that the command judges."""
 
 
 def validated(document: Any) -> Any:

@@ -24,7 +24,7 @@ REPORTS = (
     "compare",
 )
 """Commands that print a report."""
-OTHERS = ("prescribe", "explain", "list")
+OTHERS = ("ledger", "prescribe", "explain", "list")
 HEADER = """# Commands and their flags
 
 `doctor help COMMAND` describes each flag. A flag means the same wherever it is; generated from the
@@ -70,8 +70,14 @@ def _table() -> Iterator[str]:
         if alone:
             names = ", ".join(f"`{name}`" for name in sorted(alone))
             where = "Only" if " " not in command else f"Beyond those of `{command.split()[1]}`,"
-            yield f"{where} in `{command}`: {names}."
+            yield f"{where} in `{command}`: {names}.{_without(command, have)}"
             yield ""
+
+
+def _without(command: str, have: dict[str, dict[str, Any]]) -> str:
+    """What a command of fleet lacks of the command that it runs on each node."""
+    lacks = sorted(set(have[command.split()[-1]]) - set(have[command]))
+    return f" Without {', '.join(f'`{name}`' for name in lacks)}." if lacks else ""
 
 
 def _only_in(name: str, command: str, have: dict[str, dict[str, Any]]) -> bool:

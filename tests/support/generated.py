@@ -34,7 +34,7 @@ from doctor.job.file import tables
 from doctor.judge import index as check_index
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
-from doctor.report import cause_pages, pages, prescription_json
+from doctor.report import cause_pages, ledger, pages, prescription_json
 from doctor.report.formats import explanation_json
 from doctor.report.formats import json as report_json
 from doctor.report.formats.plain import render
@@ -105,6 +105,7 @@ def _schemas() -> Iterator[tuple[Path, str]]:
         "doctor-toml": tables.schema(),
         "prescription": prescription_json.schema(),
         "explanation": explanation_json.schema(),
+        "ledger": ledger.schema(),
     }
     for name, schema in schemas.items():
         yield SCHEMAS / f"{name}.schema.json", json.dumps(schema, indent=2) + "\n"

@@ -91,6 +91,8 @@ def _ledgers(healthy: dict[str, Any]) -> Iterator[Case]:
         files = {"l/1.doctor.json": record, "a.json": good}
         ours = ("l/*", "home/.config/doctor/ledger.key")
         yield Case(f"ledger {kind}", ("ledger", "list", "l"), files)
+        for form in ("json", "jsonl"):
+            yield Case(f"ledger {kind} {form}", ("ledger", "list", "l", "--format", form), files)
         if kind not in ("nul", "surrogate", "long"):
             words = ("ledger", "show", "l", f"gpu-{text}")
             yield Case(f"ledger show {kind}", words, files, may_write=ours)
@@ -113,6 +115,24 @@ def _fleets() -> Iterator[Case]:
     for kind, text in TEXTS.items():
         log = f"step 1 loss 2.0\n{text} {error} {text}\n".encode("utf-8", "surrogatepass")
         yield Case(f"fleet triage {kind}", ("fleet", "triage", "t.log", *alone), {"t.log": log})
+        files = {"c/model.safetensors": safetensors(text, "F32", [2, 2])}
+        words = ("fleet", "scan", "c", "--deep", *alone)
+        for form in EXTRACTS[:5] if kind in LOUD else ("console",):
+            yield Case(f"fleet scan {kind} {form}", (*words, "--format", form), files)
+        if kind in IN_NAMES:
+            path = f"c{named(text)}.safetensors"
+            words = ("fleet", "scan", path, *alone)
+            yield Case(f"fleet scan named {kind}", words, {path: safetensors("w", "F32", [2])})
+            words = ("fleet", "scan", "c", "--address", text, "--nodes", "2", "--node-rank", "1")
+            yield Case(f"fleet address {kind}", (*words, "--deadline", "1s"), files)
+    for name, files in {
+        "pickle": {"c/pytorch_model.bin": executes, "c/optimizer.pt": executes},
+        "header": {"c/model.safetensors": b"\xff" * 4_000},
+        "deep": {"c/model.safetensors": (50_000).to_bytes(8, "little") + b"[" * 50_000},
+    }.items():
+        yield Case(f"fleet scan {name}", ("fleet", "scan", "c", "--deep", *alone), files)
+    link = {"c/model.safetensors": "/dev/zero"}
+    yield Case("fleet scan link", ("fleet", "scan", "c", "--deep", *alone), {"c/x": b""}, link)
 
 
 def _rows() -> Iterator[Case]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -97,20 +96,32 @@ def ledger(
             metavar="[NAME]", help="A GPU's UUID, a host's name, or what list prints for them."
         ),
     ] = "",
+    format: Annotated[
+        Literal["console", "plain", "json", "jsonl"],
+        panels.output("Output format: one machine per line in jsonl (default: console)."),
+    ] = "console",
+    output: options.AlsoTo = None,
+    quiet: options.Quiet = False,
 ) -> int:
     """Print or forget what is known of machines.
 
     A ledger is what `doctor compare --ledger` writes.
     """
+    from functools import partial
+
     from doctor._util.errors import UserError
     from doctor.cli import ledger as known
-    from doctor.report import terminal
+    from doctor.report.delivery import deliver_text, output_options
+    from doctor.report.ledger import FORMATS, render
 
     if (action == "list") is bool(name):
         raise UserError(f"doctor ledger {action} takes {'no' if action == 'list' else 'a'} NAME")
+    outputs = output_options(format, output or (), formats=FORMATS)
     if action == "list":
-        text = known.listed(directory)
+        record = known.listed(directory)
     else:
-        text = (known.show if action == "show" else known.forget)(directory, name)
-    terminal.write(text, sys.stdout)
+        record = (known.show if action == "show" else known.forget)(directory, name)
+    if quiet and action != "forget":
+        record = known.only_failed(record)
+    deliver_text(partial(render, record), outputs)
     return 0

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
@@ -60,6 +61,10 @@ class _Wandb(msgspec.Struct):
 _decode_wandb = msgspec.json.Decoder(_Wandb).decode
 
 
+class ProxyError(Exception):
+    """The job asks through a proxy, which the doctor does not."""
+
+
 def check_targets(targets: tuple[str, ...]) -> None:
     """Raises UserError for a target of no known kind."""
     for target in targets:
@@ -75,6 +80,8 @@ def _accessed(target: str, environ: Environ) -> Accessed:
     began = time.monotonic()
     try:
         usable, detail = _kind(target)(target, environ)
+    except ProxyError as error:
+        usable, detail = None, str(error)
     except (OSError, http.client.HTTPException) as error:
         usable, detail = False, f"no answer: {_reason(error)}"
     except Exception as error:  # an answer or a variable of a form that nobody foresaw
@@ -109,6 +116,9 @@ def _request(
     Raises OSError, also where the answer is not there after `SECONDS`, and HTTPException.
     """
     parts = urlsplit(url)
+    proxies = getproxies()
+    if {parts.scheme, "all"} & proxies.keys() and not proxy_bypass(parts.netloc):
+        raise ProxyError("not asked: a proxy is set, and the doctor asks without one")
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=SECONDS)

@@ -197,8 +197,8 @@ ROWS = (
         ),
         why="A node refuses Slurm's credential: its clock differs from the controller's, its munge "
         "key is another one, or the launch took longer than the credential lasts.",
-        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to mend "
-        "time or munge there; leave the node out meanwhile: --exclude=NODE.",
+        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
+        "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
         owner=Owner.MACHINE,
         commands=("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
         retry="node",

@@ -243,9 +243,9 @@ ROWS = (
         examples=("The installed version of bitsandbytes was compiled without GPU support.",),
         why="bitsandbytes loaded its library for the CPU: torch sees no GPU, or the installed "
         "release has none for torch's CUDA.",
-        fix="If torch.cuda.is_available() is False, mend that first. Else reinstall: python -m pip "
-        "install -U --force-reinstall bitsandbytes, in a release for torch's CUDA version (0.45 or "
-        "newer for CUDA 12.8 and Blackwell).",
+        fix="If torch.cuda.is_available() is False, correct that first. Else reinstall: python -m "
+        "pip install -U --force-reinstall bitsandbytes, in a release for torch's CUDA version "
+        "(0.45 or newer for CUDA 12.8 and Blackwell).",
         owner=Owner.ENVIRONMENT,
         commands=("python -m bitsandbytes",),
     ),

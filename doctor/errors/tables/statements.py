@@ -215,7 +215,7 @@ ROWS = (
         ),
         why="The framework refuses its configuration: a value of another type or in another place "
         "than the installed version expects, or a file that cannot be parsed.",
-        fix="Mend the field that the message names (in YAML look at the indentation, at colons "
+        fix="Correct the field that the message names (in YAML look at the indentation, at colons "
         "and at tabs; numbers such as 1e-4 need a point: 1.0e-4). For a configuration of another "
         "release install that release, or compare with the signature: help(CLASS).",
         quotes=True,

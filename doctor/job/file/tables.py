@@ -19,7 +19,7 @@ from doctor.job.run_options import RunOptions
 
 Severity = Literal["warn", "fail"]
 
-NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip")
+NOT_IN_FILE = ("working_dir", "budget", "omitted", "only", "skip", "loader")
 """Fields of Job and RunOptions that a job file cannot set."""
 FLAGS = (
     "annotate", "budget", "color", "config", "context", "facts", "fail_on", "format", "inject",

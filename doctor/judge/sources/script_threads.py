@@ -90,25 +90,34 @@ SCRIPT_THREADS = (
         "torch-randomness", "PyTorch: Reproducibility",
         "https://docs.pytorch.org/docs/stable/notes/randomness.html",
     ),
+    _thread("TorchDSP/torchsig", 343, "Workers draw the same random numbers"),
+    _thread("NVIDIA-NeMo/Automodel", 2468, "DDP ranks skip a backward together", "pull"),
+    _thread("pytorch/audio", 3749, "DDP hangs when a rank's loss is invalid"),
+    _thread("pytorch/pytorch", 65417, "OneCycleLR is updated once per epoch"),
+    _thread("Lightning-AI/pytorch-lightning", 19774, "interval step in an example", "pull"),
+    _thread("Lightning-AI/pytorch-lightning", 4668, "The mode of a score is taken for min"),
+    _thread("galilai-group/stable-pretraining", 246, "Clipping and manual optimization"),
+    _thread("huggingface/transformers", 26569, "Results depend on the padding side"),
     _thread("huggingface/accelerate", 226, "Metrics and gather"),
     _thread("huggingface/accelerate", 574, "evaluate with accelerate"),
     _page(
         "lightning-optimization", "Lightning: Optimization",
-        "https://lightning.ai/docs/pytorch/stable/common/optimization.html",
+        "https://lightning.ai/docs/pytorch/latest/common/optimization.html",
     ),
     _page(
-        "lightning-upgrade", "Lightning: Upgrade from 1.9 to 2",
-        "https://lightning.ai/docs/pytorch/stable/upgrade/from_1_9.html",
+        "lightning-upgrade", "Lightning: 2.0 Upgrade Guide",
+        "https://lightning.ai/docs/pytorch/latest/upgrade/migration_guide.html",
     ),
     _page(
         "accelerate-migration", "Accelerate: Migrating your code",
         "https://huggingface.co/docs/accelerate/basic_tutorials/migration",
     ),
     _page(
-        "datasets-process", "Datasets: Process", "https://huggingface.co/docs/datasets/process"
+        "datasets-image-process", "Datasets: Process image data",
+        "https://huggingface.co/docs/datasets/image_process",
     ),
     _page(
-        "torch-optim-closure", "PyTorch: torch.optim, optimizer.step(closure)",
-        "https://docs.pytorch.org/docs/stable/optim.html",
+        "torch-optim-closure", "PyTorch: torch.optim.Optimizer.step",
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.step.html",
     ),
 )  # fmt: skip

@@ -21,6 +21,7 @@ CHECKS: Literal["urn:preflight-doctor:json-v1:checks"] = "urn:preflight-doctor:j
 EXPLANATION: Literal["urn:preflight-doctor:json-v1:explanation"] = (
     "urn:preflight-doctor:json-v1:explanation"
 )
+LEDGER: Literal["urn:preflight-doctor:json-v1:ledger"] = "urn:preflight-doctor:json-v1:ledger"
 
 
 def schema_of(kind: object, id: str, title: str) -> dict[str, Any]:

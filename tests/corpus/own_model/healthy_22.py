@@ -2,6 +2,7 @@
 
 import copy
 import math
+import tempfile
 
 import pytorch_lightning as pl
 import torch
@@ -291,7 +292,7 @@ def trainer_with_its_own_sum():
         intermediate_size=64,
     )
     rows = [{"input_ids": [4, 5, 6, at], "labels": at % 2} for at in range(16)]
-    arguments = TrainingArguments(output_dir="/tmp/none", report_to=[], use_cpu=True)
+    arguments = TrainingArguments(output_dir=tempfile.mkdtemp(), report_to=[], use_cpu=True)
     return _Sum(model=BertForSequenceClassification(config), args=arguments, train_dataset=rows)
 
 

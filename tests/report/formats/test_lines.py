@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from filled import FAMILIES, filled_facts
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded import machines
-from reports import finding
+from reports import about, finding
 
 from doctor import catalog
 from doctor._util.text_fields import map_texts
@@ -18,7 +19,7 @@ from doctor.facts.facts import Facts
 from doctor.judge.check import Owner, Status
 from doctor.judge.engine import examine
 from doctor.judge.place import Place
-from doctor.report.formats.table import FORMATS
+from doctor.report.formats.table import FORMATS, RENDERERS
 from doctor.report.redaction import redact
 from doctor.report.report import Report
 
@@ -58,6 +59,33 @@ def test_the_number_of_lines_does_not_depend_on_values(end: str) -> None:
     benign = redact(report_of(hostile.replace(end, "-" * len(end))))
     for format, render in FORMATS.items():
         assert len(render(report).split("\n")) == len(render(benign).split("\n")), format
+
+
+@pytest.mark.parametrize("end", ["\r\n\x1b", "\x85\u2028\u202e"])
+@pytest.mark.parametrize("name", filled_facts())
+def test_no_value_of_any_subject_changes_the_number_of_lines(name: str, end: str) -> None:
+    if name in ("data", "rows"):  # a sample keeps its line ends, each line behind a bar
+        end = end.replace("\n", "")
+    hostile = end.join(["", *FORGED, "x"])
+    rows = []
+    for value in (hostile, hostile.replace(end, "-" * len(end))):
+        facts = with_texts(filled_facts()[name], lambda text: text + value)  # noqa: B023
+        report = redact(Report(facts, examine(catalog.of_families(*FAMILIES), facts)))
+        rows.append({format: len(draw(report).split("\n")) for format, draw in FORMATS.items()})
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("name", filled_facts())
+def test_no_fact_of_any_subject_forges_a_line(name: str) -> None:
+    hostile = "\n".join(["", *FORGED, NEVER_RAW, ""])
+    facts = with_texts(filled_facts()[name], lambda text: text + hostile)
+    report = Report(facts, examine(catalog.of_families(*FAMILIES), facts))
+    texts = [(each, draw(report)) for each, draw in RENDERERS.items()]
+    texts += [(each, draw(redact(report))) for each, draw in RENDERERS.items()]
+    for format, text in texts:
+        with about(format):
+            assert not any(line.lstrip().startswith(FORGED) for line in text.split("\n"))
+            assert not set(text) & set(NEVER_RAW)
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -101,7 +101,7 @@ class Look:
         observing.attempt(lambda: note(shards=files.shards(sources)), None)
         train = next((each for each in sources if each.name == "train"), None)
         other = next((each for each in sources if each.name == "eval"), None)
-        if train is None:
+        if train is None or (other is None and not self.request.get("repeats", True)):
             return
         seconds = COMPARED * float(self.request["seconds"])
         with wire.stage("compare rows"):

@@ -20,6 +20,8 @@ NUMBERS = ("id", "idx", "index", "uuid", "guid", "row_id", "_id", "length", "att
 """Columns that do not make two rows different samples."""
 MOST_ROWS = 1_000_000
 """Rows of a split that are remembered: some 150 MB."""
+MOST_LEFT_OUT, SECONDS = 512, 5.0
+"""Rows that a filter left out whose labels are read, and for how long at most."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
 COMMON = 3
@@ -106,16 +108,24 @@ def dataset_of(source: Source) -> Foreign:
 
 
 def dropped(source: Source) -> int:
-    """Rows without a trained label that a trainer filtered out: `datasets` keeps them in the table
-    below the rows that it lists."""
+    """Rows without a trained label that a filter or a selection left out, projected from some of
+    them where they are many: `datasets` keeps them in the table below the rows that it lists."""
     dataset = dataset_of(source)
     listed, table = (observing.attribute(dataset, name) for name in ("_indices", "_data"))
     if listed is None or table is None or "labels" not in table.column_names:
         return 0
-    kept = set(listed.column(0)[:MOST_ROWS].to_pylist())
-    labels = table.column("labels")
-    left_out = [n for n in range(min(table.num_rows, MOST_ROWS)) if n not in kept]
-    return sum(all(each == -100 for each in labels[n].as_py()) for n in left_out)
+    if table.num_rows > MOST_ROWS or listed.num_rows > MOST_ROWS:
+        return 0
+    kept = set(listed.column(0).to_pylist())
+    left_out = [n for n in range(table.num_rows) if n not in kept]
+    looked = left_out[:: -(-len(left_out) // MOST_LEFT_OUT) or 1]
+    labels, deadline = table.column("labels"), time.monotonic() + SECONDS
+    found = 0
+    for number in looked:
+        found += all(each == -100 for each in labels[number].as_py())
+        if time.monotonic() > deadline:
+            return 0
+    return found * len(left_out) // max(1, len(looked))
 
 
 class Path(str):

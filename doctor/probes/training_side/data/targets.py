@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -112,7 +112,7 @@ def _of_modules(module: Foreign) -> List[Source]:
     if observing.has(module, "setup"):
         observing.attempt(lambda: module.setup("fit"), None)
     sources = [source("train", module.train_dataloader())]
-    evaluation = observing.attempt(module.val_dataloader, None)
+    evaluation = observing.attempt(lambda: module.val_dataloader(), None)
     if evaluation is not None and not isinstance(evaluation, torch.nn.Module):
         first = (
             evaluation[0] if isinstance(evaluation, (list, tuple)) and evaluation else evaluation
@@ -145,13 +145,15 @@ def _of_tuple(items: List[Foreign]) -> Opened:
         if len(items) == 1 or frameworks.is_lightning(items[0]):
             raise NotData("a module without a batch")
         loss = loss_of(items[2] if len(items) > 2 else None)
+        if isinstance(items[1], (tuple, list)) and _are_tensors(items[1]):  # one batch
+            return Opened([Source("train", "loader", [items[1]])], items[0], loss)
         return Opened([source("train", items[1])], items[0], loss)
     if len(items) == 2 and _is_data(items[0]):
         if _is_data(items[1]):
             return Opened([source("train", items[0]), source("eval", items[1])])
         if callable(items[1]):
             return Opened([source("train", items[0], items[1])], collator=items[1])
-    if all(isinstance(each, torch.Tensor) for each in items):  # a batch
+    if _are_tensors(items):  # one batch
         return Opened([Source("train", "loader", [items])])
     return Opened([source("train", items)])
 
@@ -171,8 +173,11 @@ def _is_data(value: Foreign) -> bool:
 
 def _is_batch(value: Foreign) -> bool:
     """Whether it is one batch: a mapping of tensors."""
-    members = list(value.values())
-    return bool(members) and all(isinstance(each, torch.Tensor) for each in members)
+    return _are_tensors(list(value.values()))
+
+
+def _are_tensors(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(each, torch.Tensor) for each in values)
 
 
 def source(name: str, value: Foreign, collate: Foreign = None) -> Source:

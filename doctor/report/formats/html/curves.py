@@ -63,13 +63,18 @@ def logged_curves(log: Log, code: str, place: Place | None) -> list[Markup]:
     """
     paths = [curve.path for curve in log.curves]
     path = place.path if place and place.path in paths else next(iter(paths), "")
-    own = [curve for curve in log.curves if curve.path == path and len(curve.values) > 1]
+    own = [curve for curve in log.curves if curve.path == path and _can_be_drawn(curve)]
     if not own:
         return []
     own.sort(key=lambda curve: list(LOGGED).index(curve.name))
     steps = min(curve.steps[0] for curve in own), max(curve.steps[-1] for curve in own)
     marks = [mark for mark in [_mark(own[0], code, place)] if mark]
     return _pictures([(LOGGED[curve.name], _series(curve)) for curve in own], steps, marks)
+
+
+def _can_be_drawn(curve: Curve) -> bool:
+    """Facts of others may name any curve, and give it more steps than values."""
+    return curve.name in LOGGED and 1 < len(curve.values) == len(curve.steps)
 
 
 def _series(curve: Curve) -> Series:

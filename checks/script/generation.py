@@ -1,0 +1,118 @@
+"""Rules on text that a model generates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+PADS_RIGHT = (
+    "gpt2", "distilgpt2", "openai-community/gpt2", "distilbert/distilgpt2", "facebook/opt-",
+    "EleutherAI/",
+)  # fmt: skip
+"""Models whose tokenizers say no side: the default is right."""
+
+
+def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("generate"):
+        call = reading.calls[number]
+        if not call.receiver or not _is_decoder(reading, call):
+            continue
+        for value in (*call.args[:1], *call.unpacked, *call.keywords.values()):
+            made = _tokenized(reading, value, call)
+            if made is not None and _is_padded_batch(reading, made) and _pads_right(reading, made):
+                message = f"{made.method} pads prompts on the right: the model goes on after pads"
+                yield Match(call.span, message)
+                break
+
+
+def _is_decoder(reading: Training, call: Call) -> bool:
+    """Each object that the receiver may be is loaded as a causal model."""
+    options = evaluate.options(reading, Value("name", name=call.receiver), call)
+    names = [_source(reading, each) for each in options]
+    return bool(names) and all(name.endswith("ForCausalLM.from_pretrained") for name in names)
+
+
+def _source(reading: Training, value: Value) -> str:
+    """What loads an object, before .to(device).eval()."""
+    number = value.call if value.kind == "call" else -1
+    while number >= 0 and reading.calls[number].receiver_call >= 0:
+        number = reading.calls[number].receiver_call
+    return reading.calls[number].name if number >= 0 else ""
+
+
+def _tokenized(reading: Training, value: Value, call: Call) -> Call | None:
+    """The call that made the inputs: tokenizer(texts, ...).to(device)["input_ids"]."""
+    value = Value("name", name=value.name.partition(".")[0]) if value.name else value
+    for each in evaluate.options(reading, value, call):
+        number = each.call if each.kind == "call" else -1
+        while number >= 0 and reading.calls[number].receiver_call >= 0:
+            number = reading.calls[number].receiver_call
+        if number >= 0 and "padding" in reading.calls[number].keywords:
+            return reading.calls[number]
+    return None
+
+
+def _is_padded_batch(reading: Training, made: Call) -> bool:
+    """padding=True, and a list or a part of one: padding does nothing to a single text."""
+    if made.keywords["padding"].literal not in (True, "longest") or not made.args:
+        return False
+    if "padding_side" in made.keywords:
+        return False
+    if any(item.kind == "slice" for item in made.args[0].items[1:]):
+        return True
+    return any(
+        each.kind == "list" and len(each.items) > 1
+        for each in evaluate.options(reading, made.args[0], made)
+    )
+
+
+def _pads_right(reading: Training, made: Call) -> bool:
+    """The file sets the side to right and never otherwise, or the tokenizer's default is known."""
+    sides = [
+        each.value.literal
+        for each in reading.script.assignments
+        if each.target.endswith(".padding_side")
+    ]
+    loads = [
+        reading.calls[each.call]
+        for each in evaluate.options(reading, Value("name", name=made.name), made)
+        if each.kind == "call" and reading.calls[each.call].method == "from_pretrained"
+    ]
+    for load in loads:
+        if load.unpacked:
+            return False
+        if (side := load.keywords.get("padding_side")) is not None:
+            sides.append(side.literal)
+    if sides:
+        return all(side == "right" for side in sides)
+    names = [load.args[0].literal for load in loads if load.args]
+    return bool(names) and all(str(name).startswith(PADS_RIGHT) for name in names)
+
+
+RULES = (
+    Rule(
+        code="SCR304",
+        slug="generation-padded-right",
+        title="Prompts of a batch are padded on the left",
+        severity="warn",
+        find=padded_on_the_right,
+        why="A decoder goes on after the last token. Shorter prompts that are padded on the right "
+        "end with pads: their answers are worse, and so is the score.",
+        fires=(
+            "generate() of a causal model on a list of texts with padding=True, where the file "
+            'sets padding_side to "right"',
+            "the same without any padding_side, where the tokenizer's name is one of gpt2, opt or "
+            "pythia",
+        ),
+        fix='Pass padding_side="left" to from_pretrained of the tokenizer.',
+        sources=("transformers-26569",),
+        needs=("generate",),
+        training=False,
+        words=(r"\.generate\(",),
+    ),
+)
