@@ -23,6 +23,8 @@ def worst(rehearsal: Rehearsal) -> Verdict:
     failed = next((each for each in found.tried if each.error), None)
     if failed is not None:
         return fail(f"{_named(failed)} raised {shown(failed.error, 300)}")
+    if verdict := _without_result(rehearsal, found):
+        return verdict
     full = [each for each in found.tried if _share(each) > NEARLY_ALL]
     if full:
         each = max(full, key=_share)
@@ -34,6 +36,26 @@ def worst(rehearsal: Rehearsal) -> Verdict:
     if found.read < found.of:
         return unknown(f"{listed}; only {found.read:,} of {found.of:,} samples were read for it")
     return ok(f"{listed}{_lengths(found)}")
+
+
+def _without_result(rehearsal: Rehearsal, found: Batches) -> Verdict | None:
+    """Of a process that died in a batch, batches that were not all tried, or a GPU not used."""
+    run = rehearsal.run("run")
+    code = run.code if run else None
+    done = {each.name for each in found.tried}
+    missing = next((name for name in found.planned if name not in done), None)
+    if missing is not None:
+        where = f"the {shown(missing, 20)} batch"
+        if code:
+            return fail(f"the process ended with exit code {code} in {where}")
+        return unknown(f"{where} was begun and has no result")
+    if run is not None and code != 0:
+        return unknown(f"exit code {code}; {len(done)} batches were tried before")
+    if not found.tried:
+        return unknown(f"no batch was tried; {found.read:,} of {found.of:,} samples were read")
+    if found.device == "cuda" and any(each.peak is None for each in found.tried):
+        return unknown("the batches were tried without the GPU that the job trains on")
+    return None
 
 
 def _named(batch: TriedBatch) -> str:
@@ -63,7 +85,7 @@ WORST = Check(
     "single sample, at which BatchNorm raises: both come hours after the start.",
     passes=("each runs forward and backward, with at most 95 % of the GPU's memory",),
     warns=("one takes more than 95 % of the GPU's memory",),
-    fails=("one raises an error, such as out of memory",),
+    fails=("one raises an error, such as out of memory", "the process dies in one"),
     fix="Shorten or drop the longest samples, lower the batch size, or use activation "
     "checkpointing; for a last batch that is too small, drop_last=True.",
     owner=Owner.JOB,

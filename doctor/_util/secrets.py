@@ -94,6 +94,11 @@ _ENVIRONMENT = frozenset({"-e", "--env", "env"})
 """Before a variable whose value is the whole rest of the word: docker run -e "PASSWORD=a b"."""
 _SHELL_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)*")
 _HEADER = re.compile(r"(\b[Bb]earer +|\b[Aa]uthorization: +\w+ +)[\w.~+/=-]{6,}")
+_LONG_HEX = re.compile(
+    r"((?<![\w-])(?<!cache )(?<!public )(?i:key|token|secret)(?: is)?[ \t:=]{1,3})"
+    r"[0-9a-fA-F]{32,}(?!\w)"
+)
+"""A key that prose names, without a sign of assignment."""
 _ASSIGNED = re.compile(
     r"(?i:pass|pw|secret|token|key|auth|cred|bearer|pat)[\w.-]{0,40}"
     r"(?P<between>\\?[\"']?\]? {0,2}(?:=(?!=)|:(?![:/])) {0,2}|[\"'], ?| +)"
@@ -194,6 +199,7 @@ def hide_secrets(text: str) -> str:
     text = _ADDRESS.sub(_hide_in_address, text)
     text = _LOGIN_WORDS.sub(rf"\1\2{HIDDEN}", text)
     text = _HEADER.sub(rf"\1{HIDDEN}", text)
+    text = _LONG_HEX.sub(rf"\1{HIDDEN}", text)
     return "".join(_without_assigned(text))
 
 

@@ -17,7 +17,7 @@ from doctor.cli.examination import Record
 from doctor.cli.fleet import UNKNOWN, Node, Talk, label_of, result_deadline
 from doctor.cli.node_files import problems_of
 from doctor.cli.options import ConfigFlags
-from doctor.collect.children import background
+from doctor.collect.background import background
 from doctor.facts.fleet import Clock, Fleet, NodeSummary, Outcome, Unread
 from doctor.facts.meeting import Absence, Arrival, Meeting, Pair, Shared
 from doctor.fleet import pairs
@@ -209,12 +209,13 @@ def _settled(
         seconds = min(ROUND_SECONDS, last - time.monotonic())
         if seconds <= 0:
             return None
+        end = time.monotonic() + seconds
         asked = {each.rank: each.node for each in nodes if each.rank is not None}
         own = background(lambda: _rates(measure)) if 0 in asked else None
         replies = orders.ask({rank: order("rates", None) for rank in asked if rank}, seconds)
         found = {asked[rank]: opened(each, dict[str, float]) for rank, each in replies.items()}
         if own is not None:
-            found[asked[0]] = _waited(own, orders.deadline - time.monotonic())
+            found[asked[0]] = _waited(own, end - time.monotonic())
         return None if None in found.values() else found
 
     nodes = [each for each in results.values() if isinstance(each, NodeSummary)]

@@ -18,6 +18,7 @@ from doctor.cli.fleet import Node, label_of, stay
 from doctor.cli.fleet_run import Together, meeting_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
+from doctor.collect.background import background
 from doctor.collect.children import Children, fit
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet, NodeSummary
@@ -133,7 +134,11 @@ def _checkpoint(
     alike = [rank for rank in orders.ranks if opened(gathered.results[rank]) == own]
     readers = [0, *alike][: what.readers]
     if not what.deep or len(readers) == 1:
-        return what.read((0, 1))
+        try:
+            alone = background(lambda: what.read((0, 1)))
+            return alone.result(max(0.0, orders.deadline - time.monotonic()))
+        except TimeoutError:
+            return Unknown(reason="it was not read before the deadline")
     headers: list[Checkpoint | Unknown] = []
 
     def read(share: tuple[int, int]) -> Values | Unknown:
@@ -145,6 +150,8 @@ def _checkpoint(
 
     labels = {rank: label_of(node, gathered, rank) for rank in readers}
     values = read_all(orders, labels, readers, own, read)
+    if not headers:
+        return values if isinstance(values, Unknown) else what.read((0, 1))
     first = headers[0]
     return first if isinstance(first, Unknown) else msgspec.structs.replace(first, values=values)
 

@@ -15,7 +15,7 @@ import msgspec
 from doctor._util.records import Ended, Unknown
 from doctor.checkpoint.io.urls import redact_urls
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect.background import background as background
+from doctor.collect.background import background
 from doctor.collect.child import CUT_OFF, Child, environment, probe_command
 from doctor.collect.child_messages import Answer
 from doctor.facts.facts import Facts

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from doctor._util.secrets import hide_secrets
 from doctor.errors.cause import Cause
 from doctor.errors.match import groups_of
 
@@ -14,7 +15,8 @@ PORT = "29500"
 """torchrun's port where it is given no other."""
 ADVICE = re.compile(
     r"(?:^|[.!?:;,)\]'\"`] |\n)[ \t]{0,8}((?:please|try|consider|hint:|make sure|use|set|pass|"
-    r"install|increase|you (?:can|must|should|need|have)|to fix|did you mean|check)\b[^\n]{4,240}?)"
+    r"install|increase|you (?:can(?!['\u2019])|must|should|need|have)|to fix|did you mean|check)\b"
+    r"[^\n]{4,240}?)"
     r"(?:[.!?](?=\s|$)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -30,7 +32,8 @@ def fitted(cause: Cause, text: str) -> Cause:
         described = describe_oom(text)
         return replace(cause, fix=described.fix) if described else cause
     if cause.quotes and (advice := ADVICE.search(text)):
-        return replace(cause, fix=f'{cause.fix} The message itself says: "{advice[1].strip()}".')
+        said = hide_secrets(advice[1].strip())
+        return replace(cause, fix=f'{cause.fix} The message itself says: "{said}".')
     if any(PORT in command for command in cause.commands):
         port = groups_of(cause, text).get("port", PORT)
         return replace(cause, commands=tuple(each.replace(PORT, port) for each in cause.commands))

@@ -27,6 +27,10 @@ _IGNORED = "Exception ignored in"
 """Errors while an object or the interpreter ends: they follow from nothing and lead to nothing."""
 
 
+INFORMS = re.compile(r"(?i)[^\n]{0,120}?\b(?:\w*warning|info|debug)\b(?!.*error)")
+"""The text is one line of a level below an error."""
+
+
 def message_of(text: str) -> str:
     """The lines of a pasted text that are messages, without stacks and what Python ignored."""
     text = text.partition(_IGNORED)[0].strip() or text
@@ -70,12 +74,13 @@ def with_message(
         return each.role in REPORTS, not refines, refines and each.id in refined, -_frequency(each)
 
     found.sort(key=order)
-    return tuple(_specific(found)[:MOST])
+    return tuple(_specific(found, text)[:MOST])
 
 
-def _specific(found: list[Cause]) -> list[Cause]:
-    """Without forms of sentences where another row knows the message, else the first of them."""
-    forms = [each for each in found if each.quotes]
+def _specific(found: list[Cause], text: str) -> list[Cause]:
+    """Without forms of sentences where another row knows the message, or it is a line that only
+    informs; else the first of them."""
+    forms = [each for each in found if each.quotes and not INFORMS.match(text)]
     known = {each.id for each in found if not each.quotes}
     if known:  # a form counts where it says more than all that know the message
         forms = [each for each in forms if known <= set(each.refines)]

@@ -246,7 +246,11 @@ class Batches(Section, frozen=True, kw_only=True):
     of: int = 0
     longest: int = 0
     shortest: int = 0
+    planned: tuple[Text, ...] = ()
+    """Names of the batches that were to be tried."""
     tried: tuple[TriedBatch, ...] = ()
+    device: Text = ""
+    """Kind of the device that the job trains on; "": not known."""
 
 
 class Accessed(Section, frozen=True, kw_only=True):

@@ -27,6 +27,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files: int
     bytes: int
     digest: str
+    place: str
+    """Differs where a node has copies of its own."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +101,10 @@ class _Dealing:
                 found[shares[rank]] = values
             else:
                 self.failures[rank] = each.failed or "its answer is malformed"
-        own = mine.result(max(0.0, self._orders.deadline - time.monotonic()))
+        try:
+            own = mine.result(max(0.0, self._orders.deadline - time.monotonic()))
+        except TimeoutError:
+            own = Unknown(reason="its share was not read before the deadline")
         if isinstance(own, Values):
             found[shares[0]] = own
         elif own is not None:

@@ -429,7 +429,10 @@ class Other:
             return Reply(content=msgspec.Raw(msgspec.json.encode(self._clock())))
         if order.do not in self._duties:
             return Reply(failed="this doctor does not know the order")
-        return self._duties[order.do](order.content)
+        try:
+            return self._duties[order.do](order.content)
+        except Exception as error:  # the node stays for the next order
+            return Reply(failed=f"{type(error).__name__}: {error}"[:500])
 
     def _clock(self) -> Clock | None:
         """This clock against that of rank 0, by the quickest of several exchanges."""

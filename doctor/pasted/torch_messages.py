@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from doctor.errors.cause import Cause
 from doctor.errors.match import lines_of
 from doctor.facts.machine import Gpu
+from doctor.hardware.find import family_of
 from doctor.pasted.reading import Reading, gpu_named
 
 ARCHS = re.compile(
@@ -112,7 +113,8 @@ def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]
     """The GPU that torch's warning names, or the only model that the lines mention."""
     if warned:
         return (gpu_named(0, warned[1], capability=(int(warned[2]), int(warned[3]))),)
-    models = {" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)}
+    named = (" ".join(name.split()) for line in lines for name in MENTIONED.findall(line))
+    models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()
 
 

@@ -333,6 +333,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS016", of_factory(LONGEST), Status.PASS, "longest batch (4 samples)"),
     ("RHS016", of_factory(LONGEST, of=90), Status.UNKNOWN, "only 41 of 90"),
     ("RHS016", of_factory(untold="no dataset"), Status.UNKNOWN, "no dataset"),
+    ("RHS016", of_factory(LONGEST, planned=("longest", "last")), Status.UNKNOWN, "no result"),
+    ("RHS016", of_factory(), Status.UNKNOWN, "no batch was tried"),
+    ("RHS016", of_factory(LONGEST, device="cuda"), Status.UNKNOWN, "without the GPU"),
     (
         "RHS016",
         of_factory(LONGEST, TriedBatch(name="last", samples=1, error="ValueError: 1 value")),

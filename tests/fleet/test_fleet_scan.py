@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import command
 import msgspec
 import nodes
 import pytest
 
+from doctor._util.records import Unknown
 from doctor.checkpoint.analysis.value_shares import join_values, of_share
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.records import Checkpoint, Values
+from doctor.fleet.checkpoint import Identity, read_all
+from doctor.fleet.messages import Reply
 from doctor.probes.doctor_side.checkpoint_identity import identity
 
 VOLATILE = {"seconds", "threads"}
@@ -139,3 +144,27 @@ def test_a_node_with_other_files_reads_nothing_and_is_named(tmp_path: Path) -> N
         assert by_code["FLT015"]["status"] == "pass"
     finally:
         fleet.end()
+
+
+class SilentFleet:
+    """Orders that nobody answers, at their deadline."""
+
+    deadline = 0.0
+
+    def ask(self, *args: object) -> dict[int, Reply]:
+        return {}
+
+
+def test_a_share_of_the_first_node_that_is_late_leaves_the_values_unknown() -> None:
+    own = Identity(files=1, bytes=10**9, digest="d", place="p")
+    reading = threading.Event()
+
+    def read(share: tuple[int, int]) -> Values | Unknown:
+        reading.wait(60)
+        return Unknown(reason="too late")
+
+    orders: Any = SilentFleet()
+    values = read_all(orders, {0: "n0", 1: "n1"}, [0, 1], own, read)
+    reading.set()
+    assert isinstance(values, Unknown)
+    assert "n0: its share was not read before the deadline" in values.reason

@@ -255,3 +255,10 @@ def test_a_value_of_a_variable_is_hidden_before_a_quotation_is_cut(
     monkeypatch.setenv("ANOTHER_PASSWORD", "wxyz-wxyz-wxyz-wxyz")
     monkeypatch.setenv("ONE_MORE", "")  # values are read again when the number of variables changes
     assert "wxyz" not in shown("refused: wxyz-wxyz-wxyz-wxyz", 20)
+
+
+@pytest.mark.parametrize("before", ["api key ", "using key: ", "the token is ", "secret  "])
+def test_long_hex_after_the_name_of_a_secret_is_hidden(before: str) -> None:
+    value = "0123456789abcdef" * 2 + "01234567"
+    assert hide_secrets(f"wandb: {before}{value}") == f"wandb: {before}{HIDDEN}"
+    assert hide_secrets(f"cache key {value}") == f"cache key {value}"

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from doctor.cli.fleet import FleetOptions
 
 
+OF_A_MODEL = ("model", "hf", "arguments", "data", "lora", "weights", "layers", "compile",
+              "expect_no_grad", "rehearse", "ranks")  # fmt: skip
+"""Settings that a further measurement of the machine leaves out: no step is taken."""
+
+
 def run(
     fleet: FleetFlags,
     training: job_options.TrainingFlags,
@@ -52,7 +57,8 @@ def run(
     if node.member.nodes == 1:
         return delivery.deliver(examine(progress=not output.quiet), output_options)
     injected = [word for word in config.inject or () if _is_fleets(word)]
-    measure = partial(run, {**flags, "smoke": False}, of_node)
+    machine = {name: value for name, value in flags.items() if name not in OF_A_MODEL}
+    measure = partial(run, {**machine, **selected, "smoke": False}, of_node)
     return meet(
         node,
         examine,

@@ -12,7 +12,6 @@ import datetime
 import hashlib
 import hmac
 import http.client
-import json
 import os
 import re
 import secrets
@@ -20,15 +19,21 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import msgspec
 
 from doctor._util.errors import UserError
+from doctor._util.regular_file import read_regular
 from doctor._util.units import printable
 from doctor.checkpoint.io.urls import redact_url
+from doctor.collect.background import background
 from doctor.facts.rehearsal import Accessed
 
 SECONDS = 15.0
-"""For one request."""
-MOST_BYTES = 2**16
+"""For one whole request."""
+MOST_BYTES = 2**14
+REFUSED = (401, 403, 404)
 EMPTY = hashlib.sha256(b"").hexdigest()
 Environ = Mapping[str, str]
 Result = tuple[bool | None, str]
@@ -36,11 +41,28 @@ Result = tuple[bool | None, str]
 
 
 class Answer:
-    """Status, headers and the first bytes of the body."""
+    """Status, headers and the first bytes of the body, where they are wanted."""
 
-    def __init__(self, response: http.client.HTTPResponse) -> None:
+    def __init__(self, response: http.client.HTTPResponse, most: int) -> None:
         self.status, self.headers = response.status, response.headers
-        self.body = response.read(MOST_BYTES)
+        self.body = response.read(most) if most else b""
+
+
+class _Viewer(msgspec.Struct):
+    viewer: dict[str, msgspec.Raw] | None = None
+
+
+class _Wandb(msgspec.Struct):
+    """The answer of W&B to a query for who asks."""
+
+    data: _Viewer | None = None
+
+
+_decode_wandb = msgspec.json.Decoder(_Wandb).decode
+
+
+class ProxyError(Exception):
+    """The job asks through a proxy, which the doctor does not."""
 
 
 def check_targets(targets: tuple[str, ...]) -> None:
@@ -58,12 +80,19 @@ def _accessed(target: str, environ: Environ) -> Accessed:
     began = time.monotonic()
     try:
         usable, detail = _kind(target)(target, environ)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        usable, detail = False, f"no answer: {reason}"
+    except ProxyError as error:
+        usable, detail = None, str(error)
+    except (OSError, http.client.HTTPException) as error:
+        usable, detail = False, f"no answer: {_reason(error)}"
+    except Exception as error:  # an answer or a variable of a form that nobody foresaw
+        usable, detail = None, f"could not be asked: {type(error).__name__}"
     return Accessed(
         target=redact_url(target), usable=usable, detail=detail, seconds=time.monotonic() - began
     )
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
 
 
 def _kind(target: str) -> Callable[[str, Environ], Result]:
@@ -79,16 +108,29 @@ def _kind(target: str) -> Callable[[str, Environ], Result]:
     return kinds[scheme]
 
 
-def _request(method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
-    """One request; a redirection is an answer, so that no secret goes to another host."""
+def _request(
+    method: str, url: str, headers: Mapping[str, str], body: bytes = b"", most: int = 0
+) -> Answer:
+    """One request; a redirection is an answer, so that no secret goes to another host.
+
+    Raises OSError, also where the answer is not there after `SECONDS`, and HTTPException.
+    """
     parts = urlsplit(url)
+    proxies = getproxies()
+    if {parts.scheme, "all"} & proxies.keys() and not proxy_bypass(parts.netloc):
+        raise ProxyError("not asked: a proxy is set, and the doctor asks without one")
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=SECONDS)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    with contextlib.closing(connection):
-        connection.request(method, path, body=body or None, headers=dict(headers))
-        return Answer(connection.getresponse())
+
+    def ask() -> Answer:
+        with contextlib.closing(connection):
+            connection.request(method, path, body=body or None, headers=dict(headers))
+            return Answer(connection.getresponse(), most)
+
+    # A socket's timeout is that of each read: a server that drips bytes outlasts it.
+    return background(ask).result(SECONDS)
 
 
 # The hub
@@ -96,18 +138,22 @@ def _request(method: str, url: str, headers: Mapping[str, str], body: bytes = b"
 
 def _hub(target: str, environ: Environ) -> Result:
     """A file of the repository: its description alone can be read without access to a gated one."""
-    name = target.removeprefix("hf://").partition("@")[0].strip("/")
+    name, _, revision = target.removeprefix("hf://").partition("@")
+    revision = revision.strip("/") or "main"
     endpoint = environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     token = _hub_token(environ)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = _request("HEAD", f"{endpoint}/{quote(name)}/resolve/main/config.json", headers)
+    path = f"{quote(name.strip('/'))}/resolve/{quote(revision, safe='')}/config.json"
+    answer = _request("HEAD", f"{endpoint}/{path}", headers)
     code = answer.headers.get("X-Error-Code", "")
     held = "with the token at hand" if token else "without a token: none is at hand"
-    if answer.status < 400 or code in ("EntryNotFound", "RevisionNotFound"):
+    if answer.status < 400 or code == "EntryNotFound":
         return True, f"can be read {held}"
+    if code == "RevisionNotFound":
+        return False, f"has no revision {printable(revision)[:100]}"
     if code == "GatedRepo":
         return False, f"is gated, and its conditions were not accepted; asked {held}"
-    if answer.status in (401, 403, 404):
+    if answer.status in REFUSED:
         return False, f"cannot be read (HTTP {answer.status}) {held}"
     return None, f"HTTP {answer.status}"
 
@@ -117,10 +163,10 @@ def _hub_token(environ: Environ) -> str:
         if environ.get(name):
             return environ[name].strip()
     home = environ.get("HF_HOME") or "~/.cache/huggingface"
-    path = Path(environ.get("HF_TOKEN_PATH") or os.path.join(home, "token")).expanduser()
     try:
-        return path.read_text().strip()[:500]
-    except OSError:
+        path = Path(environ.get("HF_TOKEN_PATH") or os.path.join(home, "token")).expanduser()
+        return read_regular(str(path), 500).decode().strip()
+    except (OSError, RuntimeError, ValueError):  # also a home of no user, bytes of no text
         return ""
 
 
@@ -137,27 +183,47 @@ def _bucket(target: str, environ: Environ) -> Result:
         )
     key = "/".join(filter(None, (prefix.strip("/"), f"doctor-access-{secrets.token_hex(8)}")))
     url = f"{_bucket_address(bucket, environ)}/{quote(key)}"
-    began = _signed("POST", url, "uploads=", environ)
+    try:
+        began = _signed("POST", url, "uploads=", environ)
+    except (TimeoutError, ConnectionResetError, http.client.HTTPException) as error:
+        return False, f"no answer: {_reason(error)}; an upload of {key} may have begun"
     if began.status != 200:
-        return False, f"an upload cannot be begun: HTTP {began.status} {_s3_code(began)}".rstrip()
+        return _not_begun(began)
     found = re.search(rb"<UploadId>([^<]{1,2000})</UploadId>", began.body)
     if found is None:
-        return None, "the answer to a multipart upload names none"
+        return None, f"the answer to a multipart upload of {key} names none"
     query = f"uploadId={quote(found[1].decode(errors='replace'), safe='')}"
-    ended = _signed("DELETE", url, query, environ)
-    if ended.status not in (200, 204):
+    try:
+        ended = _signed("DELETE", url, query, environ)
+        how = f"HTTP {ended.status}" if ended.status not in (200, 204) else ""
+    except (OSError, http.client.HTTPException) as error:
+        how = f"no answer: {_reason(error)}"
+    if how:
         return False, (
-            f"an upload of {key} was begun and could not be aborted (HTTP {ended.status}); no "
-            "object is there; a rule for incomplete uploads removes it"
+            f"an upload of {key} was begun, and its abort is not confirmed ({how}); no object is "
+            "there; a rule for incomplete uploads removes it"
         )
     return True, "a multipart upload was begun and aborted"
 
 
+def _not_begun(answer: Answer) -> Result:
+    """Whether the bucket refuses the job, or another address has to be asked."""
+    code = _s3_code(answer)
+    said = f"HTTP {answer.status} {code}".rstrip()
+    if code in ("ExpiredToken", "InvalidToken") or answer.status in REFUSED:
+        return False, f"an upload cannot be begun: {said}"
+    if answer.status in (301, 307, 400):
+        return None, f"{said}: the bucket may be in another region; AWS_REGION names it"
+    return None, said
+
+
 def _bucket_address(bucket: str, environ: Environ) -> str:
+    """With the bucket in the path where its dots would not fit the certificate."""
     own = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
-    if own:
-        return f"{own.rstrip('/')}/{quote(bucket)}"
-    return f"https://{bucket}.s3.{_region(environ)}.amazonaws.com"
+    host = f"s3.{_region(environ)}.amazonaws.com"
+    if own or "." in bucket:
+        return f"{(own or f'https://{host}').rstrip('/')}/{quote(bucket)}"
+    return f"https://{bucket}.{host}"
 
 
 def _region(environ: Environ) -> str:
@@ -189,7 +255,7 @@ def _signed(method: str, url: str, query: str, environ: Environ) -> Answer:
         f"AWS4-HMAC-SHA256 Credential={environ['AWS_ACCESS_KEY_ID']}/{scope}, "
         f"SignedHeaders={names}, Signature={key.hex()}"
     )
-    return _request(method, f"{url}?{query}", headers)
+    return _request(method, f"{url}?{query}", headers, most=MOST_BYTES)
 
 
 # Trackers
@@ -201,11 +267,17 @@ def _wandb(_: str, environ: Environ) -> Result:
         return None, "WANDB_API_KEY is not set; a login that is kept in a file is not read"
     url = environ.get("WANDB_BASE_URL", "https://api.wandb.ai").rstrip("/") + "/graphql"
     headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
-    answer = _request("POST", url, headers, b'{"query": "query { viewer { id } }"}')
+    asked = b'{"query": "query { viewer { id } }"}'
+    answer = _request("POST", url, headers, asked, MOST_BYTES)
     if answer.status != 200:
         return _refused(answer)
-    viewer = json.loads(answer.body).get("data", {}).get("viewer")
-    return (True, "accepts the key") if viewer else (False, "does not accept the key")
+    try:
+        data = _decode_wandb(answer.body).data
+    except (msgspec.DecodeError, RecursionError):
+        data = None
+    if data is None:
+        return None, "answers, but not as W&B does"
+    return (True, "accepts the key") if data.viewer else (False, "does not accept the key")
 
 
 def _mlflow(_: str, environ: Environ) -> Result:
@@ -225,11 +297,12 @@ def _mlflow(_: str, environ: Environ) -> Result:
 
 def _address(target: str, environ: Environ) -> Result:
     answer = _request("GET", target, {})
-    return answer.status < 500, f"answers with HTTP {answer.status}"
+    usable = None if 400 <= answer.status < 500 else answer.status < 400
+    return usable, f"answers with HTTP {answer.status}"
 
 
 def _refused(answer: Answer) -> Result:
-    usable = False if answer.status in (401, 403, 404) else None
+    usable = False if answer.status in REFUSED else None
     return usable, f"answers with HTTP {answer.status}"
 
 

@@ -38,6 +38,7 @@ class _Batches(msgspec.Struct, tag="batches", tag_field="kind"):
     of: int = 0
     longest: int = 0
     shortest: int = 0
+    planned: list[str] = []
 
 
 class _Batch(msgspec.Struct, tag="batch", tag_field="kind"):
@@ -64,7 +65,7 @@ def rehearse_own(
     """All stages of a training with `job.model` or `job.hf`, on this many ranks of this machine."""
     what = subject(job, chosen)
     assert what is not None
-    request = {
+    request: dict[str, Any] = {
         "subject": what, "device": device.partition(":")[0], "precision": chosen.precision,
         "recipe": job.recipe or "amp", "shards": job.shards,
     }  # fmt: skip
@@ -84,11 +85,11 @@ def rehearse_own(
         rehearsal,
         trained=how.text[:TEXT] if how else "",
         own_trainer=how is not None and how.own,
-        batches=_batches(found),
+        batches=_batches(found, request["device"]),
     )
 
 
-def _batches(found: list[Any]) -> Batches | None:
+def _batches(found: list[Any], device: str) -> Batches | None:
     head = next((each for each in found if isinstance(each, _Batches)), None)
     if head is None:
         return None
@@ -98,7 +99,8 @@ def _batches(found: list[Any]) -> Batches | None:
         for each in found if isinstance(each, _Batch)
     )  # fmt: skip
     return Batches(untold=head.untold[:TEXT], read=head.read, of=head.of, longest=head.longest,
-                   shortest=head.shortest, tried=tried)  # fmt: skip
+                   shortest=head.shortest, planned=tuple(name[:TEXT] for name in head.planned[:9]),
+                   tried=tried, device=device)  # fmt: skip
 
 
 def _read(records: Path) -> Iterator[Any]:

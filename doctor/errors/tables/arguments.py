@@ -160,6 +160,18 @@ ROWS = (
         "elements out.",
     ),
     Cause(
+        id="labels-of-int32",
+        refines=("exchanged-arguments",),
+        errors=("NotImplementedError", "RuntimeError"),
+        messages=(r"nll_loss\w{0,60}\"? not implemented for '(?:Int|Short|Char|Byte)'",),
+        examples=(
+            'RuntimeError: "nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for '
+            "'Int'",
+        ),
+        why="Class labels of cross_entropy and nll_loss are int64.",
+        fix="Convert the labels: labels.long(), or dtype=torch.long where they are made.",
+    ),
+    Cause(
         id="exchanged-arguments",
         errors=("NotImplementedError", "RuntimeError"),
         messages=(r"not implemented for '(?:Long|Int)'",),

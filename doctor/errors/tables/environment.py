@@ -8,6 +8,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="compiler-missing",
+        refines=("file-missing",),
         errors=("RuntimeError", "InductorError"),
         messages=(
             r"No working C\+\+ compiler",
@@ -15,6 +16,7 @@ ROWS = (
             r"CppCompileError",
             r"InvalidCxxCompiler",
             r"(?:gcc|g\+\+): not found",
+            r"No such file or directory: '(?:\S{0,60}/)?(?:gcc|g\+\+|cc|c\+\+|clang|nvcc|ninja)'",
             r"command '\S{0,60}(?:gcc|g\+\+|cc)' failed: No such file|unable to execute '?"
             r"\S{0,40}g(?:cc|\+\+)",
             r"Microsoft Visual C\+\+ 14\.\d or gr|Compiler: cl is not found|Error checking"
@@ -24,6 +26,7 @@ ROWS = (
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
             "torch._inductor.exc.CppCompileError: C++ compile error",
             "/bin/sh: 1: g++: not found",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'ninja'",
             "InductorError: InvalidCxxCompiler: No working C++ compiler found",
             "error: command 'gcc' failed: No such file or directory",
             'error: Microsoft Visual C++ 14.0 or greater is required. Get it with "Microsoft C++ '

@@ -85,6 +85,21 @@ ROWS = (
         next_check="CKP001",
     ),
     Cause(
+        id="hub-name-unknown",
+        errors=("OSError",),
+        messages=(r"is not a local folder and is not a valid model identifier",),
+        examples=(
+            "OSError: mistral-8b is not a local folder and is not a valid model identifier "
+            "listed on 'https://huggingface.co/models'",
+        ),
+        why="No directory has this name, as seen from the working directory, and the hub has no "
+        "public repository of it: misspelled, private, or without its owner before the slash.",
+        fix="For a local model write its directory as the job sees it (an absolute path); for one "
+        "of the hub write OWNER/NAME as on its page, and log in for a private or gated one: `hf "
+        "auth login`, or HF_TOKEN in the job's environment.",
+        commands=("hf auth whoami",),
+    ),
+    Cause(
         id="file-missing",
         code="LOG061",
         title="Files that the training reads exist",
@@ -93,7 +108,6 @@ ROWS = (
             r"FileNotFoundError: (?:\[Errno 2\] )?(?P<what>.{0,300})",
             r"does not appear to have a file named (?P<file>\S{1,200})",
             r"Error no file named \S{1,200}",
-            r"is not a local folder and is not a valid model identifier",
             r"PermissionError: \[Errno 13\]",
         ),
         examples=(
@@ -101,8 +115,6 @@ ROWS = (
             "OSError: /models/a does not appear to have a file named config.json.",
             "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
             "directory a.",
-            "OSError: mistral-8b is not a local folder and is not a valid model identifier "
-            "listed on 'https://huggingface.co/models'",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
         ),
         why="A path does not exist on this node or may not be read. The line does not say "

@@ -46,7 +46,9 @@ ROWS = (
         examples=(
             "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`.",
         ),
-        why="Once at the first step of an fp16 run, whose scaler skipped that step.",
+        why="With a GradScaler once, at the first step of an fp16 run, which the scaler skipped. "
+        "Without one the order is wrong and the first rate is left out: call optimizer.step() "
+        "before scheduler.step().",
         fix="",
         role="harmless",
     ),

@@ -207,7 +207,7 @@ ROWS = (
         id="certificate-not-trusted",
         errors=("SSLError",),
         messages=(
-            r"CERTIFICATE_VERIFY_FAILED",
+            r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
             r"check_hostname requires server_hostname",
         ),
         examples=(

@@ -1,7 +1,8 @@
 """Which files lie at the path named by the second argument, for other nodes to compare.
 
-The answer is {"files": n, "bytes": n, "digest": hex} over names, sizes, times and samples. A
-process of its own, because a dead mount never answers.
+The answer is {"files": n, "bytes": n, "digest": hex, "place": hex}: the digest is over names,
+sizes, times and samples, the place over inodes, which are equal only where nodes see one file
+system. A process of its own, because a dead mount never answers.
 """
 
 import hashlib
@@ -25,18 +26,24 @@ def main(path: str) -> None:
 
 def identity(path: str) -> Dict[str, Union[int, str]]:
     """Of a file, or of all regular files below a directory. Raises OSError."""
-    digest, files, total = hashlib.sha256(), 0, 0
+    digest, place, files, total = hashlib.sha256(), hashlib.sha256(), 0, 0
     for name, file in _files(path):
         status = os.stat(file)
         fields = (os.fsencode(name), b"%d" % status.st_size, b"%d" % int(status.st_mtime))
         for part in fields + _samples(file, status.st_size):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
+        place.update(b"%d " % status.st_ino)
         files += 1
         total += status.st_size
         if files >= MOST_FILES:
             break
-    return {"files": files, "bytes": total, "digest": digest.hexdigest()[:32]}
+    return {
+        "files": files,
+        "bytes": total,
+        "digest": digest.hexdigest()[:32],
+        "place": place.hexdigest()[:32],
+    }
 
 
 def _files(path: str) -> Iterator[Tuple[str, str]]:

@@ -179,7 +179,8 @@ class Loop:
         elif self.sharded:
             self.load_shards(place)
         else:
-            state = torch.load(os.path.join(place, "training.pt"), map_location="cpu")
+            path = os.path.join(place, "training.pt")  # this loop wrote it
+            state = torch.load(path, map_location="cpu", weights_only=False)
             self.raw.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             for name, each in self.others().items():

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator
 
 import torch
 
+from ... import wire
 from ..foreign import Foreign, containers, observing
 from ..subject import build, contract, frameworks, own_model, subjects
 from ..subject.training_step import Subject
@@ -27,6 +28,7 @@ DEVICES = {"cuda": "gpu"}
 
 
 def main(text: str, output: str) -> None:
+    wire.report_to(os.open(os.devnull, os.O_WRONLY))  # nobody reads the stages of a rehearsal
     request: Dict[str, Any] = json.loads(text)
     torch.manual_seed(0)
     device = own_device(request["device"])
@@ -118,7 +120,10 @@ def train_by_lightning(value: Foreign, device: torch.device, output: str) -> Non
     loader = loader if loader is not None else module.train_dataloader()
     for name in ("log", "log_dict"):  # they need a running Trainer
         setattr(module, name, lambda *arguments, **options: None)
-    batches.try_worst(loader, frameworks.lightning_loss, module, module.device)
+    module.to(device)  # the Trainer moved it and the optimizers to the CPU at its end
+    for optimizer in trainer.optimizers:
+        optimizer.load_state_dict(optimizer.state_dict())  # to the device of the parameters
+    batches.try_worst(loader, frameworks.lightning_loss, module, device)
 
 
 def train_by_loop(
