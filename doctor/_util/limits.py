@@ -9,6 +9,9 @@ from pathlib import Path
 MEMORY_WORDS = ("cannot allocate memory", "failed to map segment", "can't allocate")
 """Parts of the loader's messages for a library that does not fit."""
 
+CUT_BYTECODE = ("marshal data", "eof read where object expected")
+"""What the interpreter says of a .pyc file that ends too early."""
+
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -22,7 +25,7 @@ def limit_reached(error: BaseException) -> str | None:
         return _memory()
     if isinstance(error, ImportError) and any(words in text for words in MEMORY_WORDS):
         return _memory()
-    if isinstance(error, EOFError) and "marshal" in text:
+    if isinstance(error, (EOFError, ValueError)) and any(words in text for words in CUT_BYTECODE):
         return (
             "a file of cached bytecode is truncated, for example by a full disk: free some space "
             f"and delete the __pycache__ directories below {PACKAGE}"

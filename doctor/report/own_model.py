@@ -57,8 +57,9 @@ FORMS = (
     ),
     Form(
         '`{"model": ..., "batch": ..., "loss": ..., "optimizer": ..., "scheduler": ..., '
-        '"max_grad_norm": ...}`',
-        "as above; all keys but `model` are optional",
+        '"max_grad_norm": ..., "save": ..., "load": ...}`',
+        "as above; all keys but `model` are optional. `save` and `load`, which take a directory, "
+        "are for `--rehearse`",
     ),
     Form(
         "a `LightningModule`",
@@ -153,8 +154,9 @@ PARTS = (
     Part(
         "Trainer of transformers",
         (
-            "Return the `Trainer` before `train()`. Its callbacks and gradient accumulation are "
-            "not used, and the precision is the job's (`--precision`), not that of its arguments.",
+            "Return the `Trainer` before `train()`. Its `compute_loss` is called as `train()` does, "
+            "with `num_items_in_batch`. Its callbacks and gradient accumulation are not used, and "
+            "the precision is the job's (`--precision`), not that of its arguments.",
         ),
     ),
 )
