@@ -154,8 +154,8 @@ PARTS = (
     Part(
         "Trainer of transformers",
         (
-            "Return the `Trainer` before `train()`. Its `compute_loss` is called as `train()` does, "
-            "with `num_items_in_batch`. Its callbacks and gradient accumulation are not used, and "
+            "Return the `Trainer` before `train()`. Its `compute_loss` is called as `train()` "
+            "does, with `num_items_in_batch`. Its callbacks and gradient accumulation are not used, and "
             "the precision is the job's (`--precision`), not that of its arguments.",
         ),
     ),
