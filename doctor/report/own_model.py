@@ -155,8 +155,8 @@ PARTS = (
         "Trainer of transformers",
         (
             "Return the `Trainer` before `train()`. Its `compute_loss` is called as `train()` "
-            "does, with `num_items_in_batch`. Its callbacks and gradient accumulation are not used, and "
-            "the precision is the job's (`--precision`), not that of its arguments.",
+            "does, with `num_items_in_batch`. Its callbacks and gradient accumulation are not "
+            "used, and the precision is the job's (`--precision`), not that of its arguments.",
         ),
     ),
 )
