@@ -55,7 +55,13 @@ def smoke_of(own: OwnModel) -> Smoke:
 
 def judged(check: Any, record: OwnModel, job: Job | None = None) -> Verdict:
     names = signature(check.judge).parameters
-    inputs = {"own": record, "smoke": None, "job": job or Job(), "options": RunOptions()}
+    inputs = {
+        "own": record,
+        "smoke": None,
+        "data": None,
+        "job": job or Job(),
+        "options": RunOptions(),
+    }
     verdict = check.judge(**{name: inputs[name] for name in names})
     assert isinstance(verdict, Verdict)
     return verdict
