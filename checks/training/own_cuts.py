@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from doctor.checks.training.cut_fixes import (
     BY_NAME,
-    COPIES,
     DIRECTIONS,
     EMPTY_DATA,
     FIXES,
@@ -22,7 +21,6 @@ from doctor.checks.training.cut_fixes import (
     SAMPLED,
     STATE,
     THROUGH,
-    TRAINED,
     ZERO,
     ZERO_IN_HOOK,
     ZERO_STATE,
@@ -49,7 +47,6 @@ CLAUSES = {
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
     "derivative": "the derivative that {name} computes in {where} does not depend on it",
-    "copied": "in their place the loss uses {name}, made in {where}",
     "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
@@ -81,8 +78,6 @@ def _where(cut: Cut) -> str:
 def _sentence(kind: str, where: str, names: Sequence[str], remarks: Sequence[str]) -> str:
     if kind == "result hook" and where == NO_LINE:
         return f"a hook on the backward pass makes it 0: {', '.join((*names, *remarks))}"
-    if kind == "copied" and where == NO_LINE:
-        return f"in their place the loss uses {', '.join(names)}"
     observed = f": {', '.join(remarks)}" if remarks else ""
     return f"{CLAUSES[kind].format(name=', '.join(names), where=where)}{observed}"
 
@@ -139,8 +134,6 @@ def _special(cut: Cut, place: str) -> str:
         return REENTRANT
     if cut.remark == "sample()":
         return SAMPLED.format(place=place)
-    if cut.kind == "copied":
-        return (TRAINED if cut.remark else COPIES).format(place=cut.place or "the code")
     if cut.kind == "detached" and THROUGH.search(cut.code):
         return OWN_LOSS.format(place=cut.place)
     if cut.kind in ("constant", "indices", "no_grad") and cut.name in BY_NAME:
@@ -194,5 +187,5 @@ def of_zero_loss(steps: Smoke) -> tuple[Cut, ...]:
 def of(cuts: Sequence[Cut], parameters: Sequence[Parameter]) -> list[Cut]:
     """The cuts that concern these parameters, those of the most parameters first."""
     names = {each.name for each in parameters}
-    concerned = [each for each in cuts if names.intersection(each.parameters)]
+    concerned = [c for c in cuts if c.kind in CLAUSES and names.intersection(c.parameters)]
     return sorted(concerned, key=lambda each: -len(each.parameters))
