@@ -344,7 +344,7 @@ def answer(stage: str, name: str, child: TorchChild, file: Path, **more: Any) ->
     ("name", "operation", "remark", "origin", "remedy"),
     [
         ("neighbours", "div", "1 of 8 values of the divisor are 0, at [3, 0]",
-         "the result of index_add in faulty.py, line 23", "Clamp the count"),
+         "the result of index_add in faulty.py, line 22", "Clamp the count"),
         ("prototypes", "div", "are 0, at [2, 0]", "the result of norm of the parameter prototypes",
          "functional.normalize"),
         ("buffer", "div", "are 0, at [2]", "the buffer deviation", "that buffer is computed"),
