@@ -92,7 +92,7 @@ training = TrainingArguments(
     gradient_checkpointing=kind == "frozen", label_smoothing_factor=0.1,
 )  # fmt: skip
 callbacks: list[Any] = [EarlyStoppingCallback(5)]
-if kind == "average" or fault == "average":
+if kind == "averages" or fault == "average":
     callbacks.append(Average())
 if fault == "half":
     callbacks.append(Shrinks())
