@@ -1,4 +1,4 @@
-"""What the hooks of a rehearsal record of loaders and collectives, on torch's own."""
+"""What the hooks of a rehearsal record of loaders, collectives and generation, on real torch."""
 
 from __future__ import annotations
 
@@ -103,4 +103,34 @@ def test_the_last_collective_is_kept(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     last = json.loads(path.read_text())
     assert (last["name"], last["number"], last["returned"]) == ("all_reduce", 2, False)
-    assert "test_rehearsal_loaders.py:" in last["place"]
+    assert "test_rehearsal_hooks.py:" in last["place"]
+
+
+@pytest.mark.slow
+def test_a_generation_is_one_call_whatever_its_tokens(watched: Any, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    config = transformers.GPT2Config(
+        vocab_size=16, n_positions=16, n_embd=8, n_layer=1, n_head=1, eos_token_id=0, pad_token_id=0
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    tokens = torch.ones(3, 2, dtype=torch.int64)
+    try:
+        model.train()
+        model.generate(tokens, max_new_tokens=2, do_sample=False)  # nobody called eval()
+        watched.evaluations.end()
+        model.eval()
+        for _ in range(2):
+            model.generate(input_ids=tokens, max_new_tokens=4, do_sample=False)
+        with pytest.raises(ValueError, match="max_new_tokens"):
+            model.generate(tokens, max_new_tokens=-1)
+    finally:
+        patches.remove()
+    found = [each for each in recorded(tmp_path) if each["kind"].startswith("evaluat")]
+    assert [each.get("generates") for each in found if each["kind"] == "evaluating"] == [True] * 4
+    (done,) = [each for each in found if each["kind"] == "evaluated"]
+    assert (done["generated"], done["calls"], done["samples"]) == (1, 1, 3)
+    assert found[-1]["kind"] == "evaluating"  # the last one did not end
