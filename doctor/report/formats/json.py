@@ -36,7 +36,7 @@ from doctor.report.formats.json_records import (
     finding_record,
 )
 from doctor.report.origin import origin_of
-from doctor.report.report import Report
+from doctor.report.report import Report, Tensor
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -87,8 +87,13 @@ def _scanned(report: Report) -> dict[str, Any]:
     elif isinstance(facts.checkpoint, Unknown):
         fields["reason"] = facts.checkpoint.reason
     if report.tensors is not None:
-        fields["tensors"] = tuple(TensorRecord(*row) for row in report.tensors)
+        fields["tensors"] = tuple(_tensor(row) for row in report.tensors)
     return fields
+
+
+def _tensor(row: Tensor) -> TensorRecord:
+    name, dtype, shape, file, size = row
+    return TensorRecord(name, dtype, tuple(shape), file, size)
 
 
 def _untagged(data: object) -> Any:
