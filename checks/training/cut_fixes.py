@@ -53,18 +53,6 @@ REENTRANT = (
     "False} in transformers), or call model.enable_input_require_grads(): reentrant checkpointing "
     "has no gradient where the inputs of the segment need none"
 )
-COPIES = (
-    "Compute with the parameters themselves, or train what {place} makes: neither the parameters "
-    "of the module nor the optimizer have these copies. Register them (nn.Parameter, "
-    "nn.ParameterDict) and give them to the optimizer, or stack the parameters in each forward "
-    "pass, torch.stack([m.weight for m in members]), which keeps the graph: "
-    "torch.func.stack_module_state, copy.deepcopy, detach() and nn.Parameter(...) end it"
-)
-TRAINED = (
-    "Your optimizer trains the copies that {place} makes, not the parameters of the module, whose "
-    "state_dict() stays as it is: register the copies in the module, or write them back into the "
-    "parameters under torch.no_grad() after the training"
-)
 COUNTS = (
     "Count in {place} with a smooth kernel: a histogram has no gradient for its values; weight "
     "each value by torch.softmax(-(x[..., None] - centres) ** 2 / width, -1), and sum over the "

@@ -248,37 +248,6 @@ def beside_a_row_of_padding():
 def chosen_without_graph():
     return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
 
-def copied():
-    def between(m, x):
-        copies = {n: w.detach().clone().requires_grad_() for n, w in m.first.named_parameters()}
-        return torch.func.functional_call(m.first, copies, (x,))
-    return made(between)
-
-class Many(nn.Module):
-    def __init__(self, alike):
-        super().__init__()
-        scale = 0 if alike else 1
-        self.parts = nn.ParameterList([torch.randn(4) * scale + 1 for _ in range(1000)])
-        self.head = nn.Linear(4, 4)
-        self.__dict__["copies"] = [p.detach().clone().requires_grad_() for p in self.parts]
-
-    def forward(self, x):
-        return self.head(x[:, :4] * torch.stack(self.copies).mean(0))
-
-def many_copies():
-    return Many(False), (torch.randn(8, 8), torch.randint(4, (8,))), nn.CrossEntropyLoss()
-
-def many_copies_alike():
-    return Many(True), (torch.randn(8, 8), torch.randint(4, (8,))), nn.CrossEntropyLoss()
-
-def stacked():
-    model, batch, loss = made(lambda m, x: torch.einsum("kij,bj->bi", held["weight"], x))
-    held, _ = torch.func.stack_module_state([model.first, nn.Linear(8, 16)])
-    return model, batch, loss
-
-def other_leaves():
-    return made(lambda m, x: F.linear(x, torch.randn(16, 8).requires_grad_()))
-
 def slope(value, x, create_graph):
     return torch.autograd.grad(value.float().sum(), x, create_graph=create_graph)[0]
 
@@ -438,8 +407,6 @@ def cuts_of(
         ("difference", "zero", "MulBackward0", "sub in cuts_of.py", "subtracts equal values"),
         ("filled", "zero", "MulBackward0", "throughout: gt in cuts_of.py", "hides every value"),
         ("hooked_and_used_twice", "hook", "<lambda>", "makes its gradient 0", "takes the place"),
-        ("copied", "copied", "2 other tensors", "values ([16, 8], [16])", "stack the parameters"),
-        ("stacked", "copied", "1 other tensor", "stacked ([2, 16, 8])", "stack_module_state"),
         ("without_create_graph", "constant", "grad", "ends at grad in", "create_graph=True"),
         ("by_backward", "constant", "backward", "ends at backward in", "instead of backward()"),
         ("derivative", "derivative", "grad", "does not depend on it", "the output of"),
@@ -479,9 +446,8 @@ def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, fil
     assert "empty" in own_cuts.fix(cuts)
 
 
-@pytest.mark.parametrize("name", ["curvature_of_tanh", "other_leaves"])
-def test_what_only_looks_alike_is_not_named(name: str, child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": name, "directory": str(file.parent)}
+def test_what_only_looks_alike_is_not_named(child: TorchChild, file: Path) -> None:
+    place = {"file": file.name, "name": "curvature_of_tanh", "directory": str(file.parent)}
     assert cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child) == []
 
 
@@ -490,19 +456,6 @@ def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file:
     cuts = cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child)
     assert [(cut.kind, cut.name) for cut in cuts] == [("indices", "argmin"), ("detached", "detach")]
     assert "z + (codes - z).detach()" in own_cuts.fix(cuts)
-
-
-@pytest.mark.parametrize("name", ["many_copies", "many_copies_alike"])
-def test_each_parameter_is_connected_with_its_copy(
-    name: str, child: TorchChild, file: Path
-) -> None:
-    place = {"file": file.name, "name": name, "directory": str(file.parent)}
-    subject = {"kind": "factory", **place, "batch": 2, "length": None}
-    names = [f"parts.{n}" for n in range(999)]
-    (cut,) = cuts_of(subject, child, names)
-    assert cut.kind == "copied"
-    assert set(cut.parameters) == set(names)
-    assert cut.name.startswith(f"{1000 if name.endswith('alike') else 999} other tensors")
 
 
 def test_each_detach_of_a_line_is_named(child: TorchChild, file: Path) -> None:

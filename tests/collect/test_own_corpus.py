@@ -63,7 +63,6 @@ SAMPLE = (
     "errors_05:parameters_are_used_up",
     "silent_18:thumbnails_in_levels",
     "silent_18:sessions_of_clicks",
-    "silent_18:tags_with_a_new_body",
     "silent_18:delivery_with_a_new_head",
     "silent_18:stock_with_a_slow_copy",
     "errors_18:reviews_of_other_lengths",

@@ -103,18 +103,6 @@ def broadcast_target_first():
                     a=nn.Linear(8, 1))  # fmt: skip
 
 
-class Swapped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y.exp()
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return grad * x * y.exp(), grad * y.exp()
-
-
 class Right(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, y):
@@ -150,10 +138,6 @@ class Reversed(torch.autograd.Function):
 def _with_function(function, inputs=2):
     run = lambda m, x: m.c(function.apply(*[m.a(x), m.b(x)][:inputs]))
     return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 8), c=nn.Linear(8, 3))
-
-
-def swapped_gradients():
-    return _with_function(Swapped)
 
 
 def healthy_function():

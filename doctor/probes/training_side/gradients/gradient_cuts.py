@@ -21,7 +21,6 @@ from ..subject.timed import Timed
 from ..values import watched_modules
 from ..values.value_origins import tensors
 from . import (
-    copied_leaves,
     gradient_hooks,
     gradient_zeros,
     value_flow,
@@ -225,8 +224,7 @@ def kind_of(name: str, results: Sequence[torch.Tensor]) -> str:
 def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) -> Dict[str, Any]:
     """{"cuts": [...]} of the parameters `names`, which got no gradient or zeros only; with `small`,
     tiny ones."""
-    births = copied_leaves.Births()
-    with stage("allocate"), births:
+    with stage("allocate"):
         training = plan.training(plan.build())
     subject = training.subject
     wanted = {name: each for name, each in training.weights.items() if name in names}
@@ -237,17 +235,14 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
         derivatives = zero_origins.Derivatives(origins)
         functions = paths.with_functions()
-        with training.autocast(), births, derivatives, modules, functions, paths, origins:
+        with training.autocast(), derivatives, modules, functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in graphs.leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
         now = dict(subject.module.named_parameters())
         gone = {name for name in wanted if now.get(name) is not wanted[name]}
         ending = records({("replaced", "", "", "", "", "", True): gone}) if gone else []
-        absent = set(wanted) - computed - gone
-        copies = copied_leaves.find(loss, subject.module, {name: wanted[name] for name in absent})
-        ending += copied_leaves.cuts(copies, births, training)
-        ending += ends(paths, absent - {name for each in copies for name in each.names}, loss)
+        ending += ends(paths, set(wanted) - computed - gone, loss)
         wire.send(note={"cuts": {"cuts": ending}})
         if computed:
             held = {name: wanted[name] for name in computed}
