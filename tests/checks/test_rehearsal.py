@@ -215,7 +215,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS007", changed(free=2**20), Status.WARN, "2 checkpoints"),
     ("RHS007", changed(free=2**22, keep=9), Status.FAIL, "10 checkpoints"),
     ("RHS007", changed(free=None), Status.UNKNOWN, "free"),
-    ("RHS008", with_stop(saved_after_signal=False), Status.NOTE, "steps lost since the last save: 7"),
+    (
+        "RHS008",
+        with_stop(saved_after_signal=False),
+        Status.NOTE,
+        "steps lost since the last save: 7",
+    ),
     ("RHS008", with_stop(saved_after_signal=False, saved=()), Status.NOTE, "steps lost: 11"),
     ("RHS008", with_stop(cut="grace", code=None), Status.FAIL, "--grace 30"),
     ("RHS008", with_stop(left=("python",)), Status.FAIL, "python"),
