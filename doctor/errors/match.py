@@ -94,21 +94,20 @@ def _specific(found: list[Cause], text: str) -> list[Cause]:
 
 
 def _frequency(cause: Cause) -> int:
-    return ENTRIES[cause.id][1] if cause.id in ENTRIES else 0
+    return ENTRIES[cause.id].frequency if cause.id in ENTRIES else 0
 
 
 def _candidates(folded: str) -> Iterator[Cause]:
     """The rows of which a literal is in the text, in the order of the table. Only their tables are
     imported: all of them take longer than to start the command."""
-    for id, (table, _, literals) in ENTRIES.items():
-        if any(each in folded for required in literals for each in required):
-            yield from (row for row in _rows(table) if row.id == id)
+    for id, entry in ENTRIES.items():
+        if any(each in folded for required in entry.literals for each in required):
+            yield from (row for row in _rows(entry.table) if row.id == id)
 
 
 def row(id: str) -> Cause:
     """The row of this id; only its table is imported. Raises KeyError."""
-    table = ENTRIES[id][0]
-    return next(each for each in _rows(table) if each.id == id)
+    return next(each for each in _rows(ENTRIES[id].table) if each.id == id)
 
 
 def _rows(table: str) -> tuple[Cause, ...]:
@@ -139,7 +138,7 @@ def lines_of(
 
 def _admitted(cause: Cause, folded: str) -> Iterator[str]:
     """The expressions of which a literal that each match contains is in the text."""
-    literals = ENTRIES[cause.id][2] if cause.id in ENTRIES else ()
+    literals = ENTRIES[cause.id].literals if cause.id in ENTRIES else ()
     if len(literals) != len(cause.messages):  # a row that is newer than the index
         yield from cause.messages
         return

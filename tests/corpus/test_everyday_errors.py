@@ -1,9 +1,9 @@
 """Messages that people meet every day: the first remedy holds what an engineer would say to it, and
 explain, triage and read begin with the same cause.
 
-`remedy` was written before the message was tried, as an expression for what resolves it. Of 253 such
-messages 207 were answered so at first sight; then rows were written or widened with all of them, so
-that they say nothing of texts that are new.
+`remedy` was written before the message was tried, as an expression for what resolves it. Of 253
+messages 207 were answered so at first sight; then rows were written or widened with them, so that
+they say nothing of texts that are new.
 """
 
 from __future__ import annotations
