@@ -16,7 +16,13 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, lacks_head, wrapper_of
+from doctor.checkpoint.analysis.sizes import (
+    compare_sizes,
+    embeddings,
+    lacks_head,
+    separate_head,
+    wrapper_of,
+)
 from doctor.checkpoint.analysis.tensor_names import is_packed, role
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
@@ -223,6 +229,9 @@ def _compared(
         "embedding_rows": rows,
         "sizes": compare_sizes(config, tensors, embedded),
         "head_missing": lacks_head(config, tensors, embedded),
+        "separate_head": separate_head(config, tensors, embedded, layout.directory)
+        if isinstance(layout.directory, LocalDirectory)
+        else "",
         "wrapper": wrapper_of(tensors)
         if config.get("model_type") and _is_library(contents)
         else "",

@@ -100,6 +100,16 @@ _EXPECTED = re.compile(
     r"|torch\._utils\._rebuild_\w+|torch\._tensor\._rebuild_from_type_v2"
 )
 
+PLAIN = re.compile(
+    r"argparse\.Namespace|types\.SimpleNamespace|datetime\.\w+|uuid\.UUID|decimal\.Decimal"
+    r"|fractions\.Fraction|pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path"
+    r"|collections\.(?:defaultdict|deque|ChainMap|abc\.\w+)|copyreg\._reconstructor"
+    r"|builtins\.(?:bool|bytes|dict|float|frozenset|int|list|object|range|slice|str|tuple)"
+    r"|typing\.[A-Z]\w*|omegaconf\.(?:\w+\.)*[A-Z]\w*|torch\.nn\.modules\.\w+\.\w+Loss"
+    r"|numpy\.(?:dtype|ndarray|dtypes\.\w+|_?core\.multiarray\.(?:_reconstruct|scalar))"
+)
+"""What holds plain values and runs nothing of others, though weights-only loading refuses it."""
+
 TRAINER = re.compile(
     r"(?:transformers|accelerate|trl|peft|sentence_transformers|setfit|diffusers|optimum|torch"
     r"|pytorch_lightning|lightning|lightning_fabric|torchmetrics|omegaconf|deepspeed|datasets"
