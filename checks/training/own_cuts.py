@@ -24,7 +24,6 @@ CLAUSES = {
     "none": "the backward pass of {name}, of {where}, returns None for it",
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
-    "derivative": "the derivative that {name} computes in {where} does not depend on it",
     "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",

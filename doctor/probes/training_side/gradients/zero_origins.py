@@ -7,14 +7,12 @@ it comes from.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers, graphs, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, places
 from ..values import value_origins
 from ..values.value_origins import tensors
 
@@ -105,50 +103,3 @@ def named(func: Function, result: torch.Tensor, args: Arguments, options: Option
         return "a constant"
     rounding = options.get("rounding_mode")
     return "%s(rounding_mode='%s')" % (name, rounding) if rounding else name
-
-
-# Derivatives that torch.autograd.grad returns as zeros, because the function has no curvature
-
-FIRST = re.compile(r"(?P<name>[A-Z]\w*?)(?:With\w+)?BackwardBackward\d*")
-"""Operations of a first derivative: "ThresholdBackwardBackward0"."""
-LINEAR = {
-    "Threshold": "ReLU",
-    "LeakyRelu": "LeakyReLU",
-    "RreluWithNoise": "RReLU",
-    "PreluKernel": "PReLU",
-    "Hardtanh": "Hardtanh",
-    "Hardsigmoid": "Hardsigmoid",
-    "MaxPool2D": "max_pool2d",
-}
-"""Operations that are linear piece by piece -> what the code calls them."""
-
-
-class Derivatives(TorchFunctionMode):
-    """Tells a ZeroOrigins of derivatives of derivatives that are 0 throughout."""
-
-    def __init__(self, origins: Any) -> None:
-        super().__init__()
-        self._origins = origins
-
-    def __torch_function__(
-        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
-    ) -> Foreign:
-        result = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") == "grad" and args:
-            made = [each for each in tensors(result) if is_zero(each)]
-            through = kinks(args[0]) if made else []
-            for each in made if through else ():
-                name = "the second derivative through %s" % ", ".join(through)
-                self._origins.note(each, Origin(name, *places.innermost()[0]))
-        return result
-
-
-def kinks(outputs: Foreign) -> List[str]:
-    """The operations that are linear piece by piece whose derivative these values hold."""
-    names: Dict[str, None] = {}
-    for value in tensors(outputs):
-        for node in graphs.nodes(value.grad_fn):
-            match = FIRST.fullmatch(node.name())
-            if match and match["name"] in LINEAR:
-                names[LINEAR[match["name"]]] = None
-    return list(names)
