@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.collected import (
     Notify,
     ProgressThrottle,
@@ -23,24 +20,16 @@ from doctor.checkpoint.records import (
     Checkpoint,
     Continuation,
     Equality,
-    Kind,
     Merge,
     Movement,
     Plan,
-    Share,
     Values,
 )
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Tensor, distinct
 
 BATCH = 2_000
 """Tensors in one note."""
-
-MOST_DTYPES = 100
-"""Dtypes that are counted one by one; an untrusted file can invent more."""
-
-ORDER: tuple[Kind, ...] = ("embedding", "attention", "MLP", "norm", "head", "other")
 
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +66,8 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
-    stored = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
     return msgspec.structs.replace(
         checkpoint,
-        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(stored)),
         values=_values(checkpoint, current, request.share, stage, progress)
         if request.deep
         else None,
@@ -133,32 +120,6 @@ def _merge(
         return unread(checkpoint)
     paths = ModelPaths(request.path, request.merged_from, request.adapters)
     return read_merge(paths, current, stage, progress, every=request.deep)
-
-
-def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
-    """Totals of each dtype in each part of a model, the dtype with the most bytes first."""
-    totals: dict[tuple[str, Kind], list[int]] = {}
-    dtypes: set[str] = set()
-    for tensor in tensors:
-        counted = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
-        dtype = tensor.dtype if counted else "others"
-        dtypes.add(dtype)
-        total = totals.setdefault((dtype, part_of(tensor)), [0, 0, 0])
-        total[0] += 1
-        total[1] += tensor.elements
-        total[2] += tensor.stored_bytes
-    size = {name: sum(t[2] for (dtype, _), t in totals.items() if dtype == name) for name in dtypes}
-    order = sorted(totals, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
-    return tuple(
-        Share(
-            dtype=shown(key[0], 40),
-            kind=key[1],
-            tensors=totals[key][0],
-            parameters=totals[key][1],
-            bytes=totals[key][2],
-        )
-        for key in order
-    )
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
