@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from doctor._util.records import Unknown
@@ -13,14 +15,13 @@ from doctor.checkpoint.collected import (
     counted_stages,
     unread,
 )
+from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
 from doctor.checkpoint.records import (
     Checkpoint,
     Continuation,
-    Equality,
-    Merge,
     Movement,
     Plan,
     Values,
@@ -66,60 +67,61 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
-    return msgspec.structs.replace(
-        checkpoint,
-        values=_values(checkpoint, current, request.share, stage, progress)
-        if request.deep
-        else None,
-        movement=_movement(checkpoint, current, request.baseline, stage, progress)
-        if request.baseline
-        else None,
-        merge=_merge(request, checkpoint, current, stage, progress) if request.adapters else None,
-        equality=_equality(request, checkpoint, current, stage, progress),
-        continuation=_continuation(request.plan, checkpoint, current, stage),
-    )
+    examined = _examined(request, checkpoint, current, stage, progress)
+    return msgspec.structs.replace(checkpoint, **examined)
+
+
+def _examined(
+    request: ScanRequest,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+    progress: ProgressThrottle,
+) -> dict[str, object]:
+    """Fields of the checkpoint that were requested; Unknown where no tensors were listed."""
+    paths = ModelPaths(request.path, request.merged_from, request.adapters)
+    wanted: dict[str, tuple[object, Callable[[Directory], object]]] = {
+        "values": (
+            request.deep,
+            lambda directory: _values(directory, current, request.share, stage, progress),
+        ),
+        "movement": (
+            request.baseline,
+            lambda directory: _movement(directory, current, request.baseline, stage, progress),
+        ),
+        "merge": (
+            request.adapters,
+            lambda _: read_merge(paths, current, stage, progress, every=request.deep),
+        ),
+        "equality": (
+            request.equals,
+            lambda _: read_equality(request.path, current, request.equals or "", stage, progress),
+        ),
+        "continuation": (
+            request.plan,
+            lambda directory: _continuation(directory, request.plan, checkpoint, current, stage),
+        ),
+    }
+    return {
+        field: unread(checkpoint) if current.directory is None else look(current.directory)
+        for field, (needed, look) in wanted.items()
+        if needed
+    }
 
 
 def _continuation(
-    plan: Plan | None, checkpoint: Checkpoint, current: TensorCollector, stage: Stage
-) -> Continuation | Unknown | None:
+    directory: Directory,
+    plan: Plan | None,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+) -> Continuation:
     from doctor.checkpoint.analysis.continuation import read_continuation
 
-    if plan is None:
-        return None
-    if current.directory is None:
-        return unread(checkpoint)
     with stage("read what a resumed run needs"):
         files = [shard.file for shard in current.shards]
-        found = read_continuation(current.directory, files, checkpoint)
+        found = read_continuation(directory, files, checkpoint)
     return msgspec.structs.replace(found, plan=plan)
-
-
-def _equality(
-    request: ScanRequest,
-    checkpoint: Checkpoint,
-    current: TensorCollector,
-    stage: Stage,
-    progress: ProgressThrottle,
-) -> Equality | Unknown | None:
-    if request.equals is None:
-        return None
-    if current.directory is None:
-        return unread(checkpoint)
-    return read_equality(request.path, current, request.equals, stage, progress)
-
-
-def _merge(
-    request: ScanRequest,
-    checkpoint: Checkpoint,
-    current: TensorCollector,
-    stage: Stage,
-    progress: ProgressThrottle,
-) -> Merge | Unknown:
-    if current.directory is None:
-        return unread(checkpoint)
-    paths = ModelPaths(request.path, request.merged_from, request.adapters)
-    return read_merge(paths, current, stage, progress, every=request.deep)
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
@@ -132,17 +134,13 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
 
 
 def _values(
-    checkpoint: Checkpoint,
+    directory: Directory,
     current: TensorCollector,
     share: tuple[int, int],
     stage: Stage,
     progress: ProgressThrottle,
 ) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
-
-    directory = current.directory
-    if directory is None:
-        return unread(checkpoint)
 
     def report(done: int, total: int) -> None:
         progress("read every value", done, total, "bytes")
@@ -159,17 +157,16 @@ def _values(
 
 
 def _movement(
-    checkpoint: Checkpoint,
+    directory: Directory,
     current: TensorCollector,
-    baseline: str,
+    baseline: str | None,
     stage: Stage,
     progress: ProgressThrottle,
 ) -> Movement | Unknown:
     from doctor.checkpoint.analysis.baseline import compare
 
-    after, before = current.directory, TensorCollector()
-    if after is None:
-        return unread(checkpoint)
+    assert baseline is not None
+    before = TensorCollector()
     earlier = scan(baseline, counted_stages(stage, progress), before.collect)
     if isinstance(earlier, Unknown):
         return Unknown(reason=f"the baseline: {earlier.reason}")
@@ -182,7 +179,7 @@ def _movement(
         progress("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        movement = compare(after, current.tensors, baseline_directory, before.tensors, report)
+        movement = compare(directory, current.tensors, baseline_directory, before.tensors, report)
     if isinstance(movement, Unknown):
         return movement
     return msgspec.structs.replace(movement, baseline=redact_url(baseline))

@@ -23,6 +23,7 @@ from doctor.checkpoint.analysis.sizes import (
     wrapper_of,
 )
 from doctor.checkpoint.analysis.tensor_names import is_packed
+from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -46,7 +47,6 @@ from doctor.checkpoint.records import (
     Training,
 )
 from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
-from doctor.checkpoint.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""

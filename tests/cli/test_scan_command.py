@@ -22,10 +22,10 @@ from shims import wait_until
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
+from doctor.checkpoint.analysis.totals import MOST_DTYPES, count, shares
 from doctor.checkpoint.collected import NOTE_INTERVAL, ProgressThrottle
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
-from doctor.checkpoint.totals import MOST_DTYPES, count, shares
 from doctor.cli.scan import check_exists, facts_of, without_a_device
 from doctor.collect.child_messages import Answer
 from doctor.collect.children import read_checkpoint

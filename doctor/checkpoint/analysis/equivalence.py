@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from doctor._util.processors import usable_processors
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
 from doctor.checkpoint.analysis.conversions import (
@@ -28,6 +25,7 @@ from doctor.checkpoint.analysis.conversions import (
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
+from doctor.checkpoint.analysis.workers import Progress, work
 from doctor.checkpoint.dtypes import BITS, HALVES
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.gather import fill
@@ -42,8 +40,6 @@ LARGEST = 1 << 31
 
 TRIES = 3
 """Tensors of a role for which conversions are tried in vain, before they are no more."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,6 @@ class _Found:
     in_vain: Counter[str] = field(default_factory=Counter)
     """Role -> tensors that no conversion made equal."""
     read: int = 0
-    done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -85,15 +80,16 @@ def compare_models(
     began = time.perf_counter()
     matches, here, there = match_names(one.index, other.index)
     matches.sort(key=lambda match: match.one[0].ranges[0])
-    found, shared = _Found(), iter(matches)
-    count = min(threads or usable_processors(), max(len(matches), 1))
-    with ThreadPoolExecutor(count) as pool:
-        workers = [
-            pool.submit(_work, shared, one, other, found, len(matches), progress)
-            for _ in range(count)
-        ]
-        for worker in workers:
-            worker.result()
+    found = _Found()
+
+    def look(match: Match, opened: Sequence[OpenFiles]) -> None:
+        try:
+            _look(match, opened[0], opened[1], found)
+        except (CheckpointError, MemoryError) as error:
+            with found.lock:
+                found.unread[getattr(error, "text", "too large")] += 1
+
+    work(matches, (one.directory, other.directory), look, threads, progress)
     found.differing.sort(key=lambda each: each.name)
     found.reshaped.sort()
     return Equality(
@@ -161,34 +157,6 @@ def _add_up(whole: Tensor, pieces: Sequence[Tensor]) -> bool:
     plain = all(piece.strides is None for piece in (whole, *pieces))
     alike = len({piece.dtype for piece in pieces}) == 1
     return plain and alike and sum(piece.elements for piece in pieces) == whole.elements
-
-
-def _work(
-    matches: Iterator[Match],
-    one: Model,
-    other: Model,
-    found: _Found,
-    total: int,
-    progress: Progress | None,
-) -> None:
-    with contextlib.ExitStack() as stack:
-        one_files = stack.enter_context(OpenFiles(one.directory))
-        other_files = stack.enter_context(OpenFiles(other.directory))
-        while True:
-            with found.lock:
-                match = next(matches, None)
-            if match is None:
-                return
-            try:
-                _look(match, one_files, other_files, found)
-            except (CheckpointError, MemoryError) as error:
-                text = error.text if isinstance(error, CheckpointError) else "too large"
-                with found.lock:
-                    found.unread[text] += 1
-            with found.lock:
-                found.done += 1
-                if progress is not None:
-                    progress(found.done, total)
 
 
 def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Found) -> None:
