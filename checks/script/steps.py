@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import amp, evaluate, objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop import stepped, zeroes
-from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -242,14 +242,51 @@ def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 
 def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions("step") or reading.trainers or reading.imports_from(*amp.FRAMEWORKS):
+    if reading.trainers or reading.imports_from(*amp.FRAMEWORKS) or reading.fits:
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
+    calls = [reading.calls[n] for n in reading.methods("step")]
     for number in reading.optimizers if looped else ():
         call = reading.calls[number]
-        if len(call.targets) != 1 or call.arms or handed_on(reading, call.targets[0], number):
+        if len(call.targets) != 1 or call.arms or "." in call.targets[0]:
             continue
-        yield Match(call.span, f"{call.targets[0]}.step() is never called")
+        name = call.targets[0]
+        held = reading.names_of(name, call.scope)
+        if any(_steps_it(reading, each, held) for each in calls):
+            continue
+        if not any(leaves(reading, *key) for key in held):
+            yield Match(call.span, f"{name}.step() is never called")
+
+
+def _steps_it(reading: Training, step: Call, held: set[tuple[object, str]]) -> bool:
+    names = [step.receiver, *(v.name for v in step.args if v.kind == "name")]
+    return any(name and reading.key(name, step.scope) in held for name in names)
+
+
+def leaves(reading: Training, owner: object, name: str) -> bool:
+    """The object gets another name, is returned, or reaches a function of another file."""
+    schedules = ("torch.optim.lr_scheduler.", "transformers.get_", "torch.save")
+    for value, _, scope in reading.expressions:
+        if name in (value.name, *value.names) and reading.key(name, scope) == (owner, name):
+            whole = value.kind == "name" or any(v.name == name for v in flatten(value.items))
+            if whole and not _is_argument(reading, value, name, scope):
+                return True
+    for number, call in enumerate(reading.calls):
+        if reading.target_function(call) is not None or call.name.startswith(schedules):
+            continue
+        given = (*call.args, *call.keywords.values(), *call.unpacked)
+        if any(v.kind in ("name", "list", "dict") and name in (v.name, *v.names) for v in given):
+            if reading.key(name, call.scope) == (owner, name) and number >= 0:
+                return True
+    return False
+
+
+def _is_argument(reading: Training, value: Value, name: str, scope: int) -> bool:
+    """It is an argument of some call, which is judged by that call."""
+    return any(
+        value in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for n in reading.scope_calls(scope)
+    )
 
 
 def handed_on(reading: Training, name: str, number: int) -> bool:

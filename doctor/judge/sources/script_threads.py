@@ -18,6 +18,18 @@ def _page(id: str, title: str, address: str) -> Source:
 
 
 SCRIPT_THREADS = (
+    _page("accelerate-accumulation", "Accelerate: gradient accumulation",
+          "https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation"),
+    _page("argparse-type", "Python: argparse, type",
+          "https://docs.python.org/3/library/argparse.html#type"),
+    _page("torch-vae", "PyTorch examples: variational autoencoder",
+          "https://github.com/pytorch/examples/blob/main/vae/main.py"),
+    _page("gymnasium-interface", "Gymnasium: Env.step and Env.reset",
+          "https://gymnasium.farama.org/api/env/"),
+    _page("torch-dqn", "PyTorch tutorials: Reinforcement Learning (DQN)",
+          "https://docs.pytorch.org/tutorials/intermediate/reinforcement_q_learning.html"),
+    _page("torch-ppo", "PyTorch tutorials: Reinforcement Learning (PPO)",
+          "https://docs.pytorch.org/tutorials/intermediate/reinforcement_ppo.html"),
     _thread("mit-ll-responsible-ai/equine", 206, "Results of to(device) are discarded"),
     _thread("KrishnaDN/x-vector-pytorch", 8, "The training data are used for validation"),
     _thread("HuCaoFighting/Swin-Unet", 135, "The validation loader reads the training data"),
