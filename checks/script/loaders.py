@@ -89,10 +89,11 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         items = call.args[0].items if call.args and call.args[0].kind == "list" else ()
         names = [reading.calls[v.call].name for v in items if v.kind == "call"]
-        for wanted in ("torchvision.transforms.Normalize",):
+        for wanted in ("torchvision.transforms.Normalize", "torchvision.transforms.RandomErasing"):
             after = "torchvision.transforms.ToTensor"
             if wanted in names and after in names and names.index(wanted) < names.index(after):
-                yield Match(call.span, "Normalize comes before ToTensor: it raises", "fail")
+                short = wanted.rpartition(".")[2]
+                yield Match(call.span, f"{short} comes before ToTensor: it raises", "fail")
 
 
 GENERATORS = {

@@ -122,6 +122,32 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
             message = f"{call.method} is made in every step: it starts without its averages"
             yield Match(call.span, message)
     yield from scaler_made_each_step(reading)
+    yield from _made_each_epoch(reading)
+
+
+def _made_each_epoch(reading: Training) -> Iterator[Match]:
+    """An optimizer with momentum that every epoch makes anew, over a model from outside."""
+    for number in reading.optimizers:
+        call = reading.calls[number]
+        if len(call.loops) != 1 or len(call.targets) != 1 or not _keeps_state(call) or call.arms:
+            continue
+        loop = reading.script.loops[call.loops[0]]
+        held = reading.names_of(call.targets[0], call.scope)
+        steps = [
+            reading.calls[n]
+            for n in reading.methods("step")
+            if reading.key(reading.calls[n].receiver, reading.calls[n].scope) in held
+        ]
+        owners = list(parameter_owners(reading, call, number))
+        if "epoch" not in loop.target.casefold() or not owners or not any(
+            s.scope != call.scope or len(s.loops) > 1 for s in steps
+        ):
+            continue
+        if any(_made_in(reading, owner, call, call.loops[0]) for owner in owners):
+            continue
+        if not _starts_again(reading, owners, call, call.loops[0]):
+            yield Match(call.span, f"{call.method} is made in every epoch: it starts without its "
+                        "averages", "warn")  # fmt: skip
 
 
 def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) -> bool:
@@ -308,6 +334,15 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")
+    for number in reading.methods("save"):
+        call = reading.calls[number]
+        for value in call.args[:1] if call.name == "torch.save" else ():
+            for item in value.items if value.kind == "dict" else ():
+                if item.kind == "name" and item.name.rpartition(".")[2] == "state_dict" and (
+                    "." in item.name
+                ):
+                    message = f"{item.name} is saved and not called: () is missing"
+                    yield Match(call.span, message)
     for number in (*reading.optimizers, *reading.methods("save")):
         call = reading.calls[number]
         first = call.args[0].name if call.args and call.args[0].kind == "name" else ""

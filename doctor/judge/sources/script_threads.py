@@ -18,6 +18,8 @@ def _page(id: str, title: str, address: str) -> Source:
 
 
 SCRIPT_THREADS = (
+    _page("transformers-tokenizer", "Transformers: tokenizers",
+          "https://huggingface.co/docs/transformers/main_classes/tokenizer"),
     _page("accelerate-accumulation", "Accelerate: gradient accumulation",
           "https://huggingface.co/docs/accelerate/usage_guides/gradient_accumulation"),
     _page("argparse-type", "Python: argparse, type",
