@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.schedules import LENGTHS, schedulers
 from doctor.checks.script.sharding import is_accelerator
@@ -29,8 +28,9 @@ def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             for test in reading.tests(reading.calls[each])
         )
         if backwards and not inside and not own and "plugin" not in str(value.name):
-            yield Match(made.span, "gradient_accumulation_steps without accumulate(): every batch "
-                        "is a step")  # fmt: skip
+            yield Match(
+                made.span, "gradient_accumulation_steps without accumulate(): every batch is a step"
+            )
         for n in backwards if inside else ():
             call = reading.calls[n]
             if any(_divides(reading, part, value) for part in _loss(reading, call)):
@@ -65,7 +65,7 @@ def _schedule(reading: Training) -> Iterator[Match]:
     if reading.mentions("num_processes", "step_scheduler_with_optimizer", "split_batches"):
         return
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
-    prepared = {}
+    prepared: dict[tuple[object, str], int] = {}
     for n in prepares:
         for target in reading.calls[n].targets:
             prepared.setdefault(reading.key(target, reading.calls[n].scope), n)
@@ -75,15 +75,25 @@ def _schedule(reading: Training) -> Iterator[Match]:
         value = evaluate.argument(reading, made, key, position) if key else None
         if value is None or reading.key(name, made.scope) not in prepared:
             continue
-        for part in flatten([value, *evaluate.options(reading, value, made)]):
-            for n in part.calls:
-                call = reading.calls[n]
-                source = call.args[0].name if call.name == "len" and call.args else ""
-                at = prepared.get(reading.key(source, call.scope), n)
-                if source and at < n and call.scope == made.scope:
-                    message = f"{name} steps once per process: {source} is a process's share"
-                    yield Match(made.span, message, "warn")
-                    return
+        for n in sorted(_calls_within(reading, value, made, 5)):
+            call = reading.calls[n]
+            source = call.args[0].name if call.name == "len" and call.args else ""
+            at = prepared.get(reading.key(source, call.scope), n)
+            if source and at < n and call.scope == made.scope:
+                message = f"{name} steps once per process: {source} is a process's share"
+                yield Match(made.span, message, "warn")
+                return
+
+
+def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> set[int]:
+    """Calls that a number is computed of, through names."""
+    found = set(value.calls)
+    number = reading.numbers[id(made)]
+    for name in {value.name, *value.names} - {""} if depth else ():
+        for each in evaluate.definitions(reading, name, made.scope, number, made.arms):
+            if each.scope == made.scope and each.position <= number:
+                found |= _calls_within(reading, each.value, made, depth - 1)
+    return found
 
 
 RULES = (

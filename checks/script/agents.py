@@ -30,14 +30,27 @@ def environment(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not _is_environment(reading, call) or call.statement:
             continue
         if wanted == 5 and 1 < len(call.targets) < 5:
-            yield Match(call.span, "step() of gymnasium returns 5 values: terminated and truncated")
+            yield Match(call.span, "step() of gymnasium returns 5 values, and not 4")
         elif wanted == 2 and len(call.targets) == 1 and not _indexed(reading, call):
-            yield Match(call.span, f"reset() returns (observation, info): {call.targets[0]} is a pair")
+            yield Match(
+                call.span, f"{call.targets[0]} is a pair: reset() returns (observation, info)"
+            )
 
 
 def _is_environment(reading: Training, call: Call) -> bool:
-    made = list(objects.makers(reading, Value("name", name=call.receiver), call.scope,
-                               reading.numbers[id(call)], call.arms)) if call.receiver else []  # fmt: skip
+    made = (
+        list(
+            objects.makers(
+                reading,
+                Value("name", name=call.receiver),
+                call.scope,
+                reading.numbers[id(call)],
+                call.arms,
+            )
+        )
+        if call.receiver
+        else []
+    )
     return bool(made) and all(
         each is not None and each.name in ("gymnasium.make", "gymnasium.vector.make")
         for each in made
@@ -47,16 +60,21 @@ def _is_environment(reading: Training, call: Call) -> bool:
 def _indexed(reading: Training, call: Call) -> bool:
     """The pair is taken apart later: obs[0], or a name that says what it is."""
     name = call.targets[0]
-    if any(each.value.kind != "call" for each in
-           reading.assigned.get(reading.key(name, call.scope), ())
-           if each.value.call == reading.numbers[id(call)]):  # fmt: skip
+    if any(
+        each.value.kind != "call"
+        for each in reading.assigned.get(reading.key(name, call.scope), ())
+        if each.value.call == reading.numbers[id(call)]
+    ):
         return True
     values = [v for v, _, scope in reading.expressions if scope == call.scope]
-    return any(part.kind == "item" and part.items and part.items[0].name == name
-               for part in flatten(values))  # fmt: skip
+    return any(
+        part.kind == "item" and part.items and part.items[0].name == name
+        for part in flatten(values)
+    )
 
 
 def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _truncated_as_end(reading)
     for each in reading.script.assignments:
         names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
@@ -103,9 +121,12 @@ def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool
             return key in _optimized(reading)
     for name in names if depth else ():
         found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
-        if len(found) == 1 and found[0].scope == at.scope and not under_no_grad(
-            reading, found[0].contexts
-        ) and _trains(reading, found[0].value, found[0], depth - 1):
+        if (
+            len(found) == 1
+            and found[0].scope == at.scope
+            and not under_no_grad(reading, found[0].contexts)
+            and _trains(reading, found[0].value, found[0], depth - 1)
+        ):
             return True
     return False
 
@@ -117,11 +138,13 @@ def _optimized(reading: Training) -> set[tuple[object, str]]:
 def _is_target(reading: Training, name: str, scope: int) -> bool:
     """It is the second argument of a loss that compares values."""
     return any(
-        kind == "mse" and (call := reading.calls[n]).scope == scope and len(call.args) > 1
+        kind == "mse"
+        and (call := reading.calls[n]).scope == scope
+        and len(call.args) > 1
         and name in (call.args[1].name, *_receivers(reading, call.args[1]))
         and "detach" not in [reading.calls[m].method for m in call.args[1].calls]
         for n, kind in loss_calls(reading)
-    )  # fmt: skip
+    )
 
 
 def _receivers(reading: Training, value: Value) -> list[str]:
@@ -132,12 +155,31 @@ def _receivers(reading: Training, value: Value) -> list[str]:
 def _unused_done(reading: Training, scope: int) -> str:
     """A name for the end of episodes that is bound here among others and never read."""
     bound = {
-        each.target for each in reading.script.assignments
+        each.target
+        for each in reading.script.assignments
         if each.scope == scope and set(words(each.target)) & DONE
-    }  # fmt: skip
+    }
     read = {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
     tested = {n for b in reading.script.branches if b.test is not None for n in b.test.names}
     return next((name for name in sorted(bound) if name not in read | tested), "")
+
+
+def _truncated_as_end(reading: Training) -> Iterator[Match]:
+    """A replay buffer keeps `terminated or truncated`: the value after a time limit is cut off."""
+    for number in reading.methods("add", "push", "append", "store", "put"):
+        call = reading.calls[number]
+        if len(call.args) < 4 or not call.loops:
+            continue
+        for value in call.args:
+            found = objects.last_definition(reading, value.name, call) if value.name else [value]
+            if found and all(
+                v.kind == "test" and "truncated" in v.names and " or " in v.text for v in found
+            ):
+                yield Match(
+                    call.span,
+                    f"{value.name or 'the flag'} is also True at a time limit: store terminated",
+                    "warn",
+                )
 
 
 def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -147,7 +189,9 @@ def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if len(call.args) != 2 or not call.name.startswith("torch."):
             continue
         parts = [_defined(reading, value, call) for value in call.args]
-        clipped = [any(reading.calls[n].method in ("clamp", "clip") for n in v.calls) for v in parts]
+        clipped = [
+            any(reading.calls[n].method in ("clamp", "clip") for n in v.calls) for v in parts
+        ]
         names = [{w for n in v.names for w in words(n)} for v in parts]
         if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):
             continue
@@ -234,6 +278,7 @@ RULES = (
         "predictions. Without (1 - done) values grow by states after the end.",
         fires=(
             "a target of a value loss that carries gradients of the trained network",
+            "terminated or truncated in a replay buffer (a warning)",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",

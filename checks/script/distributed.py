@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.loop import stepped
-from doctor.checks.script.loop import calls_reached
+from doctor.checks.script.loop import calls_reached, stepped
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training

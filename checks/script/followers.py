@@ -9,10 +9,13 @@ from doctor.checks.script import objects
 from doctor.checks.script.evaluation import MODE_LAYERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
 
-FOLLOWS = re.compile(r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?)(_|$|\.)|encoder_k")
+FOLLOWS = re.compile(
+    r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?)(_|$|\.)|encoder_k"
+)
+MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
 CHANGES = {"mul_", "lerp_", "copy_", "add_"}
 
 
@@ -35,9 +38,14 @@ def _is_network(reading: Training, each: Assignment) -> bool:
         return False
     made = list(objects.makers(reading, each.value, each.scope, each.position, each.arms))
     known = [call for call in made if call is not None]
-    return bool(known) and len(known) == len(made) and all(
-        call.name in reading.modules or call.name.startswith(("torch.nn.", "torchvision.models."))
-        for call in known
+    return (
+        bool(known)
+        and len(known) == len(made)
+        and all(
+            call.name in reading.modules
+            or call.name.startswith(("torch.nn.", "torchvision.models."))
+            for call in known
+        )
     )
 
 
@@ -59,10 +67,11 @@ def _is_treated_as_copy(reading: Training, each: Assignment) -> bool:
             if loop.iterable is not None and n in loop.iterable.calls
         ]
         frozen = any(
-            a.target.endswith(".requires_grad") and a.value.literal is False
+            a.target.endswith(".requires_grad")
+            and a.value.literal is False
             and set(loops) & set(a.loops)
             for a in reading.script.assignments
-        )  # fmt: skip
+        )
         if reading.key(call.receiver, call.scope) == key and frozen:
             return True
     return False
@@ -97,21 +106,22 @@ def _mentioned(reading: Training) -> Iterator[str]:
 def _blends(reading: Training, scope: int) -> bool:
     """The function loops over the parameters of two networks and changes one of them."""
     loops = {
-        n for n, loop in enumerate(reading.script.loops)
-        if loop.scope == scope and loop.iterable is not None
-        and sum(reading.calls[m].method in ("parameters", "state_dict", "named_parameters", "values",
-                                            "buffers", "items")
-                for m in loop.iterable.calls) >= 2
-    }  # fmt: skip
+        n
+        for n, loop in enumerate(reading.script.loops)
+        if loop.scope == scope
+        and loop.iterable is not None
+        and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
+    }
     changed = any(
         reading.calls[n].method in CHANGES and loops & set(reading.calls[n].loops)
         for n in reading.scope_calls(scope)
     )
     return bool(loops) and (
         changed
-        or any(a.target.endswith(".data") and loops & set(a.loops) for a in
-               reading.script.assignments)
-    )  # fmt: skip
+        or any(
+            a.target.endswith(".data") and loops & set(a.loops) for a in reading.script.assignments
+        )
+    )
 
 
 def _target_not_synchronized(reading: Training) -> Iterator[Match]:
@@ -146,18 +156,25 @@ def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
 def _buffers_left(reading: Training) -> Iterator[Match]:
     """An average over parameters() alone, of a model of this file with batch norm."""
     norms = [n for n in reading.methods(*MODE_LAYERS) if "Norm" in reading.calls[n].method]
-    pretrained = any(call.name.startswith(("torchvision.models.", "timm.")) for call in reading.calls)
+    pretrained = any(
+        call.name.startswith(("torchvision.models.", "timm.")) for call in reading.calls
+    )
     if not (norms or pretrained) or reading.mentions("buffers", "update_bn", "use_buffers"):
         return
     for number, function in enumerate(reading.script.functions):
-        if not re.search("ema|average|momentum|teacher", f"{function.name} {function.owner}".casefold()):
+        if not re.search(
+            "ema|average|momentum|teacher", f"{function.name} {function.owner}".casefold()
+        ):
             continue
         inside = {reading.calls[n].method for n in reading.scope_calls(number)}
         if "state_dict" in inside or "named_buffers" in inside or not _blends(reading, number):
             continue
         if _copies_module(reading) and _is_evaluated(reading):
-            yield Match(function.span, f"{function.name}() averages parameters: the statistics of "
-                        "batch norm stay as they began")  # fmt: skip
+            yield Match(
+                function.span,
+                f"{function.name}() averages parameters: the statistics of "
+                "batch norm stay as they began",
+            )
             return
 
 

@@ -12,6 +12,10 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+ON_CPU = {
+    "torch.tensor", "torch.ones", "torch.FloatTensor", "torch.Tensor", "torch.as_tensor",
+    "torch.from_numpy",
+}  # fmt: skip
 PLACES = {"to", "cuda", "type_as", "xpu", "register_buffer", "mps"}
 ARITHMETIC = {"Add", "Sub", "Mult", "MatMult", "Div"}
 TABLES = (FACTORIES - {"tensor"}) | {"linspace"}
@@ -139,11 +143,11 @@ def _weights_left(reading: Training) -> Iterator[Match]:
             value = call.keywords.get(key)
             options = evaluate.options(reading, value, call) if value is not None else []
             made = [reading.calls[v.call] for v in options if v.kind == "call"]
-            plain = made and len(made) == len(options) and all(
-                m.name in ("torch.tensor", "torch.ones", "torch.FloatTensor", "torch.Tensor",
-                           "torch.as_tensor", "torch.from_numpy") and not {"device"} & m.keywords.keys()
-                for m in made
-            )  # fmt: skip
+            plain = (
+                made
+                and len(made) == len(options)
+                and all(m.name in ON_CPU and "device" not in m.keywords for m in made)
+            )
             if plain and not moved and not reading.modules & {reading.function(call.scope).owner}:
                 yield Match(call.span, f"{key} of {call.method} stays on the CPU")
 
@@ -237,9 +241,7 @@ def base_not_initialized(reading: Training, machine: ScriptMachine) -> Iterator[
         if started and not any(_is_set(reading.calls[n]) for n in reading.scope_calls(number)
                                if n < started[0]):  # fmt: skip
             continue
-        layers = [
-            call for call in calls if _is_set(call)
-        ]
+        layers = [call for call in calls if _is_set(call)]
         if layers and len(bases[0]) == 1:
             message = f"{function.owner} sets layers before Module.__init__(): it raises"
             yield Match(function.span, message)

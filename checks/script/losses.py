@@ -16,7 +16,8 @@ LOSSES = {
     "BCEWithLogitsLoss": "bce_logits", "binary_cross_entropy_with_logits": "bce_logits",
     "BCELoss": "bce", "binary_cross_entropy": "bce", "NLLLoss": "nll", "nll_loss": "nll",
     "KLDivLoss": "kl", "kl_div": "kl", "MSELoss": "mse", "mse_loss": "mse", "L1Loss": "mse",
-    "CTCLoss": "ctc", "ctc_loss": "ctc", "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
+    "CTCLoss": "ctc", "ctc_loss": "ctc",
+    "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
 }  # fmt: skip
 WORDS = (
     r"BCE\w*Loss\b",

@@ -81,6 +81,17 @@ def method_of(reading: Reading, owner: str, name: str) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
+def operand(call: Call) -> Value | None:
+    """What a method is called on, or the first argument of a function of torch or numpy."""
+    if call.base is not None:
+        return call.base
+    if call.receiver_call >= 0:
+        return Value("call", call=call.receiver_call)
+    if call.name.startswith(("torch.", "numpy.")):
+        return call.args[0] if call.args else None
+    return Value("name", name=call.receiver) if call.receiver else None
+
+
 def sites(reading: Reading, function: int) -> list[int]:
     """Calls that enter a function of this file, also a forward through its module."""
     found = reading.call_sites.get(function, [])

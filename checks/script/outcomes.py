@@ -75,7 +75,9 @@ def _of_name(
     return set().union(*parts) or {UNKNOWN}
 
 
-def _of_parameter(reading: Reading, name: str, scope: int, index: int | None, depth: int) -> set[str]:
+def _of_parameter(
+    reading: Reading, name: str, scope: int, index: int | None, depth: int
+) -> set[str]:
     """What all calls of a function of this file, or of a module's forward, pass."""
     sites = objects.sites(reading, scope)
     found: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.losses import RAW, loss_calls
@@ -23,21 +23,13 @@ def _dim(reading: Training, call: Call, position: int) -> object:
     return value.literal if value is not None and value.kind == "literal" else None
 
 
-def _operand(call: Call) -> tuple[Value | None, int]:
-    """What a function or a method is applied to, and the position of `dim` after it."""
-    if call.receiver_call >= 0:
-        return Value("call", call=call.receiver_call), 0
-    if call.name.startswith(("torch.", "numpy.")):
-        return (call.args[0] if call.args else None), 1
-    return (Value("name", name=call.receiver) if call.receiver else None), 0
-
-
 def batch_axis(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not reading.mentions("dataloader", "trainer"):
         return
     for number in reading.methods(*SHARES, *PICKS, "normalize", "Softmax", "LogSoftmax"):
         call = reading.calls[number]
-        value, position = _operand(call)
+        value = objects.operand(call)
+        position = int(call.name.startswith(("torch.", "numpy.")))
         if call.method[:1].isupper():
             if _dim(reading, call, 0) == 0 and _ends_network(reading, number):
                 yield Match(call.span, f"{call.method}(dim=0) runs over the samples of the batch")
@@ -46,8 +38,10 @@ def batch_axis(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if value is None or dim is None or isinstance(dim, bool):
             continue
         if dim == 0 and _is_batch(reading, call, value, number):
-            yield Match(call.span, f"{call.method} along axis 0 runs over the samples of the batch")
-        elif call.method in SHARES and dim in (1, 2, 0, -2, -3) and _is_scores(reading, value, call):
+            yield Match(call.span, f"{call.method} along axis 0 runs over the batch")
+        elif (
+            call.method in SHARES and dim in (1, 2, 0, -2, -3) and _is_scores(reading, value, call)
+        ):
             yield Match(call.span, f"attention is normalized along axis {dim}, not over the keys")
 
 
@@ -79,8 +73,10 @@ def _is_trained(reading: Training, value: Value, call: Call) -> bool:
     """What a call of what trains returned."""
     if value.kind == "name":
         values = objects.last_definition(reading, value.name, call)
-        return bool(values) and all(each.kind == "call" for each in values) and all(
-            _is_trained(reading, each, call) for each in values
+        return (
+            bool(values)
+            and all(each.kind == "call" for each in values)
+            and all(_is_trained(reading, each, call) for each in values)
         )
     if value.kind != "call":
         return False
@@ -101,7 +97,7 @@ def _is_scores(reading: Training, value: Value, call: Call, depth: int = 5) -> b
         if made.name in ("torch.matmul", "torch.bmm") and len(made.args) == 2:
             return _is_transposed(reading, made.args[1]) and _has_heads(reading, made.args[0], made)
         if made.method in ("masked_fill", "masked_fill_", *VIEWS):
-            inner, _ = _operand(made)
+            inner = objects.operand(made)
             return inner is not None and _is_scores(reading, inner, made, depth - 1)
         return False
     if value.name == "MatMult" and len(value.items) == 2:
@@ -132,25 +128,27 @@ def _has_heads(reading: Training, value: Value, call: Call) -> bool:
 
 
 def read_as(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.methods(*POSITIVE, "multinomial"):
+    for number in reading.methods("multinomial"):
         call = reading.calls[number]
-        if call.name == "torch.multinomial" and call.args:
-            found = outcomes(reading, call.args[0], call.scope, number, call.arms)
-            if found <= set(RAW):
-                yield Match(call.span, "multinomial() draws from the output of a layer: no softmax")
+        if call.name == "torch.multinomial" and _made_by(reading, call, call.args[:1], set(RAW)):
+            yield Match(call.span, "multinomial() draws from the output of a layer: no softmax")
+    for number in reading.methods(*POSITIVE):
+        call = reading.calls[number]
         if not call.name.startswith("torch.distributions."):
             continue
-        given = call.keywords.get("probs") or (call.args[0] if call.args else None)
-        logits = call.keywords.get("logits")
-        if given is not None:
-            found = outcomes(reading, given, call.scope, number, call.arms)
-            if found <= set(RAW):
-                yield Match(call.span, f"{call.method} takes the output of a layer as probabilities")
-        elif logits is not None:
-            found = outcomes(reading, logits, call.scope, number, call.arms)
-            if found <= {"softmax", "sigmoid"}:
-                yield Match(call.span, f"{call.method} takes probabilities as logits")
+        given = [call.keywords["probs"]] if "probs" in call.keywords else list(call.args[:1])
+        logits = [call.keywords["logits"]] if "logits" in call.keywords else []
+        if _made_by(reading, call, given, set(RAW)):
+            yield Match(call.span, f"{call.method} takes raw outputs as probabilities")
+        elif _made_by(reading, call, logits, {"softmax", "sigmoid"}):
+            yield Match(call.span, f"{call.method} takes probabilities as logits")
     yield from _thresholds(reading)
+
+
+def _made_by(reading: Training, call: Call, values: Sequence[Value], wanted: set[str]) -> bool:
+    """Every path to the value ends in one of these operations."""
+    number = reading.numbers[id(call)]
+    return any(outcomes(reading, v, call.scope, number, call.arms) <= wanted for v in values)
 
 
 def _thresholds(reading: Training) -> Iterator[Match]:
@@ -162,16 +160,20 @@ def _thresholds(reading: Training) -> Iterator[Match]:
         if each.operator in (">", ">=") and each.right.literal == 0.5:
             found = outcomes(reading, each.left, each.scope, each.position)
             if found <= set(RAW):
-                yield Match(each.span, "logits are compared with 0.5: without a sigmoid it is 0",
-                            "warn")  # fmt: skip
+                yield Match(
+                    each.span, "logits are compared with 0.5: without a sigmoid it is 0", "warn"
+                )
 
 
 def bce_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """binary_cross_entropy of probabilities raises where the GPU computes in half precision."""
     for number, kind in loss_calls(reading):
         call = reading.calls[number]
-        off = any(reading.calls[v.call].keywords.get("enabled") is not None
-                  for v in reading.contexts(call) if v.kind == "call")  # fmt: skip
+        off = any(
+            reading.calls[v.call].keywords.get("enabled") is not None
+            for v in reading.contexts(call)
+            if v.kind == "call"
+        )
         inside = any(
             reading.calls[v.call].method == "autocast"
             and "cpu" not in [a.literal for a in reading.calls[v.call].args]

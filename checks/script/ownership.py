@@ -70,7 +70,8 @@ def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
             continue
         sharded = call.method.startswith(("FSDP", "Fully"))
-        kept = sharded and "use_orig_params" in call.keywords
+        asked = call.keywords.get("use_orig_params")
+        kept = sharded and asked is not None and asked.literal is not False
         if _names_owner(reading, call, key) and (last is None or n < last) and not kept:
             yield call.span, ADDS[call.method]
 

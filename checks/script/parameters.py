@@ -251,10 +251,15 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
             if reading.calls[n].scope == call.scope and n > number
             and _holds_only(reading, reading.calls[n], call.receiver)
         ]  # fmt: skip
-        if held and len(held) == len(reading.optimizers) and not call.arms and not any(
-            a.target.startswith(f"{call.receiver}.") or a.target == call.receiver
-            for a in reading.script.assignments
-            if number < a.position <= held[0]
+        if (
+            held
+            and len(held) == len(reading.optimizers)
+            and not call.arms
+            and not any(
+                a.target.startswith(f"{call.receiver}.") or a.target == call.receiver
+                for a in reading.script.assignments
+                if number < a.position <= held[0]
+            )
         ):
             message = f"all parameters of {call.receiver}, which the optimizer has, are frozen"
             yield Match(call.span, message)

@@ -9,7 +9,7 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.distributed import ddp_calls
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 VOCABULARIES = (
@@ -27,8 +27,8 @@ def _vocabulary(reading: Training, call: Call) -> str:
     """Which vocabulary a literal checkpoint has, "" for an unknown one."""
     value = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
     names = evaluate.literals(reading, value, call)
-    name = names.pop() if len(names) == 1 else None
-    for label, pattern in VOCABULARIES if isinstance(name, str) else ():
+    name = str(names.pop()) if len(names) == 1 else ""
+    for label, pattern in VOCABULARIES:
         if found := re.fullmatch(pattern, name):
             return f"{label} {found.group(1) or ''}".strip()
     return ""
@@ -38,13 +38,20 @@ def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match
     """One tokenizer and one model are loaded, and their vocabularies differ."""
     loads = [reading.calls[n] for n in reading.methods("from_pretrained")]
     tokenizers = [c for c in loads if "Tokenizer" in c.name and c.name.startswith("transformers.")]
-    models = [c for c in loads if re.search(r"Model|For[A-Z]|LMHead", c.name) and c not in tokenizers
-              and c.name.startswith("transformers.")]  # fmt: skip
+    models = [
+        c
+        for c in loads
+        if re.search(r"Model|For[A-Z]|LMHead", c.name)
+        and c not in tokenizers
+        and c.name.startswith("transformers.")
+    ]
     if len(tokenizers) != 1 or len(models) != 1 or reading.mentions("encoderdecoder", "distill"):
         return
     own, model = _vocabulary(reading, tokenizers[0]), _vocabulary(reading, models[0])
     if own and model and own != model:
-        yield Match(tokenizers[0].span, f"the tokenizer has the vocabulary {own}, the model {model}")
+        yield Match(
+            tokenizers[0].span, f"the tokenizer has the vocabulary {own}, the model {model}"
+        )
 
 
 def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -63,21 +70,29 @@ def _of_ddp(reading: Training) -> Iterator[Match]:
     first = min(ddp_calls(reading), default=0)
     saved = [
         call
-        for n in reading.methods("state_dict") if wrapped
-        if (call := reading.calls[n]).receiver and not call.arms[2:]
-        and reading.key(call.receiver, call.scope) in wrapped and _is_saved(reading, n)
+        for n in reading.methods("state_dict")
+        if wrapped
+        if (call := reading.calls[n]).receiver
+        and not call.arms[2:]
+        and reading.key(call.receiver, call.scope) in wrapped
+        and _is_saved(reading, n)
         and (n > first or call.scope != reading.calls[first].scope)
-    ]  # fmt: skip
+    ]
     for n in reading.methods("load_state_dict") if saved else ():
         call = reading.calls[n]
         base, _, last = call.receiver.rpartition(".")
         inner = last == "module" and reading.key(base, call.scope) in wrapped
-        early = n < first and call.scope == reading.calls[first].scope and (
-            reading.key(call.receiver, call.scope) in wrapped
+        early = (
+            n < first
+            and call.scope == reading.calls[first].scope
+            and (reading.key(call.receiver, call.scope) in wrapped)
         )
         if (inner or early) and _reads_file(reading, call):
-            yield Match(saved[0].span, f"the keys of {saved[0].receiver} begin with module., and "
-                        f"{call.receiver} has none of these")  # fmt: skip
+            yield Match(
+                saved[0].span,
+                f"the keys of {saved[0].receiver} begin with module., and "
+                f"{call.receiver} has none of these",
+            )
             return
 
 
@@ -104,22 +119,29 @@ def _reads_file(reading: Training, call: Call) -> bool:
 
 def _of_lightning(reading: Training) -> Iterator[Match]:
     """net.load_state_dict(checkpoint["state_dict"], strict=False) of a LightningModule's file."""
-    modules = {c.name for c in reading.script.classes
-               if any(b.endswith("LightningModule") for b in c.bases)}  # fmt: skip
+    modules = {
+        c.name
+        for c in reading.script.classes
+        if any(b.endswith("LightningModule") for b in c.bases)
+    }
     for n in reading.methods("load_state_dict") if modules else ():
         call = reading.calls[n]
         texts = [call.args[0].name] if call.args else []
-        texts += [v.name for v in evaluate.options(reading, call.args[0], call)] if call.args else []
+        texts += (
+            [v.name for v in evaluate.options(reading, call.args[0], call)] if call.args else []
+        )
         strict = call.keywords.get("strict")
         if not any(text.endswith("[state_dict]") for text in texts) or call.receiver == "self":
             continue
         if strict is None or strict.literal is not False:
             continue
-        made = objects.makers(reading, evaluate.Value("name", name=call.receiver), call.scope, n,
-                              call.arms)  # fmt: skip
+        made = objects.makers(reading, Value("name", name=call.receiver), call.scope, n, call.arms)
         if all(m is not None and m.method[:1].isupper() and m.name not in modules for m in made):
-            yield Match(call.span, "the keys of a LightningModule begin with its attribute: with "
-                        "strict=False nothing is loaded")  # fmt: skip
+            yield Match(
+                call.span,
+                "the keys of a LightningModule begin with its attribute: with "
+                "strict=False nothing is loaded",
+            )
 
 
 RULES = (

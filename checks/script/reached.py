@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.gradients import ENDS
 from doctor.checks.script.graphs import under_no_grad
+from doctor.checks.script.lineage import WRAPPERS, Lineage
 from doctor.checks.script.loop import stepped
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.values import names_of
 
 Key = tuple[object, str]
+PLAIN = {"sum", "abs", "min", "max", "float"}
 DEPTH = 24
 """Values that are followed from the loss back. Our own number."""
 
@@ -52,6 +55,12 @@ def follow(
             _follow_name(reading, value.name.partition("[")[0], scope, position, arms, graph, depth)
 
 
+def _prefixes(reading: Training, name: str, scope: int) -> set[Key]:
+    """a, a.b and a.b.c of a.b.c."""
+    parts = name.split(".")
+    return {reading.key(".".join(parts[: n + 1]), scope) for n in range(len(parts))}
+
+
 def _follow_name(
     reading: Training, name: str, scope: int, position: int, arms: Arms, graph: Graph, depth: int
 ) -> None:
@@ -60,7 +69,7 @@ def _follow_name(
         return
     graph.visited.add((key, position))
     parts = name.split(".")
-    graph.names |= {reading.key(".".join(parts[: n + 1]), scope) for n in range(len(parts))}
+    graph.names |= _prefixes(reading, name, scope)
     found = evaluate.definitions(reading, name, scope, position, arms)
     grown = [a for a in reading.assigned.get(key, ()) if a.augmented]
     for each in [*found, *grown]:
@@ -85,46 +94,53 @@ def _follow_name(
 def _follow_call(reading: Training, call: Call, graph: Graph, depth: int) -> None:
     if call.method in ENDS or "data" in call.receiver.split(".")[1:]:
         graph.cut = graph.cut or f"{call.method}()"
-        return
-    if call.method == "from_pretrained":
+    if graph.cut == f"{call.method}()" or call.method == "from_pretrained":
         return
     number = reading.numbers[id(call)]
-    given = [*call.args, *call.keywords.values(), *call.unpacked]
     function = reading.target_function(call)
-    known = call.name.startswith("torch.") or call.base is not None or call.receiver_call >= 0
     if function is not None:
-        if under_no_grad(reading, call.contexts) or not reading.function(function).returns:
-            graph.complete = False
-        for each in reading.function(function).returns:
-            inner = Graph()
-            follow(reading, each, function, len(reading.calls), (), inner, depth - 1)
-            own = {(function, p.name) for p in reading.function(function).parameters}
-            graph.names |= inner.names
-            if not inner.complete and not inner.names & own:
-                graph.complete = False
-    elif not known and call.receiver:
-        graph.names.add(reading.key(call.name, call.scope))
-        parts = call.receiver.split(".")
-        graph.names |= {reading.key(".".join(parts[: n + 1]), call.scope) for n in range(len(parts))}
-        made = objects.callee(reading, call)
-        module = bool(made) and all(each is not None for each in made)
-        if not module:
-            _follow_name(reading, call.receiver, call.scope, number, call.arms, graph, depth - 1)
-    elif not known:
-        key = reading.key(call.name, call.scope)
-        graph.names.add(key)
-        made = objects.callee(reading, call)
-        own = any(each.name == call.name for each in reading.script.classes)
-        if not own and key not in reading.trained_names and not (made and None not in made):
-            graph.complete = graph.complete and call.name in ("sum", "abs", "min", "max", "float")
-    if call.receiver_call >= 0 and not call.name.endswith("()"):
-        _follow_call(reading, reading.calls[call.receiver_call], graph, depth - 1)
-    elif call.receiver_call >= 0 and not reading.calls[call.receiver_call].name.startswith("torch."):
+        _follow_function(reading, call, function, graph, depth)
+    elif not (call.name.startswith("torch.") or call.base is not None or call.receiver_call >= 0):
+        _follow_object(reading, call, number, graph, depth)
+    made = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    if made is not None and call.name.endswith("()") and not made.name.startswith("torch."):
         graph.complete = False
-    if call.base is not None:
-        given.append(call.base)
-    for value in given:
+    own = None if made is not None and call.name.endswith("()") else objects.operand(call)
+    inner = [own] if own is not None and own.kind != "name" and own not in call.args else []
+    for value in (*inner, *call.args, *call.keywords.values(), *call.unpacked):
         follow(reading, value, call.scope, number, call.arms, graph, depth - 1)
+
+
+def _follow_function(
+    reading: Training, call: Call, function: int, graph: Graph, depth: int
+) -> None:
+    """What a function of this file returns."""
+    own = {(function, p.name) for p in reading.function(function).parameters}
+    returns = reading.function(function).returns
+    if under_no_grad(reading, call.contexts) or not returns:
+        graph.complete = False
+    for each in returns:
+        inner = Graph()
+        follow(reading, each, function, len(reading.calls), (), inner, depth - 1)
+        graph.names |= inner.names
+        if not inner.complete and not inner.names & own:
+            graph.complete = False
+
+
+def _follow_object(reading: Training, call: Call, number: int, graph: Graph, depth: int) -> None:
+    """model(x), model.encode(x), or a function that nothing here defines."""
+    key = reading.key(call.name, call.scope)
+    graph.names.add(key)
+    made = objects.callee(reading, call)
+    known = bool(made) and None not in made
+    if call.receiver:
+        graph.names |= _prefixes(reading, call.receiver, call.scope)
+        if not known:
+            _follow_name(reading, call.receiver, call.scope, number, call.arms, graph, depth - 1)
+        return
+    own = any(each.name == call.name for each in reading.script.classes)
+    if not (own or known or key in reading.trained_names or call.name in PLAIN):
+        graph.complete = False
 
 
 def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -140,17 +156,49 @@ def step_without_loss(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         sink = made.get(reading.key(name, call.scope)) if name and call.loops else None
         if sink is None or reading.mentions(".grad", "autograd", "closure"):
             continue
-        owners = {k for each in reading.trained if each.sink == sink for k in each.lineage.names}
+        held = [each.lineage for each in reading.trained if each.sink == sink]
+        owners = {key for lineage in held for key in lineage.names}
+        if not all(_is_made(reading, each) for each in held) or _is_part(reading, owners):
+            continue
         given = [*reading.calls[sink].args, *reading.calls[sink].keywords.values()]
         if not owners or any("Parameter" in reading.calls[n].name for v in given for n in v.calls):
             continue
         losses = [
-            n for n in reading.backwards
-            if reading.calls[n].scope == call.scope and set(reading.calls[n].loops) & set(call.loops)
-        ]  # fmt: skip
+            n
+            for n in reading.backwards
+            if reading.calls[n].scope == call.scope
+            and set(reading.calls[n].loops) & set(call.loops)
+        ]
         if not losses or any(exclusive(reading.calls[n].arms, call.arms) for n in losses):
             continue
         yield from _unrelated(reading, call, name, owners, losses)
+        yield from _term_detached(reading, call, number, owners)
+
+
+def _is_made(reading: Training, lineage: Lineage) -> bool:
+    """This file makes the network."""
+    calls = [reading.calls[n] for n in lineage.calls]
+    return any(
+        (call.method[:1].isupper() and call.method not in WRAPPERS)
+        or call.method == "from_pretrained"
+        or call.name.startswith(("torchvision.models.", "timm."))
+        for call in calls
+    )
+
+
+def _is_part(reading: Training, owners: set[Key]) -> bool:
+    """Another object is made of it, and computes with it."""
+    return any(
+        v.kind in ("name", "list")
+        and any(reading.key(name, call.scope) in owners for name in names_of(v))
+        for call in reading.calls
+        if (call.method[:1].isupper() and call.method not in WRAPPERS)
+        for v in (*call.args, *call.keywords.values())
+    ) or any(
+        each.value.kind == "name" and "." in each.target
+        and reading.key(each.value.name, each.scope) in owners
+        for each in reading.script.assignments
+    )  # fmt: skip
 
 
 def _unrelated(
@@ -172,7 +220,36 @@ def _unrelated(
     if graph.complete and not any(_related(one, other) for one in graph.names for other in owners):
         held = sorted({str(each[1]) for each in owners}, key=len)[0]
         why = f": {graph.cut} ends its gradient" if graph.cut else ""
-        yield Match(call.span, f"{name} holds {held}, which no loss of this loop is computed of{why}")
+        yield Match(
+            call.span, f"{name} holds {held}, which no loss of this loop is computed of{why}"
+        )
+
+
+def _term_detached(reading: Training, call: Call, number: int, owners: set[Key]) -> Iterator[Match]:
+    """A term of the loss before the step that goes through another network, of detached inputs."""
+    before = [n for n in reading.backwards if n < number and reading.calls[n].loops == call.loops]
+    if not before or not reading.calls[before[-1]].receiver:
+        return
+    backward = reading.calls[before[-1]]
+    for each in evaluate.definitions(
+        reading, backward.receiver, backward.scope, before[-1], backward.arms
+    ):
+        terms = list(each.value.items) if each.value.name in ("Add", "Sub") else []
+        graphs = []
+        for term in terms:
+            graph = Graph()
+            follow(reading, term, backward.scope, each.position - 1, backward.arms, graph, DEPTH)
+            graphs.append(graph)
+        near = [any(_related(a, b) for a in g.names for b in owners) for g in graphs]
+        for graph, related in zip(graphs, near, strict=True):
+            through = any(
+                k in reading.trained_names and not any(_related(k, o) for o in owners)
+                for k in graph.names
+            )
+            detached = graph.cut == "detach()" and graph.complete
+            if not related and detached and through and any(near):
+                yield Match(backward.span, "a part of the loss of this step is behind detach()")
+                return
 
 
 def _related(one: Key, other: Key) -> bool:

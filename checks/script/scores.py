@@ -170,7 +170,9 @@ def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("compute", "add_batch"):
         call = reading.calls[number]
         if {"predictions", "references"} <= call.keywords.keys():
-            said = [set(words(_root(reading, call.keywords[k]))) for k in ("predictions", "references")]
+            said = [
+                set(words(_root(reading, call.keywords[k]))) for k in ("predictions", "references")
+            ]
             if said[0] & TRUE and said[1] & PREDICTED:
                 yield Match(call.span, "references are passed as predictions, and the other way")
     for number in reading.methods(*ORDERED, "f1_score"):
@@ -198,8 +200,10 @@ def _decisions(reading: Training) -> Iterator[Match]:
 def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
     for each in values:
-        while each.kind == "call" and reading.calls[each.call].receiver_call >= 0 and (
-            reading.calls[each.call].method in ("astype", "int", "float", "cpu", "numpy")
+        while (
+            each.kind == "call"
+            and reading.calls[each.call].receiver_call >= 0
+            and (reading.calls[each.call].method in ("astype", "int", "float", "cpu", "numpy"))
         ):
             each = Value("call", call=reading.calls[each.call].receiver_call)
         made = reading.calls[each.call] if each.kind == "call" else None
@@ -247,8 +251,13 @@ def _not_remembered(reading: Training) -> Iterator[Match]:
         key = reading.key(best[0], each.scope)
         found = reading.assigned.get(key, ())
         kept = {name for call in reading.calls for name in call.targets}
-        if not found or any(a.loops for a in found) or not all(
-            a.scope == each.scope or a.value.kind == "item" or _begins(reading, a) for a in found
+        if (
+            not found
+            or any(a.loops for a in found)
+            or not all(
+                a.scope == each.scope or a.value.kind == "item" or _begins(reading, a)
+                for a in found
+            )
         ):
             continue
         if best[0] in kept or any(_start(reading, a.value) is None for a in found):
@@ -436,8 +445,8 @@ RULES = (
         title="A count of samples is divided by samples",
         severity="warn",
         find=count_by_batches,
-        why="len(loader) is the number of batches: a count or a sum over samples that is divided by "
-        "it is too large by the batch size, and a mean per batch divided by samples too small.",
+        why="len(loader) is the number of batches: a sum over samples that is divided by it is too "
+        "large by the batch size, and a mean per batch divided by samples too small.",
         fires=(
             "(prediction == label).sum() is added up and divided by len(loader)",
             "loss.item() * x.size(0) is added up and divided by len(loader)",

@@ -15,8 +15,12 @@ from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 RECURRENT = {"LSTM", "GRU", "RNN"}
-PADDING_MASKS = {"src_key_padding_mask", "tgt_key_padding_mask", "memory_key_padding_mask",
-                 "key_padding_mask"}  # fmt: skip
+PADDING_MASKS = {
+    "src_key_padding_mask",
+    "tgt_key_padding_mask",
+    "memory_key_padding_mask",
+    "key_padding_mask",
+}
 
 
 def sees_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -37,11 +41,16 @@ def _same_slice(reading: Training) -> Iterator[Match]:
         for n in reading.by_loop[loss.loops[-1]]:
             call = reading.calls[n]
             trained = reading.key(call.name, call.scope) in reading.trained_names
-            if n < number and trained and call.loops == loss.loops and target in [
-                _base(reading, value, call) for value in call.args
-            ]:
-                yield Match(loss.span, f"the decoder reads {target.items[0].name} in the places "
-                            "that it is to predict")  # fmt: skip
+            if (
+                n < number
+                and trained
+                and call.loops == loss.loops
+                and target in [_base(reading, value, call) for value in call.args]
+            ):
+                yield Match(
+                    loss.span,
+                    f"the decoder reads {target.items[0].name} in the places that it is to predict",
+                )
 
 
 def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value | None:
@@ -74,23 +83,25 @@ def _is_shifted(value: Value) -> bool:
 
 def _without_mask(reading: Training) -> Iterator[Match]:
     """nn.Transformer on the embedded target, with nothing that hides later tokens."""
-    for number, call in enumerate(reading.calls):
+    for call in reading.calls:
         if "transformer" not in call.name.casefold() or len(call.args) < 2:
             continue
         keys = call.keywords.keys()
         if len(call.args) > 3 or call.unpacked or {"tgt_mask", "tgt_is_causal"} & keys:
             continue
         made = objects.callee(reading, call)
-        plain = made and all(each is not None and each.name == "torch.nn.Transformer"
-                             for each in made)  # fmt: skip
+        plain = made and all(
+            each is not None and each.name == "torch.nn.Transformer" for each in made
+        )
         owner = reading.function(call.scope).owner
         embeds = any(
             reading.function(reading.calls[n].scope).owner == owner
             for n in reading.methods("Embedding")
         )
         if plain and embeds and owner in reading.modules and reading.mentions("cross", "nll"):
-            yield Match(call.span, "nn.Transformer without tgt_mask: each token sees those it is "
-                        "to predict")  # fmt: skip
+            yield Match(
+                call.span, "nn.Transformer without tgt_mask: each token sees those it is to predict"
+            )
 
 
 def _masked_late(reading: Training) -> Iterator[Match]:
@@ -137,7 +148,7 @@ def _keeps_tokens(reading: Training, value: Value) -> bool:
 
 def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """out[:, -1] of a recurrent layer without batch_first: the last sample, at every step."""
-    for number, call in enumerate(reading.calls):
+    for call in reading.calls:
         if not call.name.startswith("self.") or reading.function(call.scope).name != "forward":
             continue
         made = objects.callee(reading, call)
@@ -145,7 +156,7 @@ def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             each is not None
             and each.name.startswith("torch.nn.")
             and each.method in RECURRENT
-            and (first := each.keywords.get("batch_first")) is None
+            and "batch_first" not in each.keywords
             and len(each.args) < 5
             and not each.unpacked
             for each in made
@@ -176,9 +187,7 @@ def _is_last_column(part: Value, name: str) -> bool:
     index = part.items[1]
     if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
         return False
-    return index.items[1].literal == -1 and all(
-        v.literal is None for v in index.items[0].items
-    )
+    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
 
 
 RULES = (
@@ -198,8 +207,14 @@ RULES = (
         fix="Feed tgt[:, :-1], compare with tgt[:, 1:], and pass "
         "tgt_mask=nn.Transformer.generate_square_subsequent_mask(n).",
         sources=("transformers-causal-loss",),
-        needs=("cross_entropy", "CrossEntropyLoss", "NLLLoss", "nll_loss", "masked_fill",
-               "masked_fill_"),
+        needs=(
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "NLLLoss",
+            "nll_loss",
+            "masked_fill",
+            "masked_fill_",
+        ),
     ),
     Rule(
         code="SCR315",
@@ -220,11 +235,11 @@ RULES = (
         title="The last step of a recurrent layer is read along its time axis",
         severity="fail",
         find=last_of_batch,
-        why="Without batch_first=True the output is (time, batch, width): [:, -1] is the last sample "
-        "of the batch at each step, and samples mix.",
+        why="Without batch_first=True the output is (time, batch, width): [:, -1] is the last "
+        "sample of the batch at each step, and samples mix.",
         fires=("out[:, -1] of an LSTM, GRU or RNN without batch_first",),
         fix="Pass batch_first=True to the layer, or read out[-1].",
         sources=("torch-module",),
         needs=("LSTM", "GRU", "RNN"),
     ),
-)  # fmt: skip
+)

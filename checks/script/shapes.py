@@ -6,15 +6,30 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.losses import loss_calls
-from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-SAME = {"float", "to", "cuda", "cpu", "double", "contiguous", "clone", "astype", "from_numpy",
-        "tensor", "as_tensor", "FloatTensor", "Tensor", "float32", "numpy"}  # fmt: skip
+SAME = {
+    "float",
+    "to",
+    "cuda",
+    "cpu",
+    "double",
+    "contiguous",
+    "clone",
+    "astype",
+    "from_numpy",
+    "tensor",
+    "as_tensor",
+    "FloatTensor",
+    "Tensor",
+    "float32",
+    "numpy",
+}
 """Calls that keep the shape."""
+ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
 DEPTH = 12
 
 
@@ -54,12 +69,10 @@ def _is_column(
         found = _definitions(reading, value.name, scope, position, arms)
         return bool(found) and all(_is_column(reading, *each, depth - 1) for each in found)
     if value.kind == "item" and len(value.items) == 2 and value.items[0].kind == "call":
-        index = value.items[1].literal
-        call = reading.calls[value.items[0].call]
-        function = _entered(reading, call)
-        if function is None or not isinstance(index, int):
-            return False
-        return _returns_column(reading, function, index, depth)
+        number = value.items[1].literal
+        function = _entered(reading, reading.calls[value.items[0].call])
+        known = function is not None and isinstance(number, int)
+        return known and _returns_column(reading, function or 0, int(number or 0), depth)
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
@@ -101,9 +114,9 @@ def _ends_in_one(reading: Training, made: Call, depth: int) -> bool:
     if made.name == "torch.nn.Linear":
         width = evaluate.argument(reading, made, "out_features", 1)
         return width is not None and width.kind == "literal" and width.literal == 1
-    if made.name != "torch.nn.Sequential" or not made.args or made.unpacked or not depth:
+    if made.name != "torch.nn.Sequential" or not made.args or not depth:
         return False
-    for value in reversed(made.args):
+    for value in reversed(made.args[-1:] if made.unpacked else made.args):
         inner = reading.calls[value.call] if value.kind == "call" else None
         if inner is None:
             return False
@@ -119,34 +132,35 @@ def _is_row(
     if not depth:
         return False
     if value.kind == "name":
-        found = _definitions(reading, value.name, scope, position, arms)
-        if not found:
-            return _of_loader(reading, value.name, scope, position, depth)
-        loaded = [each for each in found if each[0].kind == "call" and
-                  reading.calls[each[0].call].receiver == value.name]  # fmt: skip
-        if loaded and len(loaded) == len(found):
-            kept = all(reading.calls[v.call].method in SAME for v, *_ in loaded)
-            return kept and _of_loader(reading, value.name, scope, position, depth)
-        return all(_is_row(reading, *each, depth - 1) for each in found)
+        return _is_row_named(reading, value.name, scope, position, arms, depth)
     if value.kind == "other" and value.name in ("Add", "Sub", "Mult", "Div"):
         return any(_is_row(reading, item, scope, position, arms, depth - 1) for item in value.items)
-    if value.kind == "other" and value.name == "values" and len(value.items) == 1:
-        return _is_maximum(reading, value.items[0])
-    if value.kind == "item" and value.items and value.items[-1].literal == 0:
+    values = value.kind == "other" and value.name == "values" and len(value.items) == 1
+    if values or (value.kind == "item" and value.items and value.items[-1].literal == 0):
         return _is_maximum(reading, value.items[0])
     if value.kind != "call":
         return False
     call = reading.calls[value.call]
-    inner = Value("call", call=call.receiver_call) if call.receiver_call >= 0 else call.base
     if call.method in SAME:
-        part = inner or (Value("name", name=call.receiver) if call.receiver and call.receiver not in
-                         ("torch", "numpy") and not call.name.startswith(("torch.", "numpy."))
-                         else (call.args[0] if call.args else None))  # fmt: skip
+        part = objects.operand(call)
         return part is not None and _is_row(reading, part, call.scope, value.call, arms, depth - 1)
-    if call.method == "squeeze":
-        axes = [v.literal for v in call.args]
-        return axes in ([1], [-1])
-    return call.method == "amax" and [v.literal for v in call.args] in ([1], [-1])
+    axes = [v.literal for v in call.args]
+    return call.method in ("squeeze", "amax") and axes in ([1], [-1])
+
+
+def _is_row_named(
+    reading: Training, name: str, scope: int, position: int, arms: Arms, depth: int
+) -> bool:
+    found = _definitions(reading, name, scope, position, arms)
+    moved = [
+        reading.calls[value.call]
+        for value, *_ in found
+        if value.kind == "call" and reading.calls[value.call].receiver == name
+    ]
+    if len(moved) == len(found):
+        kept = all(call.method in SAME for call in moved)
+        return kept and _of_loader(reading, name, scope, position, depth)
+    return all(_is_row(reading, *each, depth - 1) for each in found)
 
 
 def _is_maximum(reading: Training, value: Value) -> bool:
@@ -173,10 +187,11 @@ def _of_loader(reading: Training, name: str, scope: int, position: int, depth: i
             sets = evaluate.options(reading, data, call)
             made = [reading.calls[v.call] for v in sets if v.kind == "call"]
             return bool(made) and all(
-                m.method == "TensorDataset" and len(m.args) == 2
-                and _is_vector(reading, m.args[1], m, depth - 1)
+                m.method == "TensorDataset"
+                and len(m.args) > 1
+                and _is_vector(reading, m.args[-1], m, depth - 1)
                 for m in made
-            )  # fmt: skip
+            )
     return False
 
 
@@ -185,53 +200,42 @@ def _is_vector(reading: Training, value: Value, call: Call, depth: int) -> bool:
     if not depth:
         return False
     if value.kind == "name":
-        name = value.name
-        key = reading.key(name, call.scope)
-        if evaluate.is_parameter(reading, call.scope, name):
-            sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
-            given = [evaluate.argument_of(reading, s, call.scope, name) for s in sites]
-            return bool(given) and all(
-                v is not None and _is_vector(reading, v, s, depth - 1)
-                for v, s in zip(given, sites, strict=True)
-            )
-        found = [a for a in reading.assigned.get(key, ()) if a.position <= reading.numbers[id(call)]]
-        if not found:
-            return False
-        each = found[-1]
-        made = reading.calls[each.value.call] if each.value.call >= 0 else None
-        if each.value.kind == "item" and made is not None and made.method == "train_test_split":
-            labels = made.args[1] if len(made.args) == 2 else None
-            last = each.value.items[-1].literal
-            return labels is not None and last in (2, 3) and _is_vector(
-                reading, labels, made, depth - 1
-            )
-        if made is not None and each.value.kind == "call":
-            return _is_vector(reading, each.value, made, depth - 1)
-        if each.value.kind == "item" and made is None:
-            return _is_label_column(each.value) or (
-                len(each.value.items) == 2 and each.value.items[1].kind == "slice"
-                and each.value.items[0].kind == "name"
-                and set(words(name)) & {"y", "target", "targets", "labels"} != set()
-                and _is_difference(reading, each.value.items[0], call)
-            )  # fmt: skip
-        return _is_label_column(each.value)
-    if value.kind == "item" and len(value.items) == 2 and value.items[1].kind == "slice":
+        return _is_vector_named(reading, value.name, call, depth)
+    if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
         return _is_vector(reading, value.items[0], call, depth - 1)
-    if value.kind == "call":
-        made = reading.calls[value.call]
-        if made.method in {*SAME, "to_numpy"}:
-            if made.base is not None:
-                return _is_label_column(made.base) or _is_vector(reading, made.base, made, depth - 1)
-            if made.receiver_call >= 0:
-                inner = Value("call", call=made.receiver_call)
-                return _is_vector(reading, inner, made, depth - 1)
-            if made.receiver.endswith("]") and "[" in made.receiver:
-                return made.method == "to_numpy"
-            if made.name.startswith(("torch.", "numpy.")):
-                return bool(made.args) and _is_vector(reading, made.args[0], made, depth - 1)
-            own = Value("name", name=made.receiver)
-            return bool(made.receiver) and _is_vector(reading, own, made, depth - 1)
-    return _is_label_column(value)
+    made = reading.calls[value.call] if value.kind == "call" else None
+    if made is None:
+        return _is_label_column(value)
+    if made.method == "pop" and len(made.args) == 1:
+        return isinstance(made.args[0].literal, str)
+    if made.method == "to_numpy" and made.receiver.endswith("]"):
+        return True
+    inner = objects.operand(made) if made.method in {*SAME, *ELEMENTWISE} else None
+    if made.name == "numpy.diff":
+        return True
+    return inner is not None and _is_vector(reading, inner, made, depth - 1)
+
+
+def _is_vector_named(reading: Training, name: str, call: Call, depth: int) -> bool:
+    if evaluate.is_parameter(reading, call.scope, name):
+        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+        given = [evaluate.argument_of(reading, s, call.scope, name) for s in sites]
+        return bool(given) and all(
+            v is not None and _is_vector(reading, v, s, depth - 1)
+            for v, s in zip(given, sites, strict=True)
+        )
+    every = reading.assigned.get(reading.key(name, call.scope), ())
+    found = [each for each in every if each.position <= reading.numbers[id(call)]]
+    value = found[-1].value if found else Value("other")
+    made = reading.calls[value.call] if value.call >= 0 else call
+    if value.kind == "item" and made.method == "train_test_split":
+        index = value.items[-1].literal
+        return (
+            len(made.args) == 2
+            and index in (2, 3)
+            and (_is_vector(reading, made.args[1], made, depth - 1))
+        )
+    return _is_vector(reading, value, made, depth - 1)
 
 
 def _is_label_column(value: Value) -> bool:
@@ -239,14 +243,6 @@ def _is_label_column(value: Value) -> bool:
     inner = value.items[0] if value.kind == "other" and value.items else value
     named = value.kind == "other" and value.name == "values"
     return named and inner.kind == "item" and inner.name.endswith("]")
-
-
-def _is_difference(reading: Training, value: Value, call: Call) -> bool:
-    """np.diff() of something: a series of numbers."""
-    found = evaluate.options(reading, value, call)
-    return bool(found) and all(
-        v.kind == "call" and reading.calls[v.call].name == "numpy.diff" for v in found
-    )
 
 
 RULES = (

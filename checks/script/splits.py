@@ -49,8 +49,12 @@ def _named_for_other(reading: Training) -> Iterator[Match]:
             for n in reading.methods("DataLoader")
         )  # fmt: skip
         inside = made is None or made.name in {each.name for each in reading.script.classes}
-        if other and inside and (made is not None or hook) and source.kind == "name" and (
-            is_training(source.name)
+        if (
+            other
+            and inside
+            and (made is not None or hook)
+            and source.kind == "name"
+            and (is_training(source.name))
         ):
             what = _target(call) or function
             yield Match(call.span, f"{what} reads {source.name}, which trains the model")
@@ -73,7 +77,7 @@ def _held_out_unused(reading: Training) -> Iterator[Match]:
             continue
         given = next((v.name for v in call.args if v.kind == "name" and is_loader(v.name)
                       and is_training(v.name)), "")  # fmt: skip
-        missed = next((n for n in unused if given and n.replace("test", "train") == given
+        missed = next((n for n in unused if (given and n.replace("test", "train") == given)
                        or n.replace("valid", "train") == given
                        or n.replace("val", "train") == given), "")  # fmt: skip
         returned = missed and reading.function(call.scope).returns
@@ -146,23 +150,28 @@ def held_out_augmented(reading: Training, machine: ScriptMachine) -> Iterator[Ma
     """Data for evaluation that random transforms change."""
     if reading.mentions("tta", "test_time", "contrastive", "twocrop", "twoview", "ten_crop"):
         return
-    reported = set()
+    for number, target in sorted({*_read_by_loaders(reading), *_named_sets(reading)}):
+        if name := _randomizes(reading, number):
+            message = f"{target} has samples that {name} changes at random"
+            yield Match(reading.calls[number].span, message)
+
+
+def _read_by_loaders(reading: Training) -> Iterator[tuple[int, str]]:
+    """Calls that make the data of a loader for evaluation, and its name."""
     for number in reading.methods("DataLoader"):
         call, data = reading.calls[number], _data(reading.calls[number])
-        if data is None or not is_held_out(_target(call)):
-            continue
-        for option in evaluate.options(reading, data, call):
-            reported.add(option.call)
-            if option.kind == "call" and (name := _randomizes(reading, option.call)):
-                yield Match(reading.calls[option.call].span, f"{_target(call)} reads samples that "
-                            f"{name} changes at random")  # fmt: skip
+        if data is not None and is_held_out(_target(call)):
+            for option in evaluate.options(reading, data, call):
+                if option.kind == "call":
+                    target = _target(reading.calls[option.call])
+                    yield option.call, target if is_held_out(target) else _target(call)
+
+
+def _named_sets(reading: Training) -> Iterator[tuple[int, str]]:
     for number, call in enumerate(reading.calls):
-        if len(call.targets) != 1 or number in reported or not is_held_out(call.targets[0]):
-            continue
-        if (call.method.endswith(("Dataset", "Folder")) or call.name.startswith(OF_IMAGES)) and (
-            name := _randomizes(reading, number)
-        ):
-            yield Match(call.span, f"{call.targets[0]} has samples that {name} changes at random")
+        known = call.method.endswith(("Dataset", "Folder")) or call.name.startswith(OF_IMAGES)
+        if known and len(call.targets) == 1 and is_held_out(call.targets[0]):
+            yield number, call.targets[0]
 
 
 OF_IMAGES = ("torchvision.datasets.", "torchaudio.datasets.")
@@ -276,7 +285,9 @@ def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             and not exclusive(split.arms, call.arms)
             for split in splits
         )  # fmt: skip
-        later = later or (not is_training(name) and _is_sliced(reading, {name, *call.targets}, call))
+        later = later or (
+            not is_training(name) and _is_sliced(reading, {name, *call.targets}, call)
+        )
         if is_held_out(name) and before:
             yield Match(call.span, f"{call.receiver} is fitted again, on {name}")
         elif later:
@@ -340,8 +351,14 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
         fixed = seeds[0] is not None and seeds[0] == seeds[1]
         ordered = any("shuffle" in c.keywords for c in (first, second))
         sides = [{w for t in c.targets for w in words(t)} for c in (first, second)]
-        if alone and not fixed and not ordered and (
-            sides[0] & INPUTS and sides[1] & LABELS or sides[0] & LABELS and sides[1] & INPUTS
+        if (
+            alone
+            and not fixed
+            and not ordered
+            and (
+                (sides[0] & INPUTS and sides[1] & LABELS)
+                or (sides[0] & LABELS and sides[1] & INPUTS)
+            )
         ):
             yield Match(second.span, "inputs and labels are split in different orders")
     for n in reading.methods("shuffle"):
@@ -350,7 +367,9 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
         if call.name not in ("numpy.random.shuffle", "random.shuffle") or call.loops:
             continue
         others = [
-            reading.calls[m].args[0].name for m in reading.methods("shuffle") if reading.calls[m].args
+            reading.calls[m].args[0].name
+            for m in reading.methods("shuffle")
+            if reading.calls[m].args
         ]
         seeded = reading.methods("seed", "set_state", "RandomState")
         pairs = [
@@ -359,8 +378,12 @@ def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
             if m > n and reading.calls[m].scope == call.scope
         ]
         for pair in pairs:
-            if name in pair and len(pair) == 2 and set(words(name)) & INPUTS and not seeded and not (
-                set(pair) - {name} & set(others)
+            if (
+                name in pair
+                and len(pair) == 2
+                and set(words(name)) & INPUTS
+                and not seeded
+                and not (set(pair) - {name} & set(others))
             ):
                 yield Match(call.span, f"{name} is shuffled, and {pair[1]} is not")
 
@@ -428,8 +451,8 @@ RULES = (
         title="Data for evaluation are not changed at random",
         severity="warn",
         find=held_out_augmented,
-        why="A metric on randomly cropped or flipped samples is lower than the model's, and another "
-        "one in every epoch.",
+        why="A metric on randomly cropped or flipped samples is lower than the model's, and "
+        "another one in every epoch.",
         fires=(
             "a dataset named for validation or test with a random transform of torchvision",
             "the same with augment=True",

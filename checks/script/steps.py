@@ -139,8 +139,10 @@ def _made_each_epoch(reading: Training) -> Iterator[Match]:
             if reading.key(reading.calls[n].receiver, reading.calls[n].scope) in held
         ]
         owners = list(parameter_owners(reading, call, number))
-        if "epoch" not in loop.target.casefold() or not owners or not any(
-            s.scope != call.scope or len(s.loops) > 1 for s in steps
+        if (
+            "epoch" not in loop.target.casefold()
+            or not owners
+            or not any(s.scope != call.scope or len(s.loops) > 1 for s in steps)
         ):
             continue
         if any(_made_in(reading, owner, call, call.loops[0]) for owner in owners):
@@ -277,6 +279,8 @@ def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator
         if len(call.targets) != 1 or call.arms or "." in call.targets[0]:
             continue
         name = call.targets[0]
+        if any(each.name == f"{name}.step" for each in reading.script.bare):
+            continue
         held = reading.names_of(name, call.scope)
         if any(_steps_it(reading, each, held) for each in calls):
             continue
@@ -289,42 +293,37 @@ def _steps_it(reading: Training, step: Call, held: set[tuple[object, str]]) -> b
     return any(name and reading.key(name, step.scope) in held for name in names)
 
 
-def leaves(reading: Training, owner: object, name: str) -> bool:
-    """The object gets another name, is returned, or reaches a function of another file."""
-    schedules = ("torch.optim.lr_scheduler.", "transformers.get_", "torch.save")
+SCHEDULES = ("torch.optim.lr_scheduler.", "transformers.get_")
+
+
+def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] = SCHEDULES) -> bool:
+    """The object gets another name, is returned, or reaches a function of another file.
+
+    `quiet`: the beginnings of names of functions that may have it.
+    """
     for value, _, scope in reading.expressions:
-        if name in (value.name, *value.names) and reading.key(name, scope) == (owner, name):
+        names = {value.name, *value.names}
+        if f"{name}.step" in names:
+            return True
+        if name in names and reading.key(name, scope) == (owner, name):
             whole = value.kind == "name" or any(v.name == name for v in flatten(value.items))
-            if whole and not _is_argument(reading, value, name, scope):
+            if whole and not _is_argument(reading, value, scope):
                 return True
-    for number, call in enumerate(reading.calls):
-        if reading.target_function(call) is not None or call.name.startswith(schedules):
-            continue
-        given = (*call.args, *call.keywords.values(), *call.unpacked)
-        if any(v.kind in ("name", "list", "dict") and name in (v.name, *v.names) for v in given):
-            if reading.key(name, call.scope) == (owner, name) and number >= 0:
-                return True
-    return False
+    return any(
+        name in (v.name, *v.names) and reading.key(name, call.scope) == (owner, name)
+        for call in reading.calls
+        if reading.target_function(call) is None and not call.name.startswith(quiet)
+        for v in (*call.args, *call.keywords.values(), *call.unpacked)
+        if v.kind in ("name", "list", "dict")
+    )
 
 
-def _is_argument(reading: Training, value: Value, name: str, scope: int) -> bool:
+def _is_argument(reading: Training, value: Value, scope: int) -> bool:
     """It is an argument of some call, which is judged by that call."""
     return any(
         value in (*reading.calls[n].args, *reading.calls[n].keywords.values())
         for n in reading.scope_calls(scope)
     )
-
-
-def handed_on(reading: Training, name: str, number: int) -> bool:
-    """The object that a call made is an argument, returned, or part of another value."""
-    values = [
-        value
-        for each in reading.calls
-        for value in (*each.args, *each.keywords.values(), *each.unpacked)
-    ]
-    values += [value for function in reading.script.functions for value in function.returns]
-    values += [a.value for a in reading.script.assignments if a.value.call != number]
-    return any(name in (value.name, *value.names) for value in values)
 
 
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}
@@ -336,13 +335,6 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             yield Match(each.span, f"{each.name} is named and not called: () is missing")
     for number in reading.methods("save"):
         call = reading.calls[number]
-        for value in call.args[:1] if call.name == "torch.save" else ():
-            for item in value.items if value.kind == "dict" else ():
-                if item.kind == "name" and item.name.rpartition(".")[2] == "state_dict" and (
-                    "." in item.name
-                ):
-                    message = f"{item.name} is saved and not called: () is missing"
-                    yield Match(call.span, message)
     for number in (*reading.optimizers, *reading.methods("save")):
         call = reading.calls[number]
         first = call.args[0].name if call.args and call.args[0].kind == "name" else ""
@@ -350,9 +342,27 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         if (
             first.rpartition(".")[2] == wanted
             and "." in first
+            and not _is_setting(reading, first, call)
             and call.method != "create_optimizer"
         ):
             yield Match(call.span, f"{first} is passed and not called: () is missing")
+
+
+def _saved_method(reading: Training) -> Iterator[Match]:
+    """torch.save({"model": model.state_dict}, path)."""
+    for number in reading.methods("save"):
+        call = reading.calls[number]
+        values = call.args[:1] if call.name == "torch.save" else ()
+        for item in (item for value in values if value.kind == "dict" for item in value.items):
+            if item.kind == "name" and item.name.endswith(".state_dict"):
+                yield Match(call.span, f"{item.name} is saved and not called: () is missing")
+
+
+def _is_setting(reading: Training, name: str, call: Call) -> bool:
+    """config.parameters of an argument that is no model by its name."""
+    root = name.partition(".")[0]
+    given = evaluate.is_parameter(reading, call.scope, root)
+    return given and not re.search("model|net|module|encoder|self", root.casefold())
 
 
 FEW = 100

@@ -117,20 +117,29 @@ def _stopped(reading: Training, call: Call) -> Iterator[Match]:
 
 
 def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
-    """metric_for_best_model is none of the keys that compute_metrics returns, or it returns none."""
+    """metric_for_best_model is none of the keys that compute_metrics returns."""
     metric = (_text(reading, call, "metric_for_best_model") or "").removeprefix("eval_")
     for scope in _metrics(reading):
         function = reading.function(scope)
-        found = [v for value in function.returns
-                 for v in evaluate.options_at(reading, value, scope, len(reading.calls), ())]  # fmt: skip
+        last = len(reading.calls)
+        found = [
+            option
+            for value in function.returns
+            for option in evaluate.options_at(reading, value, scope, last, ())
+        ]
         written = [v for v in found if v.kind == "dict" and len(v.keys) == len(v.items) > 0]
         scored = [v for v in found if v.kind == "call" and reading.calls[v.call].name.startswith(
             "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
         if found and len(scored) == len(found):
-            yield Match(function.exit_spans[0], "compute_metrics returns a number: a dict is needed")
-        elif metric and metric != "loss" and written and len(written) == len(found) and not any(
-            metric in v.keys for v in written
-        ) and "tests" not in reading.script.path:
+            yield Match(function.exit_spans[0], "compute_metrics returns a number, not a dict")
+        elif (
+            metric
+            and metric != "loss"
+            and written
+            and len(written) == len(found)
+            and not any(metric in v.keys for v in written)
+            and "tests" not in reading.script.path
+        ):
             keys = ", ".join(written[0].keys[:3])
             yield Match(call.span, f"compute_metrics returns no {metric}: it has {keys}")
         loaded = _loaded_metric(reading, found)
@@ -168,21 +177,19 @@ def _collated(reading: Training, call: Call) -> Iterator[Match]:
     for number in reading.trainers:
         made = reading.calls[number]
         value = made.keywords.get("data_collator")
-        loaded = [reading.calls[n].name for n in reading.loads]
-        if value is None or not reading.is_transformers_trainer(made) or not loaded or not all(
-            name.startswith("transformers.Auto") for name in loaded
-        ):
+        loaded = {reading.calls[n].name.startswith("transformers.Auto") for n in reading.loads}
+        if value is None or loaded != {True} or not reading.is_transformers_trainer(made):
             continue
-        for scope in _collators(reading, value, made):
-            for each, span, where in reading.expressions:
-                if where != scope:
-                    continue
-                for part in flatten([each]):
-                    key = part.name.rpartition("[")[2].removesuffix("]")
-                    if part.kind == "item" and part.name.endswith("]") and key in TEXTS:
-                        yield Match(call.span, f"the column {key} that the collator reads is "
-                                    "removed: remove_unused_columns")  # fmt: skip
-                        return
+        scopes = set(_collators(reading, value, made))
+        values = [each for each, _, where in reading.expressions if where in scopes]
+        keys = {
+            part.name.rpartition("[")[2].removesuffix("]")
+            for part in flatten(values)
+            if part.kind == "item" and part.name.endswith("]")
+        }
+        for key in sorted(keys & TEXTS)[:1]:
+            message = f"the column {key} that the collator reads is removed: remove_unused_columns"
+            yield Match(call.span, message)
 
 
 def _collators(reading: Training, value: Value, call: Call) -> Iterator[int]:
@@ -406,8 +413,9 @@ def _end_masked(reading: Training) -> Iterator[Match]:
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:
             continue
         rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        held = reading.names_of(owner, each.scope)
         rendered += [
-            scope
+            each.scope if reading.key(owner, scope) in held else scope
             for value, _, scope in reading.expressions
             if value is not each.value and f"{owner}.eos_token" in value.names
         ]
@@ -458,6 +466,7 @@ def _has_bos(reading: Training, owner: str, call: Call, number: int) -> bool | N
         value = evaluate.argument(reading, made, "pretrained_model_name_or_path", 0)
         if value is not None:
             texts |= {str(name).casefold() for name in evaluate.literals(reading, value, made)}
+            texts.add(str(evaluate.flag_default(reading, value.name)).casefold())
     if any(word in text for text in texts for word in NO_BOS):
         return False
     return True if any(word in text for text in texts for word in BOS) else None

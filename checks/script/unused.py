@@ -13,8 +13,6 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
-IN_PLACE = {"forward_pre_hook"}
-
 
 def output_unused(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _never_read(reading)
@@ -24,8 +22,14 @@ def output_unused(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _never_read(reading: Training) -> Iterator[Match]:
     """out = model(x) in a loop that trains, and nothing reads out."""
-    for number in sorted({n for b in reading.backwards for loop in reading.calls[b].loops[-1:]
-                          for n in reading.by_loop[loop]}):  # fmt: skip
+    for number in sorted(
+        {
+            n
+            for b in reading.backwards
+            for loop in reading.calls[b].loops[-1:]
+            for n in reading.by_loop[loop]
+        }
+    ):
         call = reading.calls[number]
         if len(call.targets) != 1 or not call.args or "." in call.targets[0]:
             continue
@@ -36,18 +40,23 @@ def _never_read(reading: Training) -> Iterator[Match]:
         if under_no_grad(reading, call.contexts) or not _is_module(reading, call):
             continue
         twin = any(
-            reading.calls[n].args and reading.calls[n].scope == call.scope and n != number
+            reading.calls[n].args
+            and reading.calls[n].scope == call.scope
+            and n != number
             and under_no_grad(reading, reading.calls[n].contexts)
             for n in reading.by_loop[call.loops[-1]]
-        )  # fmt: skip
+        )
         if twin and not _is_read(reading, name, call):
             yield Match(call.span, f"{name} is computed by {call.name}, and nothing reads it")
 
 
 def _is_module(reading: Training, call: Call) -> bool:
     made = objects.callee(reading, call)
-    return bool(made) and all(each is not None and each.method[:1].isupper() or
-                              (each is not None and "models" in each.name) for each in made)  # fmt: skip
+    return bool(made) and all(
+        (each is not None and each.method[:1].isupper())
+        or (each is not None and "models" in each.name)
+        for each in made
+    )
 
 
 def _is_read(reading: Training, name: str, call: Call) -> bool:
@@ -96,9 +105,12 @@ def _one_view(reading: Training) -> Iterator[Match]:
             if value.kind != "list" or len(names) != 2 or names[0] != names[1]:
                 continue
             found = evaluate.definitions(reading, names[0], scope, len(reading.calls), ())
-            made = reading.calls[found[0].value.call] if len(found) == 1 and (
-                found[0].value.kind == "call") else None  # fmt: skip
-            if made is not None and "transform" in f"{made.name} {function.owner}".casefold() or (
+            made = (
+                reading.calls[found[0].value.call]
+                if len(found) == 1 and (found[0].value.kind == "call")
+                else None
+            )
+            if (made is not None and "transform" in f"{made.name} {function.owner}".casefold()) or (
                 made is not None and made.method in ("tf", "aug", "augment")
             ):
                 yield Match(span, f"{names[0]} is both views: a random transform runs once")
@@ -113,16 +125,23 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         calls = [reading.calls[n] for n in reading.scope_calls(scope)]
         if function.name == "configure_optimizers":
-            if any(call.targets and n in reading.optimizers for n in reading.scope_calls(scope)
-                   for call in (reading.calls[n],)):  # fmt: skip
+            if any(
+                call.targets and n in reading.optimizers
+                for n in reading.scope_calls(scope)
+                for call in (reading.calls[n],)
+            ):
                 yield Match(function.span, "configure_optimizers() returns no optimizer")
             continue
         ends = [a for a in reading.script.assignments if a.scope == scope and "." not in a.target]
         layers = [c for c in calls if c.name.startswith("self.") and c.targets and c.args]
         last = max((a.position for a in ends), default=-1)
-        if layers and ends and last >= len(calls) - 1 and any(
-            c.targets == (ends[-1].target,) for c in calls[-1:]
-        ) and not any(c.method in ("append", "register_buffer", "log", "yield") for c in calls):
+        if (
+            layers
+            and ends
+            and last >= len(calls) - 1
+            and any(c.targets == (ends[-1].target,) for c in calls[-1:])
+            and not any(c.method in ("append", "register_buffer", "log", "yield") for c in calls)
+        ):
             yield Match(function.span, f"forward() of {function.owner} returns nothing")
 
 
@@ -131,25 +150,35 @@ def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("rand_like", "rand"):
         call = reading.calls[number]
         if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
-            yield Match(call.span, f"{call.method}() is uniform: the reparameterization needs randn")
+            yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
     for each in reading.script.assignments:
         made = reading.calls[each.value.call] if each.value.kind == "call" else None
         if made is None or each.target.rpartition(".")[2] not in ("std", "sigma"):
             continue
-        inner = made.receiver if made.receiver and made.name != "torch.exp" else (
-            made.args[0].name if made.args and made.args[0].kind == "name" else "")  # fmt: skip
+        inner = (
+            made.receiver
+            if made.receiver and made.name != "torch.exp"
+            else (made.args[0].name if made.args and made.args[0].kind == "name" else "")
+        )
         if made.method == "exp" and re.fullmatch(r"(?:\w+\.)*log_?var", inner):
-            yield Match(each.span, f"exp({inner}) is the variance: the deviation is exp(0.5 * {inner})")
+            yield Match(each.span, f"exp({inner}) is the variance, not the deviation")
+    yield from _of_diffusion(reading)
+    yield from _not_a_tensor(reading)
+
+
+def _of_diffusion(reading: Training) -> Iterator[Match]:
+    """add_noise() of a scheduler of diffusers."""
     for number in reading.methods("add_noise"):
         call = reading.calls[number]
         if len(call.args) == 3 and call.args[0].name in ("noise", "eps", "epsilon"):
             yield Match(call.span, "add_noise takes the samples first, then the noise")
         elif len(call.args) == 3 and call.args[1].kind == "name":
             values = objects.last_definition(reading, call.args[1].name, call)
-            if values and all(v.kind == "call" and reading.calls[v.call].name in
-                              ("torch.rand_like", "torch.rand") for v in values):  # fmt: skip
+            if values and all(
+                v.kind == "call" and reading.calls[v.call].name in ("torch.rand_like", "torch.rand")
+                for v in values
+            ):
                 yield Match(call.span, f"{call.args[1].name} is uniform: add_noise needs randn")
-    yield from _not_a_tensor(reading)
 
 
 def _is_scaled_by_std(reading: Training, call: Call, number: int) -> bool:
@@ -157,17 +186,22 @@ def _is_scaled_by_std(reading: Training, call: Call, number: int) -> bool:
     stds = {"std", "sigma", "stddev"}
     for value, _, scope in reading.expressions:
         for part in flatten([value]) if scope == call.scope and number in value.calls else ():
-            if part.kind == "other" and part.name == "Mult" and number in part.calls and (
-                stds & {v.name for v in part.items}
+            if (
+                part.kind == "other"
+                and part.name == "Mult"
+                and number in part.calls
+                and (stds & {v.name for v in part.items})
             ):
                 return True
     names = set(call.targets)
     return any(
-        part.name == "Mult" and names & {v.name for v in part.items}
+        part.name == "Mult"
+        and names & {v.name for v in part.items}
         and stds & {v.name for v in part.items}
-        for value, _, scope in reading.expressions if scope == call.scope and names
+        for value, _, scope in reading.expressions
+        if scope == call.scope and names
         for part in flatten([value])
-    )  # fmt: skip
+    )
 
 
 def _not_a_tensor(reading: Training) -> Iterator[Match]:
@@ -176,16 +210,20 @@ def _not_a_tensor(reading: Training) -> Iterator[Match]:
         if len(call.targets) != 1 or len(call.args) < 2 or "return_dict" in call.keywords:
             continue
         made = objects.callee(reading, call) if "unet" in call.name.casefold() else []
-        unet = made and all(each is not None and each.name.startswith("diffusers.UNet")
-                            for each in made)  # fmt: skip
+        unet = made and all(
+            each is not None and each.name.startswith("diffusers.UNet") for each in made
+        )
         name = call.targets[0]
         if unet and any(
-            reading.calls[n].receiver == name and reading.calls[n].method in ("float", "to")
-            or (reading.calls[n].method == "mse_loss" and name in
-                [v.name for v in reading.calls[n].args])
-            for n in reading.scope_calls(call.scope) if n > number
-        ):  # fmt: skip
-            yield Match(call.span, f"{name} is an output object of diffusers: .sample is the tensor")
+            (reading.calls[n].receiver == name and reading.calls[n].method in ("float", "to"))
+            or (
+                reading.calls[n].method == "mse_loss"
+                and name in [v.name for v in reading.calls[n].args]
+            )
+            for n in reading.scope_calls(call.scope)
+            if n > number
+        ):
+            yield Match(call.span, f"{name} is an output of diffusers: .sample is the tensor")
 
 
 def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -198,16 +236,27 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         flag = str(call.args[0].literal) if call.args else ""
         name = flag.lstrip("-").replace("-", "_")
         if kind is not None and kind.name == "bool" and flag.startswith("-"):
-            yield Match(call.span, f"type=bool: every text but an empty one is True, also "
-                        f"{flag} False")  # fmt: skip
-        elif kind is None and "action" not in call.keywords and default is not None and (
-            isinstance(default.literal, str) and re.fullmatch(r"[\d.]+(e-?\d+)?", default.literal)
+            yield Match(
+                call.span, f"type=bool: every text but an empty one is True, also {flag} False"
+            )
+        elif (
+            kind is None
+            and "action" not in call.keywords
+            and default is not None
+            and (
+                isinstance(default.literal, str)
+                and re.fullmatch(r"[\d.]+(e-?\d+)?", default.literal)
+            )
         ):
             if _is_rate(reading, name):
                 yield Match(call.span, f"{flag} is a text: the optimizer raises", "fail")
-        elif kind is not None and kind.name == "int" and isinstance(default, Value) and isinstance(
-            default.literal, float
-        ) and 0 < default.literal < 1:
+        elif (
+            kind is not None
+            and kind.name == "int"
+            and isinstance(default, Value)
+            and isinstance(default.literal, float)
+            and 0 < default.literal < 1
+        ):
             yield Match(call.span, f"type=int of {flag}: a given fraction raises")
 
 
@@ -283,7 +332,7 @@ RULES = (
         "A rate without type=float is a text.",
         fires=("add_argument(type=bool)", "type=int with a default between 0 and 1"),
         errors=("the learning rate of an optimizer is an argument without a type",),
-        fix='Use action=argparse.BooleanOptionalAction, and type=float for rates.',
+        fix="Use action=argparse.BooleanOptionalAction, and type=float for rates.",
         sources=("argparse-type",),
         needs=("add_argument",),
     ),

@@ -18,6 +18,10 @@ def _page(id: str, title: str, address: str) -> Source:
 
 
 SCRIPT_THREADS = (
+    _page("peft-new-tokens", "PEFT: train new tokens with LoRA",
+          "https://huggingface.co/docs/peft/developer_guides/lora"),
+    _page("torch-iterable-dataset", "PyTorch: torch.utils.data, iterable-style datasets",
+          "https://docs.pytorch.org/docs/stable/data.html"),
     _page("transformers-tokenizer", "Transformers: tokenizers",
           "https://huggingface.co/docs/transformers/main_classes/tokenizer"),
     _page("accelerate-accumulation", "Accelerate: gradient accumulation",
