@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from doctor.checks.training import own_cuts
 from doctor.checks.training import smoke as judged
-from doctor.checks.training.errors import hooks
 from doctor.checks.training.own_depth import VANISHING_FIX, vanishing
 from doctor.checks.training.own_failures import SmallModel, about
 from doctor.checks.training.own_files import of_layers
@@ -72,8 +71,7 @@ def _failed(
     """The failure with the parameters, what cuts them off, and the remedy."""
     without = without_gradient(required)
     cuts = own_cuts.of(steps.diagnosis.cuts if steps.diagnosis else (), without)
-    copied = {name for cut in cuts if cut.kind == "copied" for name in cut.parameters}
-    idle = uncalled(steps, [each for each in without if each.name not in copied])
+    idle = uncalled(steps, without)
     observed = own_cuts.fix(cuts) or uncalled_fix(idle, without)
     fix = no_gradient_fix(without, observed, exempt=len(without) < len(required))
     if adapters_frozen(required) and not cuts:
@@ -83,8 +81,7 @@ def _failed(
     summary = verdict.summary.replace("had no non-zero gradient", kinds(without), 1)
     called = f"; never called: {', '.join(idle)}" if idle else ""
     where = "".join(f"; {text}" for text in [own_cuts.clause(cuts)] if text)
-    strays, fix = hooks.beside(own, fix, explained=bool(cuts))
-    verdict = replace(verdict, summary=f"{summary}{called}{where}{strays}{note}", fix=fix)
+    verdict = replace(verdict, summary=f"{summary}{called}{where}{note}", fix=fix)
     return about(own, smoke, verdict)
 
 

@@ -55,7 +55,6 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
     for judge in (
         _scaled,
         _diverges,
-        _exchanged,
         _misused,
         _is_constant,
         _stands_still,
@@ -141,22 +140,10 @@ def _diverges(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     return None
 
 
-def _exchanged(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.length_first:
-        return None
-    readers = ", ".join(trend.length_first[:4])
-    return (
-        f"sequences with their length first are taken for samples: {readers}, and has "
-        "batch_first=True; required: samples first",
-        "Pass batch_first=True to pad_sequence, or omit it in the layer: one of both puts the "
-        "length first, the other the samples.",
-    )
-
-
 def _misused(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
-    if not trend.misused:
+    misuse = next((each for each in trend.misused if each.kind in MISUSES), None)
+    if misuse is None:
         return None
-    misuse = trend.misused[0]
     text, fix = MISUSES[misuse.kind]
     shapes = " and ".join(str(list(shape)) for shape in misuse.shapes)
     return text.format(function=misuse.function, shapes=shapes), fix
@@ -284,21 +271,6 @@ MISUSES = {
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "
         "required: equal shapes",
         "Give both tensors the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
-    ),
-    "positive": (
-        "the input of {function} has values above 0, which no logarithm of a probability has; "
-        "required: log-probabilities",
-        "Apply log_softmax to the logits first (torch.log to probabilities); kl_div takes "
-        "probabilities as its target only, or log-probabilities with log_target=True.",
-    ),
-    "no log target": (
-        "{function} gets log_target=True and a target with values above 0, which no logarithm of a "
-        "probability has; required: log-probabilities",
-        "Omit log_target=True for a target of probabilities, or give their logarithm.",
-    ),
-    "signs": (
-        "{function} gets targets other than -1 and 1; required: signs",
-        "Map labels of 0 and 1 to signs: 2 * labels - 1.",
     ),
     "targets": (
         "{function} gets targets outside of [0, 1]; required: probabilities",

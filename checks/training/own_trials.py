@@ -22,10 +22,6 @@ FOUND = {
         "nn.Transformer.generate_square_subsequent_mask(length). Unmasked, the loss falls because "
         "the model copies its labels.",
     ),
-    "functions": (
-        "a gradient belongs to another input: {operation}",
-        "Return the gradients in backward() in the order of the arguments of forward().",
-    ),
 }
 """What a trial found -> its description, and its fix."""
 UNNAMED = {
@@ -39,7 +35,7 @@ UNNAMED = {
 def named(trials: Sequence[Trial]) -> tuple[str, str] | None:
     """The first that names an operation, as a clause and its fix."""
     for trial in trials:
-        if trial.found and trial.operation:
+        if trial.found in FOUND and trial.operation:
             text, fix = FOUND[trial.found]
             place = f" in {trial.place}" if trial.place else ""
             return text.format(operation=trial.operation + place) + "; required: not so", fix

@@ -145,17 +145,6 @@ class Signature(Section, frozen=True, kw_only=True):
     """It is the forward of the model itself."""
 
 
-class Getter(Section, frozen=True, kw_only=True):
-    """A property whose getter raised an AttributeError, which __getattr__ of the class hides."""
-
-    name: str
-    owner: str
-    place: str = ""
-    message: str = ""
-    """Of the hidden error; "" if it was not raised again."""
-    line: Line = Line()
-
-
 # Modules, functions and hooks
 
 
@@ -208,17 +197,6 @@ class OwnFunction(Section, frozen=True, kw_only=True):
 
 
 # Sizes
-
-
-class Grown(Section, frozen=True, kw_only=True):
-    """[N] with [N, 1], which broadcast to [N, N], before the call that raised."""
-
-    name: str = ""
-    """Of the variable that is [N]."""
-    row: Sizes
-    column: Sizes
-    result: Sizes
-    line: Line
 
 
 class Joined(Section, frozen=True, kw_only=True):
@@ -388,12 +366,10 @@ AnyObservation = (
     | Violation
     | Missing
     | Signature
-    | Getter
     | Returned
     | Layout
     | Hook
     | OwnFunction
-    | Grown
     | Joined
     | UnequalSamples
     | AbsentInSamples

@@ -6,7 +6,7 @@ one that earlier facts files use.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,8 +29,7 @@ class Misuse(Section, frozen=True, kw_only=True):
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    values above 0 where logarithms of probabilities are expected; targets other than -1 and 1;
-    values above 0 in a target of kl_div with log_target=True."""
+    and three of earlier versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -74,8 +73,7 @@ class Trend(Section, frozen=True, kw_only=True):
     """Norms whose every statistic is that of one value: "layer_norm in train.py, line 12, of what
     0.weight, 0.bias compute"."""
     length_first: tuple[str, ...] = ()
-    """Layers with batch_first=True that read sequences with their length first: "encoder (LSTM)
-    reads pad_sequence in train.py, line 12"."""
+    """Of earlier versions."""
     norms_of_two: tuple[str, ...] = ()
     """The same of two values, which become 1 and -1."""
     single_keys: tuple[str, ...] = ()
@@ -94,26 +92,13 @@ class Trend(Section, frozen=True, kw_only=True):
     process."""
 
 
-class StrayHook(Section, frozen=True, kw_only=True):
-    """A forward hook on a module that is no part of the model and that no step called."""
-
-    hook: str
-    """Its name and line: "keep in train.py, line 12"."""
-    registered: str = ""
-    """The line that registered it: "train.py, line 8"."""
-    module: str = ""
-    """What it is registered on: "Linear(in_features=16, out_features=16, bias=True)"."""
-    uses: tuple[str, ...] = ()
-    """Attributes and variables that its code uses."""
-
-
 class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
     name: Literal["broadcasts", "samples", "tokens", "functions"]
     """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
-    outputs of others. tokens: a changed last token, and the predictions before it. functions:
-    gradients of own autograd Functions against differences."""
+    outputs of others. tokens: a changed last token, and the predictions before it. functions: of
+    earlier versions."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
@@ -245,7 +230,8 @@ class OwnModel(Section, frozen=True, kw_only=True):
     ineffective: tuple[str, ...] = ()
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
-    stray_hooks: tuple[StrayHook, ...] = ()
+    stray_hooks: tuple[dict[str, Any], ...] = ()
+    """Of earlier versions."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
     removed_columns: tuple[str, ...] = ()

@@ -11,18 +11,12 @@ from doctor._util.records import Ended
 from doctor.checks.training import own_cuts, own_gradients, own_model, own_weights
 from doctor.checks.training.remedies import INVALID
 from doctor.facts.diagnosis import Cut, Diagnosis
-from doctor.facts.own_model import OwnModel, StrayHook, Trend
+from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Optimizer, Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
 from doctor.judge.check import Status, Verdict
 
 OK = Ended(how="ok")
-KEEP = StrayHook(
-    hook="keep in train.py, line 9",
-    registered="train.py, line 4",
-    module="Linear(in_features=6, out_features=8)",
-    uses=("features",),
-)
 
 
 def parameter(name: str, **fields: object) -> Parameter:
@@ -74,21 +68,6 @@ def test_tokens_that_attend_to_themselves_are_a_note() -> None:
     verdict = gradients(own(trend=Trend(single_tokens=("attention in train.py, line 4",))))
     assert verdict.status is Status.PASS
     assert "note: sequences of 1 token" in verdict.summary
-
-
-def test_a_hook_that_never_runs_is_the_cause_unless_a_path_ends() -> None:
-    missing = parameter("side.weight", computed=False, had_gradient=False)
-    verdict = gradients(own(parameter("head.weight"), missing, stray_hooks=(KEEP,)))
-    assert verdict.status is Status.FAIL
-    assert "the hook keep in train.py, line 9, never runs: train.py, line 4" in verdict.summary
-    assert (verdict.fix or "").startswith("Register keep after the layers are replaced")
-    cut = Cut(kind="detached", name="detach", place="train.py, line 7", parameters=("side.weight",))
-    found = Diagnosis(fault="no gradient", cuts=(cut,))
-    verdict = gradients(
-        own(parameter("head.weight"), missing, diagnosis=found, stray_hooks=(KEEP,))
-    )
-    assert (verdict.fix or "").startswith("Let the gradient pass train.py, line 7")
-    assert gradients(own(stray_hooks=(KEEP,))).status is Status.PASS
 
 
 @pytest.mark.parametrize(
@@ -157,14 +136,6 @@ def test_a_loss_that_is_cut_off_at_0_is_one_that_all_samples_satisfy() -> None:
     named = msgspec.structs.replace(diagnosis, cuts=(cut,))
     verdict = own_model.loss_finite(own(step=zero, diagnosis=named), None)
     assert "train.py, line 3: the loss is cut off at 0 for every sample" in (verdict.fix or "")
-
-
-def test_sequences_that_are_read_as_samples_are_a_warning() -> None:
-    trend = Trend(length_first=("read (LSTM) reads pad_sequence in train.py, line 4",))
-    verdict = own_model.loss_finite(own(trend=trend), None)
-    assert verdict.status is Status.WARN
-    assert "read (LSTM) reads pad_sequence in train.py, line 4" in verdict.summary
-    assert "batch_first=True to pad_sequence" in (verdict.fix or "")
 
 
 @pytest.mark.parametrize(

@@ -214,19 +214,3 @@ def test_a_large_gradient_norm_is_compared_with_the_loss(loss: float, status: St
         steps(HEAD), steps=(Step(loss=loss, grad_norm=2000.0, lr=1e-3),) * 3
     )
     assert own_model.loss_finite(own(smoke), None).status is status
-
-
-@pytest.mark.parametrize("copied", [True, False])
-def test_a_part_whose_copy_is_used_is_not_called_idle(copied: bool) -> None:
-    weight = parameter("members.1.weight", reached=False)
-    used = Cut(kind="copied", name="2 other tensors", place="train.py, line 3",
-               parameters=("members.1.weight",))  # fmt: skip
-    other = msgspec.structs.replace(used, kind="unused")
-    found = Diagnosis(
-        fault="no gradient", uncalled=("members.1",), cuts=(used if copied else other,)
-    )
-    record = own(msgspec.structs.replace(steps(HEAD, weight), diagnosis=found))
-    verdict = own_gradients.gradients_reach_all(record, None, Job())
-    assert verdict.status is Status.FAIL
-    assert ("never called: members.1" in verdict.summary) != copied
-    assert ("stack the parameters in each forward pass" in (verdict.fix or "")) == copied

@@ -109,23 +109,6 @@ def test_the_variable_that_is_none_is_named(tmp_path: Path) -> None:
         assert (f"to {name}" in said) is (guilty != local)
 
 
-def test_a_property_that_hides_its_error_is_named(tmp_path: Path) -> None:
-    chance = random.Random(1)
-    for number in range(CASES):
-        name, absent, inner = words(chance, 3)
-        body = chance.choice((f"self.{absent}", f"self.{inner}.{absent}", f"torch.{absent}"))
-        source = (
-            "import torch\nclass Net(torch.nn.Module):\n"
-            f"    def __init__(self):\n        super().__init__()\n        self.{inner} = 1\n"
-            f"    @property\n    def {name}(self):\n        return {body}\n"
-            f"def run():\n    return Net().{name}\n"
-        )
-        error = error_of(module(tmp_path, number, source)["run"])
-        said = proven(scene_of(error))["property-raised"]  # type: ignore[arg-type]
-        for part in (name, absent, f"train_{number}.py, line 8"):
-            assert part in said, source
-
-
 def test_a_dataset_that_is_shorter_than_it_says_is_named() -> None:
     import torch
 
@@ -246,37 +229,6 @@ def test_a_broadcast_that_fills_the_memory_is_named() -> None:
         named += large
         assert not large or f"{together.numel():,}" in said["memory-of-a-broadcast"]
     assert named > CASES // 5
-
-
-def test_a_row_that_grew_to_a_square_before_the_call_is_named() -> None:
-    import torch
-    from torch.nn.functional import linear
-
-    from doctor.probes.training_side.repetition import grown_shapes, repeat_step
-
-    chance, named = random.Random(8), 0
-    for _ in range(CASES):
-        count, features = chance.randrange(2, 9), chance.randrange(1, 9)
-        meant = chance.random() < 0.3
-        calls = repeat_step.Calls()
-        depth, weight = torch.ones(count), torch.ones(4, features)
-        with calls:
-            column = torch.ones(count).unsqueeze(1) if meant else torch.ones(count, 1)
-            gap = depth - column
-            error = error_of(lambda: linear(gap, weight))  # noqa: B023
-        if error is None:
-            continue
-        records = grown_shapes.observations(calls.sizes, (gap, weight), {})
-        raised = called("linear", str(error), "RuntimeError", input=gap, weight=weight)
-        raised = msgspec.structs.replace(raised, observations=read({"errors": (), "observations":
-                                         records}).observations)  # fmt: skip
-        accidental = features == 1 and not meant
-        assert ("sizes-grown-before" in proven(raised)) is accidental
-        named += accidental
-        if accidental:
-            fixed = eval("depth[:, None] - column", {"depth": depth, "column": column})
-            assert error_of(lambda: linear(fixed, weight)) is None  # noqa: B023
-    assert named >= 3
 
 
 def test_a_state_of_another_shape_is_named() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 
-from doctor.checks.training.errors import hooks
 from doctor.checks.training.errors.explanation import (
     Explanation,
     OwnProof,
@@ -168,15 +167,6 @@ def sample_of_one_row(raised: Raised, own: OwnModel) -> Explanation | None:
     )
 
 
-def replaced_layer(raised: Raised, own: OwnModel) -> Explanation | None:
-    """A hook on a layer that is no part of the model, and that the raising line uses."""
-    used = set(re.findall(r"\w+", raised.code))
-    for hook in own.stray_hooks:
-        if used.intersection(hook.uses):
-            return Explanation(hooks.describe(hook), hooks.fix(hook))
-    return None
-
-
 # State dicts and optimizers
 
 
@@ -252,7 +242,6 @@ PROOFS: dict[str, Proof] = {
     "state-of-another-optimizer": first_of(seen_as(OptimizerState), seen_as(OptimizerGroups)),
 }
 OWN_PROOFS: dict[str, OwnProof] = {
-    "hook-on-a-replaced-layer": replaced_layer,
     "samples-second": samples_second,
     "labels-of-another-length": labels_of_another_length,
     "columns-dropped": removed_columns,

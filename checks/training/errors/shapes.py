@@ -22,7 +22,7 @@ from doctor.checks.training.errors.sizes import (
     tensors,
     text,
 )
-from doctor.facts.observations import Grown, Joined, Layout
+from doctor.facts.observations import Joined, Layout
 from doctor.facts.raised import Operand, Raised
 
 CLASSES = ("cross_entropy", "nll_loss")
@@ -100,7 +100,7 @@ class Size(NamedTuple):
 
 def layer_size(raised: Raised) -> Explanation | None:
     size = _of_recurrent(raised) or _of_layer(raised)
-    if size is None or grown(raised):  # its size is right once that is fixed
+    if size is None:
         return None
     where = module(raised)
     place = "the last dimension" if size.dimension < 0 else f"dimension {size.dimension}"
@@ -334,42 +334,6 @@ def joined_sizes(raised: Raised) -> Explanation | None:
 # Broadcasting
 
 
-def grown(raised: Raised) -> Explanation | None:
-    """[N] with [N, 1] broadcast to [N, N] before the call, which fits without that."""
-    for seen in raised.all(Grown):
-        if _fits_without(raised, seen):
-            index = ", ".join([":", *["None"] * (len(seen.column) - 1)])
-            return Explanation(
-                f"{seen.name} {text(seen.row)} and {text(seen.column)} broadcast to "
-                f"{text(seen.result)} in {seen.line}".strip(),
-                f"Combine equal shapes in {seen.line.place}: {seen.name or 'x'}[{index}] is "
-                f"{text(seen.column)}, as the other tensor. What raises need not change then.",
-            )
-    return None
-
-
-def _fits_without(raised: Raised, seen: Grown) -> bool:
-    """Whether the call takes its arguments once what has grown has the shape of the column, by
-    itself or joined to others in the last dimension."""
-    if raised.function in ("view", "reshape"):
-        return math.prod(_target(raised)) == math.prod(seen.column)
-    call = refused(raised)
-    if call is None:
-        sizes = [sizes_of(each) for each in tensors(raised)]
-        return raised.function in JOINING and set(sizes) <= {seen.column, seen.result}
-    more = [(seen.result[-1] - 1) * parts for parts in range(1, MOST_JOINED + 1)]
-    return any(
-        call.with_sizes(n, each)
-        for n, sizes in enumerate(call.sizes)
-        for each in (seen.column, *((*sizes[:-1], sizes[-1] - size) for size in more))
-        if sizes[:1] == seen.result[:1] and (sizes == seen.result or each != seen.column)
-    )
-
-
-MOST_JOINED = 4
-"""Grown tensors among those that are joined to one that does not fit."""
-
-
 def memory_of_a_broadcast(raised: Raised) -> Explanation | None:
     """Two shapes that fit, and give many times as many values."""
     call = call_of(raised)
@@ -440,7 +404,6 @@ def fitted_by(codes: str) -> Proof:
 
 
 PROOFS: dict[str, Proof] = {
-    "sizes-grown-before": grown,
     "linear-unflattened": fitted_by(r"^\.flatten\(1\)"),
     "extra-dimension": fitted_by(r"^\.squeeze"),
     "order-of-dimensions": fitted_by(r"^\.(transpose|permute)"),

@@ -15,7 +15,6 @@ from doctor.checks.training.errors.shapes import CLASSES
 from doctor.checks.training.errors.sizes import INTEGERS, sizes_of, tensors, text
 from doctor.checks.training.errors.words import allowed, words
 from doctor.facts.observations import (
-    Getter,
     IndexRange,
     Missing,
     NoneValue,
@@ -103,18 +102,6 @@ def unpacked_parts(raised: Raised) -> Explanation | None:
             f"({each.name}.t()), or unbind the dimension that is meant, .unbind(-1)."
         )
         return Explanation(words(each), rows if each.shape is not None else "")
-    return None
-
-
-def property_raised(raised: Raised) -> Explanation | None:
-    """A property whose getter raised an AttributeError, which __getattr__ of the class hides."""
-    for each in raised.all(Getter):
-        return Explanation(
-            words(each),
-            f"Look at the getter of {each.name} in {each.line.place or each.place}: it reads an "
-            "attribute that does not exist, or one of None. torch.nn.Module reports the property "
-            "itself as absent.",
-        )
     return None
 
 
@@ -249,7 +236,6 @@ PROOFS: dict[str, Proof] = {
     "ambiguous-truth": criterion_created,
     "module-returns-tuple": module_returns_tuple,
     "no-tensor": first_of(seen_as(Variable, CALL_THE_MODEL, kind="model"), no_tensor),
-    "property-raised": property_raised,
     "division-by-zero": first_of(seen_as(ZeroDivisor), seen_as(Schedule)),
     "embedding-of-floats": embedding_of_floats,
     "images-of-bytes": images_of_bytes,

@@ -43,12 +43,6 @@ def parts(each: seen.Parts) -> str:
     return f"{each.name} has {each.count} parts: {listed(each.parts)}"
 
 
-def getter(each: seen.Getter) -> str:
-    hidden = f"{each.name} is a property of {each.owner}, whose getter raised an AttributeError"
-    message = f": {each.message}, in {each.line}" if each.message else f", in {each.place}"
-    return f"{hidden} that __getattr__ hides{message}"
-
-
 def hook(each: seen.Hook) -> str:
     function = f"{each.function} in {each.place}" if each.place else each.function
     return f"a hook is registered on {each.on}: {function}"
@@ -166,7 +160,6 @@ WORDS: dict[type[Any], Callable[[Any], str]] = {
     seen.Violation: violation,
     seen.Missing: missing,
     seen.Signature: signature,
-    seen.Getter: getter,
     seen.Hook: hook,
     seen.OwnFunction: own_function,
     seen.UnequalSamples: unequal,

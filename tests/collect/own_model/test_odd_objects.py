@@ -58,18 +58,6 @@ def make():
     assert record.trend is not None
 
 
-def test_a_hook_that_raises_is_still_reported_as_stray(own: Own) -> None:
-    record = own(f"""{ODD}
-def make():
-    other = nn.Linear(2, 2)
-    other.register_forward_hook(Raising())
-    model = Net()
-    model.__dict__["other"] = other
-    return model, batch()
-""")
-    assert [each.hook for each in record.stray_hooks] == ["Raising in train.py, line 21"]
-
-
 def test_a_parameter_in_a_dict_that_raises_is_named(own: Own) -> None:
     record = own(f"""{ODD}
 class Hidden(Net):

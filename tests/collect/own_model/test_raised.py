@@ -132,20 +132,10 @@ SOME = {
             )
         },
     ),
-    "column": (
-        "x, y = torch.zeros(4), torch.zeros(4, 1); z = x - y",
-        "torch.nn.functional.linear(z, torch.zeros(3, 1))",
-        {
-            seen.Grown(
-                name="x", row=(4,), column=(4, 1), result=(4, 4),
-                line=seen.Line(place="{place}", code="x, y = torch.zeros(4), torch.zeros(4, 1)"),
-            )
-        },
-    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ["None", "nan", "index", "column"])
+@pytest.mark.parametrize("case", ["None", "nan", "index"])
 def test_the_values_of_the_raising_line_are_observed(case: str, own: Own) -> None:
     before, line, expected = SOME[case]
     record = own(f"""

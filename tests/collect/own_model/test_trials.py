@@ -27,7 +27,6 @@ OPERATIONS = {
     "shifted_without_a_causal_mask": "scaled_dot_product_attention without a mask",
     "shortened_without_a_causal_mask": "scaled_dot_product_attention without a mask",
     "broadcast_by_hand": "sub of [6, 1] and [6]",
-    "swapped_gradients": "returns for input 0 the gradient of input 1",
 }
 """A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""
 HEALTHY = [name for name in functions(CORPUS) if name.startswith("healthy")]
@@ -51,7 +50,7 @@ def test_a_fault_that_trains_is_named(name: str, warm: TorchChild) -> None:
 def test_what_looks_like_a_fault_is_silent(name: str, warm: TorchChild) -> None:
     record = trained(warm, name)
     assert not [each.operation for each in record.trials if each.operation]
-    assert len(record.trials) == 4
+    assert len(record.trials) == 3
 
 
 def test_trials_are_left_out_on_request(warm: TorchChild) -> None:

@@ -10,18 +10,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ..foreign import Arguments, Foreign, Function, Options, Types, observing
-from . import attention_calls, length_first, norm_calls, recurrent_calls
+from . import attention_calls, norm_calls, recurrent_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
 TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
 """Losses that a training minimizes; those of an adversary may be negated."""
-OF_LOGARITHMS = ("kl_div", "ctc_loss")
-"""Losses whose input is the logarithm of probabilities."""
-OF_SIGNS = ("soft_margin_loss", "hinge_embedding_loss")
-"""Losses whose targets are -1 and 1."""
-POSITIVE = 0.01
-"""A logarithm of a probability in half precision may be that far above 0."""
 ACTIVATIONS = {
     "cross_entropy": ("SoftmaxBackward0", "softmax"),
     "binary_cross_entropy_with_logits": ("SigmoidBackward0", "sigmoid"),
@@ -53,7 +47,6 @@ class LossCalls(TorchFunctionMode):
         self.factor: Optional[float] = None
         """The loss of the step as a multiple of the only function that it is made of."""
         self.attention = attention_calls.AttentionCalls(module)
-        self.padding = length_first.LengthFirst(module)
         self.recurrent = recurrent_calls.RecurrentCalls(module)
 
     def __torch_function__(
@@ -63,7 +56,7 @@ class LossCalls(TorchFunctionMode):
         name = observing.function_name(func)
         observing.attempt(lambda: self._note_inputs(name, args, options), None)
         result = func(*args, **options)
-        observing.attempt(lambda: self._note_result(name, args, options, result), None)
+        observing.attempt(lambda: self._note_result(name, result), None)
         return result
 
     def _note_inputs(self, name: str, args: Arguments, options: Options) -> None:
@@ -72,9 +65,7 @@ class LossCalls(TorchFunctionMode):
             if name == "cross_entropy":
                 shape = inputs[0].shape
                 self.classes.append(int(shape[1] if len(shape) > 1 else shape[0]))
-            reduced = options.get("reduction") != "none"
-            log_target = bool(options.get("log_target"))
-            if kind := misuse(name, *inputs, log_target=log_target, reduced=reduced):
+            if kind := misuse(name, *inputs, reduced=options.get("reduction") != "none"):
                 shapes = [list(each.shape) for each in inputs]
                 self.misused[name] = {"function": name, "kind": kind, "shapes": shapes}
         if size := norm_calls.values_of_statistics(name, args, options):
@@ -82,8 +73,7 @@ class LossCalls(TorchFunctionMode):
         self.attention.note(name, args, options)
         self.recurrent.note(name, args)
 
-    def _note_result(self, name: str, args: Arguments, options: Options, result: Foreign) -> None:
-        self.padding.note(name, args, options, result)
+    def _note_result(self, name: str, result: Foreign) -> None:
         if name in TO_MINIMIZE and isinstance(result, torch.Tensor) and result.numel() == 1:
             self.results.append((name, float(observing.plain(result))))
 
@@ -96,14 +86,7 @@ class LossCalls(TorchFunctionMode):
                 self.misused[name] = {"function": name, "kind": "negated", "shapes": []}
 
 
-def misuse(
-    name: str,
-    value: torch.Tensor,
-    target: torch.Tensor,
-    *,
-    log_target: bool = False,
-    reduced: bool = True,
-) -> str:
+def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: bool = True) -> str:
     """What is wrong in the two inputs of this loss, as Misuse.kind; "" if nothing is.
 
     `reduced`: to one number; without it, all pairs of two sets may be compared on purpose.
@@ -118,11 +101,6 @@ def misuse(
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
-    if name in OF_LOGARITHMS and value.is_floating_point():
-        wrong = log_target and bool((target > POSITIVE).any())
-        return "positive" if bool((value > POSITIVE).any()) else "no log target" * wrong
-    if name in OF_SIGNS:
-        return "" if bool((target.abs() == 1).all()) else "signs"
     if name in ELEMENTWISE and (reduced or value.dim() != target.dim()):
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else ""

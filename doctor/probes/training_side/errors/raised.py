@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ..foreign import descriptions, stack_frames
-from . import raised_getters, raised_names, raised_objects
+from . import raised_names, raised_objects
 
 Records = List[Dict[str, Any]]
 MESSAGE = 4000
@@ -66,10 +66,6 @@ def observe(error: BaseException, frames: List[Any], user: Optional[Any], model:
     return records
 
 
-OBSERVERS: List[Callable[..., Records]] = [
-    raised_getters.getter,
-    *raised_names.OBSERVERS,
-    *raised_objects.OBSERVERS,
-]
+OBSERVERS: List[Callable[..., Records]] = [*raised_names.OBSERVERS, *raised_objects.OBSERVERS]
 """What explains an error besides the call that raised it, as doctor.facts.observations: each looks
 at one kind of error and returns records, [] if it has nothing to say."""

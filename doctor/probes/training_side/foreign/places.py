@@ -84,13 +84,6 @@ def user_frame() -> Optional[FrameType]:
     return None
 
 
-def name_of(value: Foreign) -> str:
-    """The variable of that frame that is this value; "" if none is."""
-    frame = user_frame()
-    names = [] if frame is None else [n for n, each in frame.f_locals.items() if each is value]
-    return names[0] if names else ""
-
-
 def called_in_torch() -> str:
     """The function of torch that the user's innermost line called, "" if it is none in Python."""
     frame: Optional[FrameType] = sys._getframe(1)

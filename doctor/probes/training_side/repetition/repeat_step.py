@@ -19,7 +19,7 @@ from ..gradients import graph_ends
 from ..subject import subjects
 from ..subject.training_step import loss_of
 from ..values import value_origins
-from . import grown_shapes, index_ranges, own_functions, repeat_backward
+from . import index_ranges, joined_shapes, own_functions, repeat_backward
 
 SECONDS, TIMES, MOST_SECONDS = 3.0, 3.0, 30.0
 """Limit of a repetition: seconds, and as many times what the training took until it raised."""
@@ -75,7 +75,7 @@ class Calls(TorchFunctionMode):
         super().__init__()
         self.error: Optional[BaseException] = None
         self.call: Tuple[Any, Any, Any] = (None, (), {})
-        self.sizes = grown_shapes.Sizes()
+        self.sizes = joined_shapes.Sizes()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
@@ -111,7 +111,7 @@ def forward(training: Any, error: BaseException) -> Dict[str, Any]:
         if calls.error is again:
             names = {id(weight): name for name, weight in module.named_parameters()}
             function, args, kwargs = calls.call
-            records += grown_shapes.observations(calls.sizes, args, kwargs)
+            records += joined_shapes.observations(calls.sizes, args, kwargs)
             records += index_ranges.observations(error, function, (args, kwargs), origins)
             fields["function"] = getattr(function, "__name__", str(function))
             fields["operands"] = descriptions.operands(bound(function, args, kwargs), names)

@@ -105,7 +105,6 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "single_tokens": calls.attention.single(alone=True),
         "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,
-        "length_first": calls.padding.readers,
         "classes": calls.classes[0] if len(calls.classes) == 1 else None,
         "misused": list(calls.misused.values()),
         "supervised": sorted({name for name, _ in calls.results}),

@@ -20,7 +20,6 @@ from ... import wire
 from ..data import step
 from ..errors import tracebacks
 from ..foreign import Foreign, containers, observing
-from ..gradients import stray_hooks
 from ..repetition import repeat_step
 from ..subject import (
     build,
@@ -60,17 +59,14 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     precision, recipe = request["precision"], request["recipe"]
     dump_stacks(request.get("limit"))
     started = time.perf_counter()
-    hooks = stray_hooks.Registrations()
     try:
-        with hooks:
-            subject = build.build(request["subject"], device, recipe)
+        subject = build.build(request["subject"], device, recipe)
     except Exception as error:
         note_failed_build(error, time.perf_counter() - started)
         note_whole(request["subject"])
         exit_unless_cpu(device)
         return {"done": True}
     plan.mark(subject.module)
-    observing.attempt(lambda: hooks.watch(subject.module), None)
     note(built={"how": "ok", "seconds": time.perf_counter() - started}, **counts(subject.module))
     note(settings=settings(subject.module))
     observe(batch=lambda: batch_facts(subject.batch))
@@ -87,7 +83,6 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         )
     except Exception as error:
         note(traceback=tracebacks.tail(error), settings=settings(subject.module))
-        observe(stray_hooks=hooks.strays)
         note_failed_step(error, subject.module, training, stage, time.perf_counter() - begun)
         note_whole(request["subject"])
         wire.send(error="%s: %s" % (stage.inside, tracebacks.explained(error)))
@@ -96,7 +91,6 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     note(smoke=smoke, settings=settings(subject.module))
     note(changed_batch=training[0].kept.changed if subject.fixed else [])
     observe(unregistered=lambda: unregistered.unregistered(subject))
-    observe(stray_hooks=hooks.strays)
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
     if request.get("trials"):
         with wire.stage("try changed batches in a copy of the process"):

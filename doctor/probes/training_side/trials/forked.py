@@ -18,14 +18,13 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import broadcasts, functions, samples, tokens
+from . import broadcasts, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("broadcasts", broadcasts.trial),
     ("samples", samples.trial),
     ("tokens", tokens.trial),
-    ("functions", functions.trial),
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
 or "", "operation": ..., "place": ...}."""
