@@ -1,4 +1,4 @@
-"""Trainings that are right are silent; each change of a line or two that is a mistake is reported."""
+"""Trainings that are right are silent; each mistake of a line or two in them is reported."""
 
 from __future__ import annotations
 
