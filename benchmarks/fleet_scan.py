@@ -1,9 +1,9 @@
 """`doctor fleet scan --deep` by two ranks with a core each, against one process on one core.
 
-python benchmarks/fleet_scan.py [--gigabytes 4] [--times 3]: writes a checkpoint below the temporary
-directory, reads it once to warm the cache, then takes both in turns. What the same command takes
-for a checkpoint of 1 MB (start, imports, meeting) is measured, too, and printed apart. The seconds
-of the processor are those of all processes: on a busy machine they say what the clock does not.
+python benchmarks/fleet_scan.py [--gigabytes 12] [--times 3]: writes a checkpoint below the
+temporary directory, reads it once to warm the cache, then takes both in turns. What the same
+command takes for a checkpoint of 1 MB (start, imports, meeting) is printed apart. The seconds of
+the processor are those of all processes: on a busy machine they say what the clock does not.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def write(directory: Path, size: int) -> Path:
     directory.mkdir()
     values = numpy.random.default_rng(0).normal(0, 0.02, 2**20).astype("float16")
     rows = max(1, min(size, 2**29) // 2**21)
-    for shard in range(max(1, size // 2**29)):
+    count = max(1, size // 2**29)
+    for shard in range(count):
         weights = numpy.tile(values, (rows, 1))
         save_file({f"layers.{shard}.up_proj.weight": weights},
-                  directory / f"part-{shard:05}.safetensors")  # fmt: skip
+                  directory / f"model-{shard + 1:05}-of-{count:05}.safetensors")  # fmt: skip
     return directory
 
 
@@ -69,7 +70,7 @@ def together(path: Path) -> Times:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--gigabytes", type=float, default=12.0)
     parser.add_argument("--times", type=int, default=3)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
