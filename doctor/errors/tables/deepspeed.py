@@ -257,4 +257,18 @@ ROWS = (
         "accelerate 0.3x or newer, which needs none; a reference model needs a configuration of "
         "its own (stage 3 or 0).",
     ),
+    Cause(
+        id="micro-batch-unknown",
+        errors=("ValueError",),
+        messages=(r"requires you to pass at least one of training or evaluation dataloaders",),
+        examples=(
+            "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at "
+            "least one of training or evaluation dataloaders with `batch_size` attribute",
+        ),
+        why="accelerate takes the micro-batch of DeepSpeed from a loader, and none was given to "
+        "prepare or it has a batch_sampler of its own.",
+        fix="Pass the loader to accelerator.prepare together with the model, or set "
+        'AcceleratorState().deepspeed_plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = '
+        "N first.",
+    ),
 )

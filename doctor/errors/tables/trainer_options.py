@@ -285,4 +285,41 @@ ROWS = (
         fix='Set save_strategy and eval_strategy to the same value ("steps" or "epoch") and '
         "save_steps to a multiple of eval_steps, or load_best_model_at_end=False.",
     ),
+    Cause(
+        id="evaluation-without-data",
+        errors=("ValueError",),
+        messages=(r"evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",),
+        examples=(
+            "ValueError: Trainer: evaluation requires an eval_dataset.",
+            "ValueError: You have set `args.eval_strategy` to STEPS but you didn't pass an "
+            "`eval_dataset`",
+        ),
+        why="The Trainer is to evaluate and has no data for it.",
+        fix="Pass eval_dataset= to the Trainer (dataset.train_test_split(0.05)), or "
+        'eval_strategy="no" and load_best_model_at_end=False.',
+    ),
+    Cause(
+        id="length-of-data-unknown",
+        errors=("ValueError", "TypeError"),
+        messages=(r"does not implement __len__, max_steps has to be specified",),
+        examples=(
+            "ValueError: The train_dataset does not implement __len__, max_steps has to be "
+            "specified",
+        ),
+        why="A streamed data set has no length, so that epochs mean nothing.",
+        fix="Set max_steps=N in the arguments: samples / (batch size x accumulation x GPUs) x "
+        "epochs.",
+    ),
+    Cause(
+        id="layer-class-to-wrap-unknown",
+        errors=("ValueError", "Exception"),
+        messages=(r"Could not find the transformer layer class",),
+        examples=("ValueError: Could not find the transformer layer class to wrap in the model.",),
+        why="FSDP was told to wrap a class that the model has not: another model's name in the "
+        "configuration, or one inside of an adapter or a vision tower.",
+        fix="Write the class of the repeated block of this model, as print(model) shows it, into "
+        "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
+        "it out: the model's _no_split_modules are taken.",
+        commands=("accelerate env",),
+    ),
 )
