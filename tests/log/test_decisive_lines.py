@@ -20,8 +20,7 @@ Reason:           Evicted
 Message:          Pod ephemeral local storage usage exceeds the total limit of containers 200Gi.
   Normal   Killing   58s   kubelet  Stopping container trainer
 """
-LOCKED = """hgx01:41:395 [0] ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate \
-memory
+LOCKED = """n1:41 [0] NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory
 [rank0]: Traceback (most recent call last):
 [rank0]:   File "/lustre/pre/train.py", line 77, in main
 [rank0]:     dist.barrier()

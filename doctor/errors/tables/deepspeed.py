@@ -148,8 +148,11 @@ ROWS = (
     ),
     Cause(
         id="zero-for-evaluation-only",
-        errors=("ValueError",),
-        messages=(r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO",),
+        errors=("ValueError", "AssertionError"),
+        messages=(
+            r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero stage \d "
+            r"requires an optimizer",
+        ),
         examples=(
             "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust your "
             "config",
@@ -157,7 +160,9 @@ ROWS = (
         why="Evaluation or prediction starts without a training step, and DeepSpeed shards "
         "weights for that under stage 3 only.",
         fix="Evaluate without the DeepSpeed configuration, or use stage 3 for it. With "
-        "eval_on_start or evaluate() before train(), leave that first evaluation out.",
+        "eval_on_start or evaluate() before train(), leave that first evaluation out. A training "
+        "needs an optimizer for deepspeed.initialize, a frozen reference model a configuration of "
+        "its own.",
     ),
     Cause(
         id="zero-with-device-map",
@@ -244,18 +249,6 @@ ROWS = (
         fix="Make the groups with "
         "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer and give them "
         "to the optimizer. In a Trainer: override create_optimizer.",
-    ),
-    Cause(
-        id="zero-without-optimizer",
-        errors=("AssertionError",),
-        messages=(r"zero stage \d requires an optimizer",),
-        examples=("AssertionError: zero stage 2 requires an optimizer",),
-        why="DeepSpeed was started without an optimizer: for evaluation, for a frozen reference "
-        "model, or in a script that makes it later.",
-        fix="Training: pass optimizer= to deepspeed.initialize, or give the configuration an "
-        "optimizer section. Evaluation alone: run without DeepSpeed, or with stage 3 and "
-        "accelerate 0.3x or newer, which needs none; a reference model needs a configuration of "
-        "its own (stage 3 or 0).",
     ),
     Cause(
         id="micro-batch-unknown",

@@ -122,20 +122,6 @@ ROWS = (
         commands=("npu-smi info", "grep -rm1 ERROR ~/ascend/log"),
     ),
     Cause(
-        id="no-gpu-for-unsloth",
-        refines=("cuda-unavailable",),
-        errors=("NotImplementedError",),
-        messages=(r"cannot find any torch accelerator",),
-        examples=(
-            "NotImplementedError: Unsloth cannot find any torch accelerator? You need a GPU.",
-        ),
-        why="torch sees no GPU: a CPU build, no driver, or a runtime without GPU.",
-        fix="torch.cuda.is_available() must be True first: choose a runtime with a GPU (Colab, "
-        "Kaggle), or install torch with CUDA (--index-url https://download.pytorch.org/whl/cu128).",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi", 'python -c "import torch; print(torch.__version__)"'),
-    ),
-    Cause(
         id="llama-cpp-not-built",
         errors=("RuntimeError",),
         messages=(r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",),

@@ -9,7 +9,7 @@ ROWS = (
     Cause(
         id="best-model-strategies-differ",
         errors=("ValueError",),
-        messages=(r"load_best_model_at_end requires the sav(?:e|ing) (?:and eval|steps to be)",),
+        messages=(r"load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",),
         examples=(
             "ValueError: --load_best_model_at_end requires the save and eval strategy to match, "
             "but found",
@@ -22,7 +22,8 @@ ROWS = (
         id="number-of-steps-needed",
         errors=("ValueError",),
         messages=(
-            r"max_steps`? must be set to a positive value if dataloader does not have a length",
+            r"max_steps`? must be set to a positive value if dataloader does not have a length|"
+            r"does not implement __len__, max_steps",
         ),
         examples=(
             "ValueError: args.max_steps must be set to a positive value if dataloader does not "
@@ -269,23 +270,6 @@ ROWS = (
         "parallelism.",
     ),
     Cause(
-        id="save-and-evaluation-differ",
-        errors=("ValueError",),
-        messages=(
-            r"requires the save and eval(?:uation)? strategy to match|requires the saving steps "
-            r"to be",
-        ),
-        examples=(
-            "ValueError: `--load_best_model_at_end` requires the save and eval strategy to match, "
-            "but",
-            "ValueError: --load_best_model_at_end requires the saving steps to be a round "
-            "multiple of",
-        ),
-        why="The best model can be kept only if a checkpoint is written at each evaluation.",
-        fix='Set save_strategy and eval_strategy to the same value ("steps" or "epoch") and '
-        "save_steps to a multiple of eval_steps, or load_best_model_at_end=False.",
-    ),
-    Cause(
         id="evaluation-without-data",
         errors=("ValueError",),
         messages=(r"evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",),
@@ -297,18 +281,6 @@ ROWS = (
         why="The Trainer is to evaluate and has no data for it.",
         fix="Pass eval_dataset= to the Trainer (dataset.train_test_split(0.05)), or "
         'eval_strategy="no" and load_best_model_at_end=False.',
-    ),
-    Cause(
-        id="length-of-data-unknown",
-        errors=("ValueError", "TypeError"),
-        messages=(r"does not implement __len__, max_steps has to be specified",),
-        examples=(
-            "ValueError: The train_dataset does not implement __len__, max_steps has to be "
-            "specified",
-        ),
-        why="A streamed data set has no length, so that epochs mean nothing.",
-        fix="Set max_steps=N in the arguments: samples / (batch size x accumulation x GPUs) x "
-        "epochs.",
     ),
     Cause(
         id="layer-class-to-wrap-unknown",
