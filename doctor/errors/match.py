@@ -99,6 +99,11 @@ def _candidates(folded: str) -> Iterator[Cause]:
             yield from (row for row in _rows(table) if row.id == id)
 
 
+def table_of(cause: Cause) -> str:
+    """The module of the table that holds the row, "" for one that is newer than the index."""
+    return ENTRIES[cause.id][0] if cause.id in ENTRIES else ""
+
+
 def row(id: str) -> Cause:
     """The row of this id; only its table is imported. Raises KeyError."""
     table = ENTRIES[id][0]
