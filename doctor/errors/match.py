@@ -107,7 +107,7 @@ def _candidates(folded: str) -> Iterator[Cause]:
 
 def table_of(cause: Cause) -> str:
     """The module of the table that holds the row, "" for one that is newer than the index."""
-    return ENTRIES[cause.id][0] if cause.id in ENTRIES else ""
+    return ENTRIES[cause.id].table if cause.id in ENTRIES else ""
 
 
 def row(id: str) -> Cause:
