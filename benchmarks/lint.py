@@ -100,10 +100,10 @@ def _run(directory: Path, processes: int) -> Run:
 
 def worker(processes: int, directory: str) -> None:
     """Lint a tree and print the figures of a `Run`; workers leave their CPU time in files."""
-    from doctor.cli import lint
+    from doctor.cli import lint, linter
 
     with tempfile.TemporaryDirectory() as notes:
-        chunk = lint._chunk
+        chunk = linter._chunk
 
         @functools.wraps(chunk)
         def timed(paths: Sequence[str]) -> list[Any]:
@@ -111,7 +111,7 @@ def worker(processes: int, directory: str) -> None:
             Path(notes, str(os.getpid())).write_text(str(time.process_time()))
             return hits
 
-        lint._chunk = timed
+        linter._chunk = timed
         start, wall = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
         lint.run_lint(lint.LintOptions(paths=(directory,), processes=processes))
         wall = time.monotonic() - wall

@@ -85,7 +85,12 @@ def test_the_wheel_contains_the_packages_and_nothing_else(built: dict[str, Path]
     assert not [name for name in names if re.search(r"pycache|\.orig$|/tests/", name)]
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "checks").rglob("*.py")}
     assert {f"doctor/{module}" for module in modules} <= set(names)
-    assert {"doctor/judge/index.json", "doctor/py.typed", "preflight_doctor/py.typed"} <= set(names)
+    assert {
+        "doctor/errors/index.json",
+        "doctor/judge/index.json",
+        "doctor/py.typed",
+        "preflight_doctor/py.typed",
+    } <= set(names)
     assert f"{info}.data/data/share/man/man1/doctor.1" in names
     links = ("doctor/guard/secrets.py", "doctor/probes/secrets.py")
     with zipfile.ZipFile(built[".whl"]) as wheel:

@@ -14,6 +14,10 @@ def delivered(data: Data) -> Verdict:
     if data.opened.how in ("timeout", "budget") and not data.splits:
         waited = shown(data.opened.detail)
         return unknown(f"{shown(data.target)}: it takes longer than the doctor waits: {waited}")
+    if data.opened.detail == "ModuleNotFoundError" and not data.splits:
+        return unknown(
+            "the Python that reads the data has no torch: name the one that trains with --python"
+        )
     if not data.opened.ok and not data.splits:
         return fail(f"{shown(data.target)}: the process ended: {shown(data.opened.detail)}")
     if not data.splits:

@@ -40,6 +40,8 @@ class Fault(NamedTuple):
     xid: int | None = None
     remap: bool = False
     """A row or page that a reset replaces."""
+    spent: bool = False
+    """No reset repairs it."""
 
     @property
     def broken(self) -> bool:
@@ -54,9 +56,12 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
         (action, Fault(_request(action), "fail", action)),
         (gpu.lost, Fault(f"lost: {gpu.lost}", "lost")),
         (gpu.diagnosed, Fault(gpu.diagnosed, "fail")),
-        (gpu.remap_failed, Fault("row remap failed", "memory")),
+        (gpu.remap_failed, Fault("row remap failed", "memory", spent=True)),
         (gpu.uncorrected, Fault(f"{gpu.uncorrected} uncorrected memory errors", "memory")),
-        (gpu.sram_threshold, Fault("the threshold of errors in SRAM is exceeded", "memory")),
+        (
+            gpu.sram_threshold,
+            Fault("the threshold of errors in SRAM is exceeded", "memory", spent=True),
+        ),
         (gpu.remap_pending, Fault("row remap pending until the GPU is reset", "warn", remap=True)),
         (
             gpu.retired_pages_pending,

@@ -152,7 +152,7 @@ def _summary(gpu: JobGpu, known: Known) -> str:
         parts.append(f"{gpu.torch.units} units")
     if gpu.memory_total and not gpu.slice:
         parts.append(f"{gpu.memory_total / GIB:.1f} GiB")
-    return f"{', '.join(filter(None, parts))}: a {known.product.name} by the table of hardware"
+    return f"{', '.join(filter(None, parts))}: {known.product.name} by the table of hardware"
 
 
 ADD = (

@@ -12,8 +12,11 @@ LOST = (
 )
 MEMORY = (
     "Reset the GPU, or reboot, once nothing uses it: since Ampere a reset remaps the row of an "
-    f"uncorrected error. If the error comes back, or a row remap has failed: {RETURN}Your own: "
-    "replace the GPU."
+    f"uncorrected error. If the error comes back: {RETURN}Your own: replace the GPU."
+)
+SPENT = (
+    "The GPU must be replaced: no reset repairs this. Rented: return the machine and report the "
+    "GPU's UUID."
 )
 CONTAINED = (
     "Only the process that met the error ends: start the job again, and reset the GPU once nothing "
@@ -49,8 +52,8 @@ def remedy(fault: Fault) -> str:
         return CABLES
     if xid and xid.grade == "link":
         return LINK
-    if fault.grade == "lost":
-        return LOST
+    if fault.spent or fault.grade == "lost":
+        return SPENT if fault.spent else LOST
     if fault.grade == "memory":
         return CONTAINED if xid and xid.action == "restart the process" else MEMORY
     if fault.grade == "fail":

@@ -10,7 +10,7 @@ from doctor.checks.training.own_errors import possible
 from doctor.errors.fitted import fitted
 from doctor.facts.guard import Guarded, GuardError, GuardStall
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
-from doctor.judge.known_errors import further
+from doctor.judge.known_errors import any_of
 
 CODE = "GRD022"
 FROM_OUTSIDE = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
@@ -45,27 +45,27 @@ def ended(guard: Guarded) -> Verdict:
     summary = f"exit code {code}{f' ({name})' if name else ''} {steps}; 0 required"
     if name == "SIGKILL":
         return fail(summary, "sudo dmesg | grep -i 'killed process'", fix=KILLED)
-    return with_causes(summary, guard.error)
+    return with_causes(summary, guard.error, "doctor triage train.log")
 
 
-def with_causes(summary: str, error: GuardError | None) -> Verdict:
-    """The failure with the causes that its message may have, as `doctor explain` proposes them."""
+def with_causes(summary: str, error: GuardError | None, *commands: str) -> Verdict:
+    """The failure with the causes that its message may have, as `doctor explain` proposes them;
+    with the commands where none is known."""
     if error is None:
-        return fail(summary, "doctor triage train.log")
+        return fail(summary, *commands)
     message = f"{error.error}: {error.message}"
     causes = tuple(fitted(row, message) for row in possible(message))
     summary = f"{summary}: {shown(message, LONGEST)}"
     if not causes:
-        return fail(summary, "doctor triage train.log")
+        return fail(summary, *commands)
     first = causes[0]
     return fail(
         summary,
         *first.commands,
-        fix=first.fix,
+        fix=any_of(causes),
         owner=first.owner,
         sources=first.sources,
         causes=tuple(row.id for row in causes),
-        also=further(causes[1:]),
     )
 
 

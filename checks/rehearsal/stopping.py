@@ -71,8 +71,8 @@ def _lost(run: RehearsedRun) -> str:
     saved = max((each.step for each in run.saved), default=0)
     lost = _steps(run) - saved
     if not saved:
-        return f"; nothing had been saved, {_steps(run)} steps are lost"
-    return f"; {lost} steps since the last save are lost" if lost > 0 else ""
+        return f"; nothing had been saved, steps lost: {_steps(run)}"
+    return f"; steps lost since the last save: {lost}" if lost > 0 else ""
 
 
 STOPS = Check(

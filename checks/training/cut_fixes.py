@@ -17,9 +17,6 @@ FIXES = {
     "constant": "Look at {name} in {place}: write it with operations that have a gradient",
     "replaced": "Change the values in place under torch.no_grad(), weight.mul_(0.999), instead of "
     "assigning a new nn.Parameter: the optimizer holds the first one",
-    "derivative": "Add a term to the loss that depends on the output of {place} itself (initial or "
-    "boundary values, measurements), or exempt it: a constant that is added to the output has no "
-    "influence on its derivatives",
     "hook": "Look at the hook {name} in {place}: what it returns, or writes to grad, takes the "
     "place of the gradient",
     "result hook": "Look at what the hook {name} returns: it takes the place of the gradient",
@@ -152,13 +149,7 @@ EMPTY_DATA = (
 )
 ZEROED = "look at why the result of {name} is 0 throughout"
 ZERO = "its gradient is 0 for these inputs"
-FLAT = (
-    "an activation that is linear piece by piece (ReLU, LeakyReLU, Hardtanh) has no second "
-    "derivative: use a smooth one in the network that is differentiated twice, Tanh, SiLU, GELU, "
-    "Softplus or a sine"
-)
 ORIGINS = (
-    ("the second derivative.*", FLAT),
     (
         r"floor_divide|div\(rounding.*",
         "a division that rounds down makes 0 of what is below the divisor: divide with /",
@@ -192,7 +183,6 @@ REMARKS = (
         "its result is the same for all inputs: use a sigmoid (for a loss over one class "
         "binary_cross_entropy_with_logits), or two outputs, or another dim",
     ),
-    ("the second derivative of it", FLAT),
     (
         "its mode is nearest",
         "it rounds the positions, which then have no gradient: pass mode='bilinear' to grid_sample",

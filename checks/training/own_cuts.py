@@ -5,29 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from doctor.checks.training.cut_fixes import (
-    BY_NAME,
-    DIRECTIONS,
-    EMPTY_DATA,
-    FIXES,
-    INDICES,
-    LEFT_OUT,
-    NUMBERS,
-    OF_STATE,
-    ORIGINS,
-    OWN_LOSS,
-    REENTRANT,
-    REMARKS,
-    SAMPLED,
-    STATE,
-    THROUGH,
-    ZERO,
-    ZERO_IN_HOOK,
-    ZERO_STATE,
-    ZERO_VARIABLE,
-    ZEROED,
-    ZEROS,
-)
+from doctor.checks.training import cut_fixes as known
 from doctor.facts.diagnosis import Cut
 from doctor.facts.training import Parameter, Smoke
 
@@ -46,7 +24,6 @@ CLAUSES = {
     "none": "the backward pass of {name}, of {where}, returns None for it",
     "small": "the gradient shrinks in {name}, of {where}",
     "replaced": "the forward pass replaces it by a new parameter",
-    "derivative": "the derivative that {name} computes in {where} does not depend on it",
     "hook": "the hook {name} on it, in {where}, makes its gradient 0",
     "result hook": "a hook on the result of {where} makes it 0: {name}",
     "cancelled": "gradients that are not 0 add up to 0 in {name}, of {where}",
@@ -102,42 +79,42 @@ def _fix(cut: Cut) -> str:
         name = operation if cut.kind == "none" else cut.name
         by_name = {
             key: next(text for names, text in table if re.fullmatch(names, cut.name))
-            for key, table in (("numbers", NUMBERS), ("indices", INDICES))
+            for key, table in (("numbers", known.NUMBERS), ("indices", known.INDICES))
         }
-        return FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
+        return known.FIXES[cut.kind].format(name=name, place=cut.place or place, **by_name)
     return _of_zero(cut, place, operation)
 
 
 def _observed(cut: Cut) -> str:
     """The remedy for a hook with a variable of zeros, or for the states of a recurrent layer."""
-    if cut.kind in ("hook", "result hook") and ZERO_VARIABLE in cut.remark:
+    if cut.kind in ("hook", "result hook") and known.ZERO_VARIABLE in cut.remark:
         where = f"{cut.name} in {cut.place}" if cut.kind == "hook" and cut.place else cut.name
-        return ZERO_IN_HOOK.format(name=where)
-    if (part := LEFT_OUT.search(cut.remark)) and re.search(r"\((LSTM|GRU|RNN)\)", cut.module):
-        return DIRECTIONS.format(place=part[1])
+        return known.ZERO_IN_HOOK.format(name=where)
+    if (part := known.LEFT_OUT.search(cut.remark)) and re.search(r"\((LSTM|GRU|RNN)\)", cut.module):
+        return known.DIRECTIONS.format(place=part[1])
     if cut.kind == "zero" and _of_zero_state(cut):
-        return STATE.format(place=cut.place or cut.module or "the library")
+        return known.STATE.format(place=cut.place or cut.module or "the library")
     return ""
 
 
 def _of_zero_state(cut: Cut) -> bool:
     """Whether it is the initial state of 0 of a recurrent layer that its weights multiply."""
-    if not cut.parameters or not all(OF_STATE.fullmatch(name) for name in cut.parameters):
+    if not cut.parameters or not all(known.OF_STATE.fullmatch(name) for name in cut.parameters):
         return False
     fused = re.search("Rnn|Lstm|Gru", cut.name) and not cut.remark
-    return bool(fused or ZERO_STATE.fullmatch(cut.origin))
+    return bool(fused or known.ZERO_STATE.fullmatch(cut.origin))
 
 
 def _special(cut: Cut, place: str) -> str:
     """The remedy of one function or form of code, "" if there is none of its own."""
     if cut.name == "CheckpointFunction":
-        return REENTRANT
+        return known.REENTRANT
     if cut.remark == "sample()":
-        return SAMPLED.format(place=place)
-    if cut.kind == "detached" and THROUGH.search(cut.code):
-        return OWN_LOSS.format(place=cut.place)
-    if cut.kind in ("constant", "indices", "no_grad") and cut.name in BY_NAME:
-        return BY_NAME[cut.name].format(place=place)
+        return known.SAMPLED.format(place=place)
+    if cut.kind == "detached" and known.THROUGH.search(cut.code):
+        return known.OWN_LOSS.format(place=cut.place)
+    if cut.kind in ("constant", "indices", "no_grad") and cut.name in known.BY_NAME:
+        return known.BY_NAME[cut.name].format(place=place)
     return ""
 
 
@@ -146,15 +123,17 @@ def _of_zero(cut: Cut, place: str, operation: str) -> str:
     if "Dropout" in cut.module:
         return f"Look at {place}: its probability is 1, which drops everything"
     if cut.origin and not cut.origin_place and not cut.origin.startswith("the parameter"):
-        return EMPTY_DATA.format(name=cut.origin)
+        return known.EMPTY_DATA.format(name=cut.origin)
     if cut.origin and cut.origin_place:
-        made = next((text for names, text in ORIGINS if re.fullmatch(names, cut.origin)), "")
-        return f"Look at {cut.origin_place}: {made or ZEROED.format(name=cut.origin)}"
-    if part := LEFT_OUT.search(cut.remark):
+        made = next((text for names, text in known.ORIGINS if re.fullmatch(names, cut.origin)), "")
+        return f"Look at {cut.origin_place}: {made or known.ZEROED.format(name=cut.origin)}"
+    if part := known.LEFT_OUT.search(cut.remark):
         place = part[1]
-    if reason := next((text for part, text in REMARKS if part in cut.remark), None):
+    if reason := next((text for part, text in known.REMARKS if part in cut.remark), None):
         return f"Look at {place}: {reason}"
-    reason = next((text for names, text in ZEROS if re.fullmatch(f"(?:{names})", operation)), ZERO)
+    reason = next(
+        (text for names, text in known.ZEROS if re.fullmatch(f"(?:{names})", operation)), known.ZERO
+    )
     return f"Look at {place}: {reason}"
 
 

@@ -31,6 +31,7 @@ from doctor.facts.observations import IndexRange, KeptGraph, NonFinite, Violatio
 from doctor.facts.own_model import OwnModel
 from doctor.facts.training import Smoke
 from doctor.judge.check import Owner, Status, Verdict, fail, unknown
+from doctor.judge.known_errors import any_of
 
 SmallModel = Smoke | Unknown | None
 
@@ -116,7 +117,7 @@ def _explained(own: OwnModel, verdict: Verdict, detail: str, proven: Proven) -> 
         )
     verdict = replace(verdict, summary=f"{verdict.summary}{describe(own)}")
     if by_message:
-        return replace(verdict, fix=_either(by_message), owner=by_message[0].owner)
+        return replace(verdict, fix=any_of(by_message), owner=by_message[0].owner)
     if row := _known_fix(own, detail):
         return replace(verdict, fix=row.fix, owner=row.owner, sources=row.sources)
     return verdict if verdict.fix else replace(verdict, fix=_look(own, detail))
@@ -129,14 +130,6 @@ def _causes(own: OwnModel, proven: Proven) -> str:
     """What was observed, and the first cause last."""
     cause = proven[0].seen.cause
     return f"{describe(own, cause)}{'; ' * bool(cause)}{cause}"
-
-
-def _either(possible: tuple[Cause, ...]) -> str:
-    """The fixes of causes that have the message, with what tells them apart."""
-    if len(possible) == 1:
-        return possible[0].fix
-    lines = (f"{f'If {each.told_by}: ' if each.told_by else ''}{each.fix}" for each in possible)
-    return "\n".join(["Causes that have this message:", *lines])
 
 
 def _fixes(proven: Proven) -> str:

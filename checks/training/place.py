@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctor.checks.training.operation_fixes import (
-    MADE_BY_FIXES,
-    NAN_SOURCES,
-    OPERATION_FIXES,
-    ORIGIN_FIXES,
-    REMARK_FIXES,
-    SPECTRAL_FIX,
-    STABLE_FORMS,
-    STAGE_FIXES,
-)
+from doctor.checks.training import operation_fixes as known
 from doctor.facts.diagnosis import Diagnosis, Source
 
 
@@ -113,19 +104,19 @@ def fix_by_location(diagnosis: Diagnosis, fix: str) -> str:
         place = " and ".join(filter(None, (source.place, _inside(source, diagnosis))))
         return f"Look at {place or 'the loss'}. {_stable(source)}. {fix}"
     operation = re.match(r"(\w+?)Backward", diagnosis.operation or "")
-    stable = STABLE_FORMS.get(operation[1]) if operation else None
+    stable = known.STABLE_FORMS.get(operation[1]) if operation else None
     if stable:
         return f"Use a stable form of that operation, in fp32 (fp16 has no 1e-8): {stable}. {fix}"
     if diagnosis.fault.startswith("non-finite"):
         places = {"module": f"the output of {_module(diagnosis)}", "loss": "the loss"}
         place = places.get(diagnosis.origin or "", "the first non-finite value")
-        return f"Look at {place}. {NAN_SOURCES}. {fix}"
-    return " ".join(filter(None, (STAGE_FIXES.get(diagnosis.fault), fix)))
+        return f"Look at {place}. {known.NAN_SOURCES}. {fix}"
+    return " ".join(filter(None, (known.STAGE_FIXES.get(diagnosis.fault), fix)))
 
 
 def _stable(source: Source) -> str:
     """The remedy for what is unusual in the inputs of the operation."""
-    stable = _stable_form(source) or NAN_SOURCES
+    stable = _stable_form(source) or known.NAN_SOURCES
     in_fp32 = " (in fp32: fp16 has no 1e-8)" * ("1e-" in stable)
     masked = any("-inf throughout" in each for each in source.remarks)
     of_torch = masked and re.search("MultiheadAttention|Transformer", source.module or "")
@@ -141,14 +132,14 @@ TRUE_IS_IGNORED = (
 def _stable_form(source: Source) -> str | None:
     """The same without a default: by what made the inputs, the remarks or the operation."""
     name = source.name.strip("_")
-    for text, remedy in REMARK_FIXES:
+    for text, remedy in known.REMARK_FIXES:
         if any(text in each for each in source.remarks):
             return remedy
-    if made_by := MADE_BY_FIXES.get((name, source.made_by)):
+    if made_by := known.MADE_BY_FIXES.get((name, source.made_by)):
         return made_by
-    for text, remedy in ORIGIN_FIXES.get(name, ()):
+    for text, remedy in known.ORIGIN_FIXES.get(name, ()):
         if not source.made_by and text in source.origin:
             return remedy
     if "SpectralNorm" in (source.module or "") or source.library.startswith("spectral_norm.py"):
-        return SPECTRAL_FIX
-    return OPERATION_FIXES.get(name) if source.remarks else None
+        return known.SPECTRAL_FIX
+    return known.OPERATION_FIXES.get(name) if source.remarks else None

@@ -27,6 +27,12 @@ QUICK = "(document bf16-training-stability, Quick Diagnostics)"
 ENVIRONMENT, JOB = Owner.ENVIRONMENT, Owner.JOB
 NO_CONTRAST = ("", "")
 REINSTALL = "Reinstall torch in a fresh environment. If that does not help, suspect the GPU."
+RATES = {
+    "lower-lr": ("at a tenth of the learning rate", "at {lr}"),
+    "lowest-lr": ("at a ten-thousandth of the learning rate", "at {lr}"),
+    "no-lr": ("at a learning rate of 0", "at {lr}"),
+}
+"""Changes of the learning rate -> the training with them, and without."""
 
 ATTENTION = {
     "cudnn-off": Remedy(
@@ -91,30 +97,17 @@ SMALL = ATTENTION | {
         ENVIRONMENT,
         ("ps-P1", "ps-P8", "ps-P10"),
     ),
-    "lower-lr": Remedy(
-        ("at a tenth of the learning rate", "at {lr}"),
-        "the update is the cause",
-        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
-        "wrong.",
-        ENVIRONMENT,
-        ("ps-P12", "ps-P18"),
-    ),
-    "lowest-lr": Remedy(
-        ("at a ten-thousandth of the learning rate", "at {lr}"),
-        "the update is the cause",
-        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
-        "wrong.",
-        ENVIRONMENT,
-        ("ps-P12", "ps-P18"),
-    ),
-    "no-lr": Remedy(
-        ("at a learning rate of 0", "at {lr}"),
-        "the update is the cause",
-        REINSTALL + " This model trains at {lr} on a sound machine, so an optimizer kernel is "
-        "wrong.",
-        ENVIRONMENT,
-        ("ps-P12", "ps-P18"),
-    ),
+    **{
+        change: Remedy(
+            contrast,
+            "the update is the cause",
+            f"{REINSTALL} This model trains at {{lr}} on a sound machine, so an optimizer kernel "
+            "is wrong.",
+            ENVIRONMENT,
+            ("ps-P12", "ps-P18"),
+        )
+        for change, contrast in RATES.items()
+    },
     "other-batch": Remedy(
         ("on another batch", "on this one"),
         "the batch is the cause",
@@ -233,27 +226,18 @@ OWN = ATTENTION | {
         JOB,
         ("ps-P1", "ps-P8", "ps-P10"),
     ),
-    "lower-lr": Remedy(
-        ("at a tenth of the learning rate", "at {lr}"),
-        "the learning rate is too high for these first steps",
-        LOWER_LR,
-        JOB,
-        ("ps-P12", "ps-P13", "ps-P18"),
-    ),
-    "lowest-lr": Remedy(
-        ("at a ten-thousandth of the learning rate", "at {lr}"),
-        "the learning rate is too high for these first steps",
-        LOWER_LR,
-        JOB,
-        ("ps-P12", "ps-P13", "ps-P18"),
-    ),
-    "no-lr": Remedy(
-        ("at a learning rate of 0", "at {lr}"),
-        "the update is the cause, at a ten-thousandth of that rate too",
-        LOWER_LR,
-        JOB,
-        ("ps-P12", "ps-P13", "ps-P18"),
-    ),
+    **{
+        change: Remedy(
+            contrast,
+            "the update is the cause, at a ten-thousandth of that rate too"
+            if change == "no-lr"
+            else "the learning rate is too high for these first steps",
+            LOWER_LR,
+            JOB,
+            ("ps-P12", "ps-P13", "ps-P18"),
+        )
+        for change, contrast in RATES.items()
+    },
     "lower-lr and a domain": Remedy(
         ("at a lower learning rate", "at {lr}"),
         "an update moves the inputs of that operation out of its domain",

@@ -27,6 +27,16 @@ def _port(text: str) -> int:
     return number
 
 
+NodesFrom = Annotated[
+    str,
+    panels.scope(
+        "Names of the nodes that must be there: a file or a list such as gpu-[01-16].",
+        "--nodes-from",
+        metavar="FILE|LIST",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFlags:
     """Which node this is, and how it meets the others. None: the launcher says it."""
@@ -58,14 +68,7 @@ class FleetFlags:
             metavar="PORT",
         ),
     ] = None
-    nodes_from: Annotated[
-        str,
-        panels.scope(
-            "Names of the nodes that must be there: a file or a list such as gpu-[01-16].",
-            "--nodes-from",
-            metavar="FILE|LIST",
-        ),
-    ] = ""
+    nodes_from: NodesFrom = ""
     deadline: Annotated[
         float | None,
         panels.fleet(

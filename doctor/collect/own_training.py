@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -111,17 +111,18 @@ def collect_in(
     child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
 ) -> OwnModel | Unknown:
     """Everything about the training that the job names, in this process."""
-    own, answer, request = _run_steps(child, job, device, chosen, report_progress)
+    run = _Run(child, job, device, chosen, report_progress)
+    own, answer, request = _run_steps(run)
     if isinstance(own, Unknown) or not own.built.ok:
         return own
-    own = _with_routed(child, job, own, request, report_progress)
+    own = _with_routed(run, own, request)
     own = with_slower_steps(child, own, request, report_progress)
     if answer.ended.how != "timeout" and not _crashed_outside_torch(answer, child.output):
-        own = _with_diagnosis(child, job, own, request, report_progress)
+        own = _with_diagnosis(run, own, request)
     if own.smoke is None or not own.smoke.completed:
         return own
     if job.model is not None:
-        own = _with_other_seed(child, job, own, request, report_progress)
+        own = _with_other_seed(run, own, request)
     if job.lora is not None:
         orders, versions = try_orders(child, request, report_progress)
         own = msgspec.structs.replace(own, lora=orders, versions=own.versions | versions)
@@ -131,57 +132,65 @@ def collect_in(
     return own
 
 
+class _Run(NamedTuple):
+    """The training that the job names, and the process that runs it."""
+
+    child: TorchChild
+    job: Job
+    device: str
+    chosen: Chosen
+    report_progress: ReportProgress
+
+
 Steps = tuple[OwnModel | Unknown, Answer, dict[str, Any]]
 """The first steps, the answer that they were read from, and its request."""
 
 
-def _run_steps(
-    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
-) -> Steps:
+def _run_steps(run: _Run) -> Steps:
     """With more layers of a model directory while fewer may be why it fails."""
-    steps = _run_in_precision(child, job, device, chosen, report_progress)
+    steps = _run_in_precision(run)
     failed: list[int] = []
     while isinstance(own := steps[0], OwnModel):
-        layers = next_depth(own, _exempt(own, job))
+        layers = next_depth(own, _exempt(own, run.job))
         if layers is None:
             own = msgspec.structs.replace(own, failed_depths=tuple(failed))
             return own, *steps[1:]
         failed.append(own.layers or 0)
-        deeper = msgspec.structs.replace(job, layers=layers)
-        steps = _run_in_precision(child, deeper, device, chosen, report_progress)
+        deeper = msgspec.structs.replace(run.job, layers=layers)
+        steps = _run_in_precision(run._replace(job=deeper))
     return steps
 
 
-def _run_in_precision(
-    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
-) -> Steps:
+def _run_in_precision(run: _Run) -> Steps:
     """In the job's precision; in fp32 if a layer has no kernel on this CPU for that."""
-    steps = _run_once(child, job, device, chosen, report_progress)
+    steps = _run_once(run)
     refused = missing_cpu_kernel(steps[0]) if isinstance(steps[0], OwnModel) else ""
-    if not refused or chosen.precision == "fp32":
+    if not refused or run.chosen.precision == "fp32":
         return steps
-    chosen = msgspec.structs.replace(chosen, precision="fp32")
-    job = msgspec.structs.replace(job, recipe=None)
-    own, answer, request = _run_once(child, job, device, chosen, report_progress)
+    own, answer, request = _run_once(
+        run._replace(
+            chosen=msgspec.structs.replace(run.chosen, precision="fp32"),
+            job=msgspec.structs.replace(run.job, recipe=None),
+        )
+    )
     if isinstance(own, OwnModel):
         own = msgspec.structs.replace(own, without_kernel=refused)
     return own, answer, request
 
 
-def _run_once(
-    child: TorchChild, job: Job, device: str, chosen: Chosen, report_progress: ReportProgress
-) -> Steps:
+def _run_once(run: _Run) -> Steps:
+    child, job = run.child, run.job
     request: dict[str, Any] = {
-        "subject": subject(job, chosen),
-        "device": device,
-        "precision": chosen.precision,
+        "subject": subject(job, run.chosen),
+        "device": run.device,
+        "precision": run.chosen.precision,
         "recipe": job.recipe or "amp",
     }
     name = job.model or job.hf or ""
     before = child.output
     answer = child.request(
         OWN_SECONDS,
-        lambda stage: report_progress(f"training {name} on {request['device']}: {stage}"),
+        lambda stage: run.report_progress(f"training {name} on {run.device}: {stage}"),
         extra_seconds=BUSY_SECONDS,
         stage="own",
         limit=STACKS_SHARE * OWN_SECONDS,
@@ -214,65 +223,48 @@ def _crashed_outside_torch(answer: Answer, output: str) -> bool:
     return answer.ended.how == "signal" and bool(stack) and not in_torch(output)
 
 
-def _with_routed(
-    child: TorchChild,
-    job: Job,
-    own: OwnModel,
-    request: dict[str, Any],
-    report_progress: ReportProgress,
-) -> OwnModel:
+def _with_routed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:
     """The record with the parameters that get a gradient with other weights."""
+    job = run.job
     if not (own.smoke and job.model and fault_of(own.smoke, _exempt(own, job)) == "no gradient"):
         return own
-    report_progress(f"training {job.model} with other weights")
-    routed = reached_with_other_weights(child, request, own)
+    run.report_progress(f"training {job.model} with other weights")
+    routed = reached_with_other_weights(run.child, request, own)
     return msgspec.structs.replace(own, routed=routed)
 
 
-def _with_diagnosis(
-    child: TorchChild,
-    job: Job,
-    own: OwnModel,
-    request: dict[str, Any],
-    report_progress: ReportProgress,
-) -> OwnModel:
+def _with_diagnosis(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:
     """The record with the diagnosis of a fault in its steps."""
     if own.smoke is None or _has_no_loss(own.smoke):
         return own
     diagnosis = diagnose(
-        child,
+        run.child,
         request["subject"],
         own.smoke,
-        report_progress,
+        run.report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
-        expect_no_grad=_exempt(own, job),
+        expect_no_grad=_exempt(own, run.job),
     )
-    if diagnosis is None and job.model is not None:
+    if diagnosis is None and run.job.model is not None:
         diagnosis = locate_small_gradients(
-            child, request["subject"], own.smoke, seconds=ATTEMPT_SECONDS
+            run.child, request["subject"], own.smoke, seconds=ATTEMPT_SECONDS
         )
     smoke = msgspec.structs.replace(own.smoke, diagnosis=diagnosis)
     return msgspec.structs.replace(own, smoke=smoke)
 
 
-def _with_other_seed(
-    child: TorchChild,
-    job: Job,
-    own: OwnModel,
-    request: dict[str, Any],
-    report_progress: ReportProgress,
-) -> OwnModel:
+def _with_other_seed(run: _Run, own: OwnModel, request: dict[str, Any]) -> OwnModel:
     """The record with the same steps from another seed, if the first ones have no fault."""
     own = msgspec.structs.replace(own, seed=SEEDS[0])
-    if own.smoke is None or fault_of(own.smoke, _exempt(own, job)) is not None:
+    if own.smoke is None or fault_of(own.smoke, _exempt(own, run.job)) is not None:
         return own
     reached = tuple(each.name for each in own.smoke.parameters if each.had_gradient)
     other = try_other_seed(
-        child,
+        run.child,
         request,
         own.built.seconds + own.smoke.seconds,
-        (*_exempt(own, job), *reached),
-        report_progress,
+        (*_exempt(own, run.job), *reached),
+        run.report_progress,
         attempt_seconds=ATTEMPT_SECONDS,
     )
     return msgspec.structs.replace(own, other_seed=other)

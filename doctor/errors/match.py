@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 
 from doctor.errors.cause import Cause
+from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
 
 LONGEST = 4_000
@@ -55,7 +56,8 @@ def with_message(
     text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
 ) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message: what refines another
-    of them first, then the most frequent, lines that only report a failure last; one form of a
+    of them first, then the most frequent, lines that only report a failure last (before all, the
+    one that the sizes in the text decide); one form of a
     sentence where nothing else knows it; symptoms, which no program prints, only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
@@ -69,9 +71,13 @@ def with_message(
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
 
-    def order(each: Cause) -> tuple[bool, bool, bool, int]:
+    by_sizes = decided(text)
+    leads = by_sizes[0] if by_sizes else ""
+
+    def order(each: Cause) -> tuple[bool, bool, bool, bool, int]:
         refines = not ids.isdisjoint(each.refines)
-        return each.role in REPORTS, not refines, refines and each.id in refined, -_frequency(each)
+        is_between = refines and each.id in refined
+        return each.role in REPORTS, each.id != leads, not refines, is_between, -_frequency(each)
 
     found.sort(key=order)
     return tuple(_specific(found, text)[:MOST])
@@ -88,21 +94,20 @@ def _specific(found: list[Cause], text: str) -> list[Cause]:
 
 
 def _frequency(cause: Cause) -> int:
-    return ENTRIES[cause.id][1] if cause.id in ENTRIES else 0
+    return ENTRIES[cause.id].frequency if cause.id in ENTRIES else 0
 
 
 def _candidates(folded: str) -> Iterator[Cause]:
     """The rows of which a literal is in the text, in the order of the table. Only their tables are
     imported: all of them take longer than to start the command."""
-    for id, (table, _, literals) in ENTRIES.items():
-        if any(each in folded for required in literals for each in required):
-            yield from (row for row in _rows(table) if row.id == id)
+    for id, entry in ENTRIES.items():
+        if any(each in folded for required in entry.literals for each in required):
+            yield from (row for row in _rows(entry.table) if row.id == id)
 
 
 def row(id: str) -> Cause:
     """The row of this id; only its table is imported. Raises KeyError."""
-    table = ENTRIES[id][0]
-    return next(each for each in _rows(table) if each.id == id)
+    return next(each for each in _rows(ENTRIES[id].table) if each.id == id)
 
 
 def _rows(table: str) -> tuple[Cause, ...]:
@@ -133,7 +138,7 @@ def lines_of(
 
 def _admitted(cause: Cause, folded: str) -> Iterator[str]:
     """The expressions of which a literal that each match contains is in the text."""
-    literals = ENTRIES[cause.id][2] if cause.id in ENTRIES else ()
+    literals = ENTRIES[cause.id].literals if cause.id in ENTRIES else ()
     if len(literals) != len(cause.messages):  # a row that is newer than the index
         yield from cause.messages
         return

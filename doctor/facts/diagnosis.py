@@ -85,8 +85,7 @@ class Cut(Section, frozen=True, kw_only=True):
     million; the forward pass replaces the parameter by another one; a hook is registered on a
     parameter that gets zeros, or on the result of an operation, whose gradient it makes 0;
     gradients that are not 0 add up to exactly 0, as those of a bias over the samples of a batch
-    may; a derivative that the code computes does not depend on it; copied: of
-    earlier versions."""
+    may; derivative and copied: of earlier versions."""
     name: str
     """As torch names it: "detach", "argmax"; of a zero, the operation's in autograd:
     "RoundBackward0"."""

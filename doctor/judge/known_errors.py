@@ -6,7 +6,7 @@ a message in no row never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from doctor._util.owner import Owner
@@ -15,6 +15,9 @@ from doctor.errors.cause import Cause
 from doctor.errors.match import first, row
 from doctor.errors.tables.commands import KERNEL_LOG as KERNEL_LOG
 from doctor.judge.check import Verdict, fail, unknown
+
+SEVERAL = "Causes that have this message:"
+"""The first line of a fix that does not decide between causes."""
 
 
 def _row(id: str) -> Cause:
@@ -98,10 +101,24 @@ def find_cause(ended: Ended) -> Cause | None:
 
 
 def further(causes: Iterable[Cause]) -> tuple[str, ...]:
-    """A line for each further cause: its id, what distinguishes it, its fix."""
+    """A line for each further cause: what distinguishes it, its id, its fix."""
     return tuple(
-        f"{each.id}{f', if {each.told_by}' if each.told_by else ''}: {each.fix}" for each in causes
+        f"Or, if {each.told_by} ({each.id}): {each.fix}"
+        if each.told_by
+        else f"Or {each.id}: {each.fix}"
+        for each in causes
     )
+
+
+def any_of(causes: Sequence[Cause]) -> str:
+    """The fix of the only cause, or those of all, each with what distinguishes it."""
+    if len(causes) == 1:
+        return causes[0].fix
+    lines = (
+        f"{f'If {each.told_by}' if each.told_by else 'Else'} ({each.id}): {each.fix}"
+        for each in causes
+    )
+    return "\n".join([SEVERAL, *lines])
 
 
 def fail_by(row: Cause, summary: str, *, seconds: float = 0.0) -> Verdict:

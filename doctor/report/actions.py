@@ -31,7 +31,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     needs: Needs
     safe: Safe
     env: dict[str, str | None] = {}
-    """set-env: variables to set before the training starts; null: to remove."""
+    """set-env: variables to set before the training starts; null: to remove. run: for it."""
     statement: str = ""
     """edit: a line of Python for the start of the training script."""
 
@@ -85,10 +85,11 @@ ROWS = (
         rf"(?: --index-url {INDEX})?",
         *("install", "network", "never"),
     ),
-    Row(r"doctor run --only [A-Z]{3}\d{3}(?:,[A-Z]{3}\d{3}){0,9}", "run"),
+    Row(r"doctor run --(?:only [A-Z]{3}\d{3}(?:,[A-Z]{3}\d{3}){0,9}|precision fp32)", "run"),
 )
 EXPORT = re.compile(rf"export ({VARIABLE})=([A-Za-z0-9_./:-]{{0,80}})")
 UNSET = re.compile(rf"unset ({VARIABLE})")
+WITH = re.compile(rf"({VARIABLE})=([A-Za-z0-9_./:-]{{0,80}}) doctor run")
 STATEMENT = re.compile(r'torch\.[a-z0-9_.]{1,60}\((?:True|False|"high")\)')
 PATH = re.compile(r"[~/][^\x00-\x1f\x7f]{0,1000}|python[0-9.]{0,5}")
 MOST_FILES = 20
@@ -99,7 +100,7 @@ def actions_of(finding: Finding) -> tuple[Action, ...]:
     """What to do about a warning or failure, in order; () where everything is prose."""
     if not finding.is_problem or finding.injected or finding.ignored:
         return ()
-    lines = finding.verdict.commands or finding.check.commands
+    lines = (*_in_fix(finding), *(finding.verdict.commands or finding.check.commands))
     found = [action for line in lines if (action := _action(line, finding)) is not None]
     return (*found, *_edits(finding), *_returns(finding))
 
@@ -109,7 +110,17 @@ def labelled(finding: Finding) -> tuple[tuple[Kind | None, str], ...]:
     lines = finding.verdict.commands or finding.check.commands
     actions = (_action(line, finding) for line in lines)
     kinds = [action.kind if action else None for action in actions]
-    return tuple(zip(kinds, finding.commands, strict=True)) if finding.commands else ()
+    named = [(action.kind, line) for line in _in_fix(finding) if (action := _action(line, finding))]
+    return (*named, *(zip(kinds, finding.commands, strict=True) if finding.commands else ()))
+
+
+def _in_fix(finding: Finding) -> tuple[str, ...]:
+    """Commands that stand in the check's own fix, between its sentences."""
+    if not finding.is_problem or finding.injected or finding.verdict.fix:
+        return ()
+    lines = finding.check.fix.split("\n")[1:]
+    others = finding.verdict.commands or finding.check.commands
+    return tuple(each for each in lines if each not in others and _action(each, finding))
 
 
 def _action(line: str, finding: Finding) -> Action | None:
@@ -118,6 +129,9 @@ def _action(line: str, finding: Finding) -> Action | None:
         return _set_env({match[1]: match[2]})
     if match := UNSET.fullmatch(line):
         return _set_env({match[1]: None})
+    if match := WITH.fullmatch(line):
+        env: dict[str, str | None] = {match[1]: match[2]}
+        return Action(kind="run", argv=("doctor", "run"), needs="nothing", safe="look", env=env)
     if STATEMENT.fullmatch(line):
         return Action(kind="edit", argv=(), needs="restart", safe="never", statement=line)
     for row in ROWS:

@@ -51,6 +51,8 @@ class Line:
     hang: int | None = None
     whole: bool = False
     """The body is a command: it is not wrapped, and begins in column 0 where it has no room."""
+    span: tuple[int, int] | None = None
+    """Columns of the body: it is cut to the width around them, not wrapped."""
 
     @property
     def indent(self) -> int:
@@ -63,6 +65,11 @@ class Line:
         """
         if width is None or not self.body or (self.whole and self._fits(width)):
             return [(self.prefix, self.body)]
+        if self.span is not None:
+            start, end = self.span
+            room = max(NARROW, width - len(self.prefix))
+            left = max(0, min(start, end - room))
+            return [(self.prefix, self.body[left : left + room])]
         if self.whole:
             return [(self.prefix, ""), ("", self.body)]
         indent = min(self.indent, max(0, width - NARROW))

@@ -106,18 +106,15 @@ def _excerpt(place: Place) -> Iterator[Line]:
     if not text.strip() or not place.line:
         return
     before = place.text[: max(0, place.column - 1)].expandtabs(4)
-    margin = len(str(place.line))
-    yield Line(
-        f"{place.line:>{margin}} | ", shown(text.rstrip(), FULL_SIZE), "dim", hang=margin + 3
-    )
-    if HIDDEN in text:
-        return
     last = len(text.rstrip())
     if place.end_line == place.line and place.end_column > place.column:
         last = min(last, len(place.text[: place.end_column - 1].expandtabs(4)))
     width = max(1, min(last, FULL_SIZE) - len(before))
-    if len(before) < FULL_SIZE:
-        yield Line(f"{'':>{margin}} | " + " " * len(before), "^" * width, "dim", "bold")
+    span = (len(before), len(before) + width)
+    yield Line(f"{place.line} | ", shown(text.rstrip(), FULL_SIZE), "dim", span=span)
+    if HIDDEN not in text and len(before) < FULL_SIZE:
+        carets = " " * len(before) + "^" * width
+        yield Line(f"{'':>{len(str(place.line))}} | ", carets, "dim", "bold", span=span)
 
 
 def summary_lines(report: Findings, files: int) -> Iterator[Line]:

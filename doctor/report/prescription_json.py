@@ -12,8 +12,8 @@ from doctor import __version__
 from doctor.prescribe.context import Mode, Setting
 from doctor.prescribe.forms import Form
 from doctor.prescribe.rules import subject
-from doctor.report.formats.json import SourceRecord, sources
 from doctor.report.formats.json_forms import PRESCRIPTION, schema_of
+from doctor.report.formats.json_records import SourceRecord, source_records
 from doctor.report.prescription import render as render_text
 from doctor.report.report import Outcome, Report
 
@@ -79,4 +79,4 @@ def schema() -> dict[str, Any]:
 
 def _setting(setting: Setting) -> SettingRecord:
     fields = {name: getattr(setting, name) for name in SettingRecord.__struct_fields__}
-    return msgspec.convert(fields | {"sources": sources(setting.sources)}, SettingRecord)
+    return msgspec.convert(fields | {"sources": source_records(setting.sources)}, SettingRecord)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from doctor.facts.facts import Facts
 from doctor.judge.check import Finding, Owner, Status
+from doctor.judge.known_errors import SEVERAL
 
 if TYPE_CHECKING:
     from doctor.prescribe.context import Setting
@@ -149,9 +150,14 @@ class Report:
 
 
 def _first_fix(findings: Sequence[Finding]) -> str:
-    """The code of the first one, or of one that leads, and the first sentence of its fix."""
+    """The code of the first one, or of one that leads, and the first sentence of its fix, with a
+    place also the second; of an error with several causes the error."""
     first = next((each for each in findings if each.check.leads), findings[0])
-    sentence = re.split(r"(?<=\.) ", first.fix.split("\n")[0])[0].rstrip(".:")
+    line = first.fix.split("\n")[0]
+    if line == SEVERAL:
+        return _first_observed((first,))
+    sentences = re.split(r"(?<=\.) ", line)
+    sentence = " ".join(sentences[: 1 + line.startswith("Look at ")]).rstrip(".:")
     return f"{first.check.code}: {shorten(sentence, 240, placeholder=' ...')}"
 
 

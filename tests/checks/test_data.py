@@ -219,6 +219,13 @@ def test_a_factory_that_outlasts_the_doctor_is_unknown(how: Any, status: Status)
     assert "call the factory" in found.summary
 
 
+def test_rows_that_nothing_could_read_are_not_at_fault() -> None:
+    ended = Ended(how="error", detail="ModuleNotFoundError")
+    found = verdict("DAT018", Data(target="rows.jsonl", opened=ended))
+    assert found.status is Status.UNKNOWN
+    assert "--python" in found.summary
+
+
 @pytest.mark.parametrize(
     ("line", "word"),
     [

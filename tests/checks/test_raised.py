@@ -360,7 +360,7 @@ def test_possible_causes_come_with_what_distinguishes_them() -> None:
     record = own("AttributeError: 'NoneType' object has no attribute 'shape'")
     fix = own_failures.build_failure(record, explain(record)).fix or ""
     assert "Causes that have this message:" in fix
-    assert "If the name in that line is a parameter, a variable or an attribute: Look at" in fix
+    assert "a variable or an attribute (value-is-none): Look at" in fix
 
 
 def test_proofs_belong_to_rows_and_say_which_errors_they_are_for() -> None:

@@ -15,7 +15,8 @@ from paths import ROOT
 
 from doctor.checks.script.names import select
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint import Lint, LintOptions, _findings, run_lint
+from doctor.cli.lint import Lint, LintOptions, run_lint
+from doctor.cli.lint_findings import findings_of
 from doctor.cli.lint_fix import Plan, _write
 from doctor.judge.check import Finding, Status
 from doctor.script.fixes.differences import only_touched
@@ -241,7 +242,7 @@ def test_a_link_that_takes_a_files_place_is_not_followed(here: Path) -> None:
 
 def _relinted(result: Lint) -> list[Finding]:
     hits = [hit for path in result.paths for hit in result.linter.file(path)]
-    return list(_findings(hits, select(("SCR",), ())))
+    return list(findings_of(hits, select(("SCR",), ())))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")

@@ -128,3 +128,14 @@ def test_a_command_without_room_begins_in_column_0() -> None:
     command = Line("         look $ ", "nvidia-smi -q -d ECC,ROW_REMAPPER", whole=True)
     assert command.rows(40) == [(command.prefix, ""), ("", command.body)]
     assert command.rows(50) == command.rows(None) == [(command.prefix, command.body)]
+
+
+@pytest.mark.parametrize("width", [24, 40, 80, 200])
+def test_carets_stand_below_the_same_columns_at_every_width(width: int) -> None:
+    code = "loss = " + "x" * 60 + ".mean() + y"
+    span = (code.index(".mean"), code.index(".mean") + 7)
+    carets = " " * span[0] + "^" * 7
+    ((_, shown),) = Line("9 | ", code, span=span).rows(width)
+    ((_, below),) = Line("  | ", carets, span=span).rows(width)
+    assert len("9 | " + shown) <= width
+    assert shown[below.index("^") : below.rindex("^") + 1] == ".mean()"

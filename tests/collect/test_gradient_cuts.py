@@ -37,35 +37,17 @@ class Negative(torch.autograd.Function):
     def backward(ctx, gradient):
         return -gradient
 
-def shrunk():
-    return made(lambda m, x: m.first(x) * 1e-12 + torch.cat([x, x], 1))
-
 def made(between):
     def loss(model, batch):
         hidden = between(model, batch[0])
         return F.cross_entropy(model.second(hidden).float(), batch[1])
     return Two(), (torch.randn(8, 8), torch.randint(4, (8,))), loss
 
-def detached():
-    return made(lambda m, x: m.first(x).relu().detach())
-
-def data():
-    return made(lambda m, x: Negative.apply(m.first(x)).data)
-
-def items():
-    return made(lambda m, x: torch.tensor([[v.item() for v in row] for row in m.first(x)]))
-
-def arrays():
-    return made(lambda m, x: torch.from_numpy(numpy.abs(m.first(x).detach().float().numpy())))
-
 def without_grad():
     def between(m, x):
         with torch.no_grad():
             return m.first(x)
     return made(between)
-
-def chosen():
-    return made(lambda m, x: F.one_hot(m.first(x).argmax(-1), 16).float())
 
 def routed():
     def between(m, x):
@@ -84,31 +66,16 @@ def checkpointed():
         return checkpoint(m.first, x.requires_grad_(), use_reentrant=True).detach()
     return made(between)
 
-def rounded():
-    return made(lambda m, x: m.first(x).round())
-
-def clamped():
-    return made(lambda m, x: (m.first(x) + 50).clamp(0, 1))
-
-def over_one_value():
-    return made(lambda m, x: m.first(x)[:, :1].softmax(1).expand(-1, 16))
-
 def replaced():
     def between(m, x):
         m.first.weight = nn.Parameter(m.first.weight.data * 0.9)
         return m.first(x)
     return made(between)
 
-def multiplied():
-    return made(lambda m, x: torch.cat([x, x], 1) + 0 * m.first(x))
-
 class Lost(Negative):
     @staticmethod
     def backward(ctx, gradient):
         return None
-
-def lost():
-    return made(lambda m, x: Lost.apply(m.first(x)) + torch.cat([x, x], 1))
 
 def reversed_by_zero():
     def between(m, x):
@@ -118,33 +85,6 @@ def reversed_by_zero():
                 return gradient * 0
         return Zero.apply(m.first(x))
     return made(between)
-
-def sampled():
-    return made(lambda m, x: torch.distributions.Normal(m.first(x).float(), 1.0).sample())
-
-def other_branch():
-    return made(lambda m, x: torch.where(x.sum() < 1e9, torch.cat([x, x], 1), m.first(x)))
-
-def masked():
-    return made(lambda m, x: m.first(x).masked_fill(torch.ones(16, dtype=torch.bool), 0.5))
-
-def left_out():
-    return made(lambda m, x: torch.cat([x, x, m.first(x)], 1)[:, :16])
-
-def smaller():
-    return made(lambda m, x: torch.maximum(m.first(x), torch.tensor(1e3)))
-
-def inactive():
-    return made(lambda m, x: (m.first(x) - 1e3).relu())
-
-def saturated():
-    return made(lambda m, x: torch.tanh(m.first(x) + 1e3))
-
-def drawn():
-    return made(lambda m, x: torch.bernoulli(m.first(x).float().sigmoid()))
-
-def compared():
-    return made(lambda m, x: (m.first(x) > 0).float())
 
 def through():
     def between(m, x):
@@ -205,9 +145,6 @@ def cancelled():
         return torch.cat([x, x], 1) + m.first(x).sum() - m.first(x).sum()
     return made(between)
 
-def one_group():
-    return made(lambda m, x: F.group_norm(m.first(x)[..., None], 16)[..., 0])
-
 def zero_weight():
     def between(m, x):
         with torch.no_grad():
@@ -215,15 +152,9 @@ def zero_weight():
         return m.first(x)
     return made(between)
 
-def rounded_down():
-    return made(lambda m, x: m.first(x) * (torch.ones(16, dtype=torch.long) // 2))
-
 def converted():
     share = torch.full((16,), 0.3)
     return made(lambda m, x: m.first(x) * share.long())
-
-def difference():
-    return made(lambda m, x: m.first(x) * (x - x)[:, :1])
 
 def filled():
     def between(m, x):
@@ -245,9 +176,6 @@ def beside_a_row_of_padding():
     model.words = nn.Embedding(9, 8, padding_idx=0)
     return model, batch, lambda m, b: loss(m, b) + m.words.weight.sum()
 
-def chosen_without_graph():
-    return made(lambda m, x: F.one_hot(m.first(x).detach().argmax(-1), 16).float())
-
 def slope(value, x, create_graph):
     return torch.autograd.grad(value.float().sum(), x, create_graph=create_graph)[0]
 
@@ -264,38 +192,12 @@ def by_backward():
         return x.grad.repeat(1, 2)
     return made(between)
 
-def derivative():
-    def between(m, x):
-        x = x.clone().requires_grad_()
-        return slope(m.first(x), x, True).repeat(1, 2)
-    return made(between)
-
-def twice(activation):
-    weight = torch.randn(8, 8)
-    def between(m, x):
-        x = x.clone().requires_grad_()
-        first = slope(activation(x @ weight), x, True)
-        return m.first(x) * slope(first, x, True).repeat(1, 2)
-    return made(between)
-
-def curvature_of_relu():
-    return twice(torch.relu)
-
-def curvature_of_tanh():
-    return twice(torch.tanh)
-
 def nearest():
     def between(m, x):
         grid = m.first(x).float().view(8, 8, 1, 2)
         picked = F.grid_sample(x.view(8, 1, 1, 8), grid, mode="nearest", align_corners=False)
         return picked.view(8, 8).repeat(1, 2)
     return made(between)
-
-def counted():
-    return made(lambda m, x: torch.stack([r.histc(16, -2, 2) for r in m.first(x).float()]))
-
-def sign():
-    return made(lambda m, x: m.first(x).sign())
 
 def codes():
     book = torch.randn(16, 16)
@@ -319,6 +221,39 @@ def both_sides():
         return hidden.detach() + torch.cat([x, x], 1) * hidden.float().detach()
     return made(between)
 """
+
+EXPRESSIONS = {
+    "shrunk": "m.first(x) * 1e-12 + torch.cat([x, x], 1)",
+    "detached": "m.first(x).relu().detach()",
+    "data": "Negative.apply(m.first(x)).data",
+    "items": "torch.tensor([[v.item() for v in row] for row in m.first(x)])",
+    "arrays": "torch.from_numpy(numpy.abs(m.first(x).detach().float().numpy()))",
+    "chosen": "F.one_hot(m.first(x).argmax(-1), 16).float()",
+    "rounded": "m.first(x).round()",
+    "clamped": "(m.first(x) + 50).clamp(0, 1)",
+    "over_one_value": "m.first(x)[:, :1].softmax(1).expand(-1, 16)",
+    "multiplied": "torch.cat([x, x], 1) + 0 * m.first(x)",
+    "lost": "Lost.apply(m.first(x)) + torch.cat([x, x], 1)",
+    "sampled": "torch.distributions.Normal(m.first(x).float(), 1.0).sample()",
+    "other_branch": "torch.where(x.sum() < 1e9, torch.cat([x, x], 1), m.first(x))",
+    "masked": "m.first(x).masked_fill(torch.ones(16, dtype=torch.bool), 0.5)",
+    "left_out": "torch.cat([x, x, m.first(x)], 1)[:, :16]",
+    "smaller": "torch.maximum(m.first(x), torch.tensor(1e3))",
+    "inactive": "(m.first(x) - 1e3).relu()",
+    "saturated": "torch.tanh(m.first(x) + 1e3)",
+    "drawn": "torch.bernoulli(m.first(x).float().sigmoid())",
+    "compared": "(m.first(x) > 0).float()",
+    "one_group": "F.group_norm(m.first(x)[..., None], 16)[..., 0]",
+    "rounded_down": "m.first(x) * (torch.ones(16, dtype=torch.long) // 2)",
+    "difference": "m.first(x) * (x - x)[:, :1]",
+    "chosen_without_graph": "F.one_hot(m.first(x).detach().argmax(-1), 16).float()",
+    "counted": "torch.stack([r.histc(16, -2, 2) for r in m.first(x).float()])",
+    "sign": "m.first(x).sign()",
+}
+"""Factory -> what is between the first and the second layer."""
+FACTORIES += "".join(
+    f"\ndef {name}():\n    return made(lambda m, x: {code})\n" for name, code in EXPRESSIONS.items()
+)
 
 
 @pytest.fixture(scope="module")
@@ -409,8 +344,6 @@ def cuts_of(
         ("hooked_and_used_twice", "hook", "<lambda>", "makes its gradient 0", "takes the place"),
         ("without_create_graph", "constant", "grad", "ends at grad in", "create_graph=True"),
         ("by_backward", "constant", "backward", "ends at backward in", "instead of backward()"),
-        ("derivative", "derivative", "grad", "does not depend on it", "the output of"),
-        ("curvature_of_relu", "zero", "Mul", "derivative through ReLU in cuts_of.py", "Softplus"),
         ("nearest", "zero", "GridSampler2D", "its mode is nearest", "mode='bilinear'"),
         ("counted", "constant", "histc", "ends at histc in", "smooth kernel"),
         ("sign", "zero", "SignBackward0", "becomes 0 in SignBackward0", "x.sign() - x"),
@@ -444,11 +377,6 @@ def test_a_hook_on_a_parameter_is_named_with_its_variable(child: TorchChild, fil
     assert "new of its variables is 0 throughout" in text
     assert "add up" not in text
     assert "empty" in own_cuts.fix(cuts)
-
-
-def test_what_only_looks_alike_is_not_named(child: TorchChild, file: Path) -> None:
-    place = {"file": file.name, "name": "curvature_of_tanh", "directory": str(file.parent)}
-    assert cuts_of({"kind": "factory", **place, "batch": 2, "length": None}, child) == []
 
 
 def test_all_ends_whose_values_reach_the_loss_are_named(child: TorchChild, file: Path) -> None:

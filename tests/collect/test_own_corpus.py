@@ -69,7 +69,6 @@ SAMPLE = (
     "errors_18:questions_with_a_mask",
     "errors_18:shelves_without_products",
     "errors_18:scores_rounded_down",
-    "errors_18:features_of_a_replaced_layer",
     "errors_20:state_between_batches",
     "errors_20:categorical_from_logits",
     "errors_20:beta_outside",

@@ -15,7 +15,7 @@ from reports import HOSTILE, finding, judged
 from doctor import catalog
 from doctor.judge.check import PIP, Finding, Owner, Status, Verdict, fail
 from doctor.judge.place import Change, Place
-from doctor.report.actions import ROWS, Action, actions_of
+from doctor.report.actions import ROWS, Action, actions_of, labelled
 from doctor.report.remedy import steps
 
 PROSE = re.compile(
@@ -68,6 +68,8 @@ def test_every_row_is_needed() -> None:
         ("sudo dmesg -T | grep -iE 'killed process|oom'", "look", "sudo dmesg -T", "root", "look"),
         ("doctor run --only SMK002,NUM001", "run", "doctor run --only SMK002,NUM001", "nothing",
          "look"),
+        ("doctor run --precision fp32", "run", "doctor run --precision fp32", "nothing", "look"),
+        ("TORCH_CUDNN_SDPA_DEPRIORITIZED=1 doctor run", "run", "doctor run", "nothing", "look"),
         ("sudo nvidia-smi -i 3 -c DEFAULT", "run", "sudo nvidia-smi -i 3 -c DEFAULT", "root",
          "never"),
         ('python -m pip install "torch==2.15.*" --index-url https://download.pytorch.org/whl/cu130',
@@ -97,6 +99,16 @@ def test_the_values_of_variables_and_statements_are_fields() -> None:
     assert one.env == {"NCCL_P2P_LEVEL": "LOC"}
     assert other.env == {"CUDA_LAUNCH_BLOCKING": None}
     assert statement.statement == "torch.backends.cuda.enable_flash_sdp(False)"
+
+
+def test_a_command_between_the_sentences_of_a_fix_is_one() -> None:
+    found = finding("SMK002", Status.FAIL)
+    fails = replace(found, check=catalog.find("SMK002")[0])
+    assert [action.argv for action in actions_of(fails)] == [
+        ("doctor", "run", "--precision", "fp32"),
+        ("doctor", "run"),
+    ]
+    assert [kind for kind, _ in labelled(fails)] == ["run", "run"]
 
 
 def test_an_interpreter_without_pip_is_installed_into_by_uv() -> None:

@@ -10,6 +10,7 @@ from recorded_parts import H100, TORCH_2_15, job, machine
 from doctor.catalog import find
 from doctor.job.run_options import RunOptions
 from doctor.judge.check import Finding, Owner, Status, Verdict, note
+from doctor.judge.known_errors import SEVERAL
 from doctor.report.formats.table import FORMATS
 from doctor.report.report import Outcome, Report
 
@@ -99,6 +100,22 @@ def test_the_verdict_line_describes_the_only_warning_and_names_several() -> None
     assert len(report(long).verdict_line) < 320
     several = report(finding("GPU002", Status.WARN), long)
     assert several.verdict_line == "READY with warnings: GPU002 gpu-free, GPU004 gpu-not-slowed"
+
+
+@pytest.mark.parametrize(
+    ("fix", "line"),
+    [
+        ("Reset it. Then wait.", "FIX: NUM001: Reset it"),
+        ("Look at a.py, line 2. Clamp x. Or y.", "FIX: NUM001: Look at a.py, line 2. Clamp x"),
+        (f"{SEVERAL}\nIf so: this.\nElse: that.", "FIX: NUM001: observed value"),
+    ],
+)
+def test_the_verdict_line_says_what_to_do_or_which_error_has_several_causes(
+    fix: str, line: str
+) -> None:
+    found = finding("NUM001", Status.FAIL)
+    found = replace(found, verdict=replace(found.verdict, fix=fix))
+    assert report(found).verdict_line == line
 
 
 def test_a_smoke_step_that_was_left_out_does_not_count() -> None:

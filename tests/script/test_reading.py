@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.checks.script.lint import lint
-from doctor.cli.lint import Linter, LintOptions, run_lint
+from doctor.cli.lint import LintOptions, run_lint
+from doctor.cli.linter import Linter
 from doctor.facts.script import Launch, Script, Span
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.discover import discover

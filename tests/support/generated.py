@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import documents_page
+import error_index
 import flag_table
 import hardware_page
 import man_pages
 import surface
-from error_index import INDEX, index
 from paths import FORMATS, MACHINES, ROOT
 from pictures import compared, console, is_current, page, triaged
 from recorded import machines
@@ -28,6 +28,7 @@ from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
 
 from doctor import catalog
+from doctor.errors import index as cause_index
 from doctor.errors.causes import TABLES
 from doctor.facts.facts import encode
 from doctor.job.file import tables
@@ -62,7 +63,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **dict(_schemas()),
         **dict(_reports(checks)),
         **dict(_samples()),
-        INDEX: index(),
+        cause_index.FILE: error_index.index(),
         **_causes(),
         **{man_pages.FOLDER / name: text for name, text in man_pages.pages().items()},
         surface.FILE: surface.text(),

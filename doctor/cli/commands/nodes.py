@@ -9,6 +9,7 @@ import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
+from doctor.cli.fleet_options import NodesFrom
 from doctor.cli.requested_output import requested_output
 
 Ledger = Annotated[
@@ -36,14 +37,7 @@ def compare(
         int | None,
         panels.scope("How many nodes there must be.", "--expect-nodes", min=1, metavar="N"),
     ] = None,
-    nodes_from: Annotated[
-        str,
-        panels.scope(
-            "Names of the nodes that must be there: a file or a list such as gpu-[01-16].",
-            "--nodes-from",
-            metavar="FILE|LIST",
-        ),
-    ] = "",
+    nodes_from: NodesFrom = "",
     topology: Annotated[
         Path | None,
         panels.scope(

@@ -103,55 +103,6 @@ def broadcast_target_first():
                     a=nn.Linear(8, 1))  # fmt: skip
 
 
-class Right(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        ctx.save_for_backward(x, y)
-        return x * y
-
-    @staticmethod
-    def backward(ctx, grad):
-        x, y = ctx.saved_tensors
-        return grad * y, grad * x
-
-
-class StraightThrough(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, y):
-        return (x > 0).to(x) * y
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, grad
-
-
-class Reversed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return -0.5 * grad
-
-
-def _with_function(function, inputs=2):
-    run = lambda m, x: m.c(function.apply(*[m.a(x), m.b(x)][:inputs]))
-    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 8), c=nn.Linear(8, 3))
-
-
-def healthy_function():
-    return _with_function(Right)
-
-
-def healthy_straight_through():
-    return _with_function(StraightThrough)
-
-
-def healthy_reversal():
-    return _with_function(Reversed, 1)
-
-
 def healthy_softmax_over_classes():
     return _trained(lambda m, x: m.a(x), _classes(), a=nn.Linear(8, 3))
 

@@ -67,8 +67,6 @@ class Paths(TorchFunctionMode):
         """Cut -> the one that took its place."""
         self._differentiated: Tuple[Set[str], Key] = (set(), ())
         """The parameters behind what the code calls backward() on, and the cut that it is."""
-        self.derived: Dict[str, Key] = {}
-        """Parameter -> the call of grad() whose derivative was computed from it."""
         self._inside: List[Set[str]] = []
         """What the calls of autograd functions that are being run have used."""
 
@@ -93,7 +91,7 @@ class Paths(TorchFunctionMode):
     def _note_derivatives(
         self, func: Function, name: str, live: Set[str], results: Sequence[torch.Tensor]
     ) -> None:
-        """Gradients that the code computes itself: by backward() and .grad, or by grad()."""
+        """Gradients that the code computes itself by backward() and .grad."""
         key: Key = ("constant", "backward", *places.innermost()[0], self._modules.current, "", True)
         if name == "backward" and live:
             self._differentiated = live, key
@@ -102,8 +100,6 @@ class Paths(TorchFunctionMode):
             if names:
                 self.cuts.setdefault(read, set()).update(names)
                 self.flow.add(frozenset([read]), results)
-        elif name == "grad" and live:
-            self.derived.update(dict.fromkeys(live, ("derivative", name, *key[2:])))
 
     def _follow_detached(self, name: str, inputs: Foreign, results: Sequence[torch.Tensor]) -> None:
         """A detached value that becomes an array is cut by the array."""
@@ -233,9 +229,8 @@ def cuts(plan: Plan, stage: Timed, names: Sequence[str], small: bool = False) ->
     paths.hooks.watch_modules(subject.module)
     origins = zero_origins.ZeroOrigins(subject.module, subject.batch)
     with stage("function by function"), torch.autograd.detect_anomaly(check_nan=False):
-        derivatives = zero_origins.Derivatives(origins)
         functions = paths.with_functions()
-        with training.autocast(), derivatives, modules, functions, paths, origins:
+        with training.autocast(), modules, functions, paths, origins:
             loss = subject.loss(subject.module, subject.batch)
         in_graph = {id(each) for each in graphs.leaves(loss.grad_fn)}
         computed = {name for name, each in wanted.items() if id(each) in in_graph}
@@ -267,8 +262,6 @@ def ends(paths: Paths, names: Set[str], loss: torch.Tensor) -> List[Dict[str, An
         if not keys and name in paths.last:
             last, choice = paths.last[name], paths.choices.get(name)
             certain = [choice if choice and choice[1:] == last[1:] else last]
-        if not keys and name in paths.derived:
-            certain = [paths.derived[name]]
         for key in certain[:MOST]:
             places.setdefault(key, set()).add(name)
     cuts: List[Dict[str, Any]] = records(places)

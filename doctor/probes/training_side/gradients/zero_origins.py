@@ -7,14 +7,12 @@ it comes from.
 
 from __future__ import annotations
 
-import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers, graphs, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from ..values import value_origins
 from ..values.value_origins import tensors
 
@@ -57,32 +55,25 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **options)
         passed_on = next((each for each in entries if each is not None), None)
         for each in tensors(result):
-            self._origins.pop(key_of(each), None)
+            self._origins.pop(observing.memory_of(each), None)
             self.note(each, passed_on or Origin(named(func, each, args, options), *line()))
         return result
 
     def note(self, tensor: torch.Tensor, origin: Origin) -> None:
         """Remember what made this tensor 0, unless it is not."""
         if is_zero(tensor):
-            self._origins[key_of(tensor)] = origin, tensor
+            self._origins[observing.memory_of(tensor)] = origin, tensor
 
     def of(self, tensor: Any) -> Optional[Origin]:
         """What made this tensor 0; None if it is not 0, or that is not known."""
         if not isinstance(tensor, torch.Tensor):
             return None
-        entry = self._origins.get(key_of(tensor))
+        entry = self._origins.get(observing.memory_of(tensor))
         return None if entry is None else entry[0]
 
 
 def line() -> Tuple[str, str]:
     return places.innermost()[0]
-
-
-def key_of(tensor: torch.Tensor) -> Tuple[int, int]:
-    try:
-        return tensor.data_ptr(), tensor.numel()
-    except Exception:  # sparse and other tensors have no storage
-        return 0, 0
 
 
 def is_zero(tensor: torch.Tensor) -> bool:
@@ -105,50 +96,3 @@ def named(func: Function, result: torch.Tensor, args: Arguments, options: Option
         return "a constant"
     rounding = options.get("rounding_mode")
     return "%s(rounding_mode='%s')" % (name, rounding) if rounding else name
-
-
-# Derivatives that torch.autograd.grad returns as zeros, because the function has no curvature
-
-FIRST = re.compile(r"(?P<name>[A-Z]\w*?)(?:With\w+)?BackwardBackward\d*")
-"""Operations of a first derivative: "ThresholdBackwardBackward0"."""
-LINEAR = {
-    "Threshold": "ReLU",
-    "LeakyRelu": "LeakyReLU",
-    "RreluWithNoise": "RReLU",
-    "PreluKernel": "PReLU",
-    "Hardtanh": "Hardtanh",
-    "Hardsigmoid": "Hardsigmoid",
-    "MaxPool2D": "max_pool2d",
-}
-"""Operations that are linear piece by piece -> what the code calls them."""
-
-
-class Derivatives(TorchFunctionMode):
-    """Tells a ZeroOrigins of derivatives of derivatives that are 0 throughout."""
-
-    def __init__(self, origins: Any) -> None:
-        super().__init__()
-        self._origins = origins
-
-    def __torch_function__(
-        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
-    ) -> Foreign:
-        result = func(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") == "grad" and args:
-            made = [each for each in tensors(result) if is_zero(each)]
-            through = kinks(args[0]) if made else []
-            for each in made if through else ():
-                name = "the second derivative through %s" % ", ".join(through)
-                self._origins.note(each, Origin(name, *places.innermost()[0]))
-        return result
-
-
-def kinks(outputs: Foreign) -> List[str]:
-    """The operations that are linear piece by piece whose derivative these values hold."""
-    names: Dict[str, None] = {}
-    for value in tensors(outputs):
-        for node in graphs.nodes(value.grad_fn):
-            match = FIRST.fullmatch(node.name())
-            if match and match["name"] in LINEAR:
-                names[LINEAR[match["name"]]] = None
-    return list(names)

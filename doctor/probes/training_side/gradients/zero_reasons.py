@@ -137,15 +137,11 @@ def factor(node: Foreign, index: int, names: Dict[int, str], origins: Any) -> Re
     extent = "0" if not other.dim() else "0 throughout" if bad == total else "0 in part"
     computed = computed_by(node, edge, names)
     origin = origins.of(other) if bad == total else None
-    if bad == total and (not computed or (origin and origin.name.startswith(DERIVATIVE))):
+    if bad == total and not computed:
         return zero_since("the other factor", other, origins)
     if "the result of" in computed and origin and origin.name.startswith("the parameter"):
         computed = ", computed from %s," % origin.name
     return Reason("the other factor%s is %s" % (computed, extent))
-
-
-DERIVATIVE = "the second derivative"
-"""The origin of zeros that zero_origins.py observes."""
 
 
 def quotient(node: Foreign, index: int, origins: Any) -> Reason:
@@ -204,11 +200,6 @@ def sampled(node: Foreign, index: int) -> Reason:
     return Reason("its mode is nearest", True) if nearest else NOTHING
 
 
-def bent(node: Foreign, index: int) -> Reason:
-    """For the derivative of an operation that is linear piece by piece."""
-    return Reason("%s of it is 0" % DERIVATIVE, True) if index == 1 else NOTHING
-
-
 def zero_input(node: Foreign, index: int) -> Reason:
     return share(node._saved_self == 0, "inputs are exactly 0")
 
@@ -254,7 +245,6 @@ RULES: Dict[str, Rule] = {
     **dict.fromkeys(
         ("GridSampler2D", "GridSampler3D", "CudnnGridSampler", "GridSampler2DCpuFallback"), sampled
     ),
-    **dict.fromkeys(("ThresholdBackward", "LeakyReluBackward", "HardtanhBackward"), bent),
     **dict.fromkeys(("Abs", "LinalgVectorNorm", "Norm"), zero_input),
 }  # fmt: skip
 

@@ -25,7 +25,8 @@ MEANINGS = (
 )
 PLAIN = MEANINGS.index("like the class (± 2 %)")
 VERDICTS = {"return": 0, "fix": 1, "unknown": 3, "ready": PLAIN}
-VERDICT = "Verdict: RETURN, FIX, slow or unlike the others, UNKNOWN (the first four colours)"
+OUTCOMES = ("RETURN", "FIX", "slow or unlike the others", "UNKNOWN", "READY")
+"""Meanings of the colours in the map of verdicts."""
 MANY = 2048
 """Nodes from which the squares are smaller."""
 TITLED = 300
@@ -44,12 +45,19 @@ def heat_maps(fleet: object) -> Iterator[Markup]:
         "left is that of the first node in its row."
     )
     yield el("p", hint, class_="quiet")
-    yield _legend()
+    yield _legend(OUTCOMES)
     verdicts = [_verdict(line, bad) for line in fleet.nodes]
-    yield grid.map(VERDICT, verdicts, [line.outcome for line in fleet.nodes])
+    yield grid.map("Verdicts", verdicts, [line.outcome for line in fleet.nodes])
+    steps = {metric.name: list(map(_step, metric.relative)) for metric in fleet.metrics}
+    alike = [name for name, each in steps.items() if set(each) == {PLAIN}]
+    if len(alike) < len(steps):
+        yield _legend(MEANINGS)
     for metric in fleet.metrics:
         texts = ["" if value is None else f"{value:.2f}" for value in metric.relative]
-        yield grid.map(metric.name, list(map(_step, metric.relative)), texts)
+        if metric.name not in alike:
+            yield grid.map(metric.name, steps[metric.name], texts)
+    if alike:
+        yield el("p", f"All nodes are like their class (± 2 %) in: {', '.join(alike)}.")
 
 
 def _order(fleet: Fleet) -> str:
@@ -67,10 +75,10 @@ def _step(value: float | None) -> int | None:
     return sum(value >= step for step in STEPS)
 
 
-def _legend() -> Markup:
+def _legend(meanings: Sequence[str]) -> Markup:
     keys = [
         el("span", el("svg", _rect(0, 0, 1, f"h{n}"), class_="key", viewBox="0 0 1 1"), f" {text}")
-        for n, text in enumerate(MEANINGS)
+        for n, text in enumerate(meanings)
     ]
     return el("p", keys, class_="keys quiet")
 

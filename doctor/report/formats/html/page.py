@@ -36,6 +36,8 @@ MEANINGS = {
     Outcome.UNKNOWN: ("?", "unsure", "A required check could not be evaluated"),
 }
 """Mark, CSS class and meaning of a verdict."""
+MOST_NOTES = 3
+"""Notes of a heading that are open."""
 WARNED = ("✓", "warned", "Nothing stops the training; read the warnings first")
 
 
@@ -92,7 +94,7 @@ def _verdict(report: Report) -> Markup:
     warned = report.outcome is Outcome.READY and report.with_status(Status.WARN)
     mark, css, meaning = WARNED if warned else MEANINGS[report.outcome]
     meaning = "" if report.facts.subject == "fleet" else meaning
-    rows = [[el("dt", name), el("dd", text)] for name, text in header_parts(report) if text]
+    rows = [[el("dt", name), el("dd", text)] for name, text in _header(report) if text]
     counts = ", ".join(f"{number} {word}" for word, number in report.counts.items() if number)
     rows.append([el("dt", "checks"), el("dd", f"{counts}; {report.facts.seconds:.1f} s")])
     about = filter(None, ["preflight doctor", subject(report), examined_on(report)])
@@ -108,6 +110,18 @@ def _verdict(report: Report) -> Markup:
         el("dl", rows),
         class_=css,
     )
+
+
+def _header(report: Report) -> Iterator[tuple[str, Markup | str]]:
+    """What was examined; many notes in one line that opens."""
+    parts = list(header_parts(report))
+    notes = [text for name, text in parts if name == "note"]
+    if len(notes) <= MOST_NOTES:
+        yield from parts
+        return
+    yield from (part for part in parts if part[0] != "note")
+    items = el("ul", (el("li", prose(note)) for note in notes), class_="places")
+    yield "notes", el("details", el("summary", f"{len(notes)} notes"), items)
 
 
 def _prescription(report: Report) -> Markup | str:
