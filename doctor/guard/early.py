@@ -14,6 +14,7 @@ from .batches import Batches
 from .counts import Tally
 from .foreign import Foreign
 from .records import WARN, Alarm
+from .switch import raise_of_a_signal
 
 KEY = "doctor.guard"
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -96,7 +97,14 @@ class Early:
             self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
 
     def fetched(self, iterator: Foreign, data: Foreign) -> None:
-        """The iterator of a DataLoader returned a batch."""
+        """The iterator of a DataLoader returned a batch; an error ends this look, not the guard."""
+        try:
+            self._fetched(iterator, data)
+        except Exception as error:
+            raise_of_a_signal(error)
+            self.open = False
+
+    def _fetched(self, iterator: Foreign, data: Foreign) -> None:
         self._tally.fetched += 1
         key = id(iterator._index_sampler)
         loader = self._loaders.setdefault(key, _Loader())
