@@ -23,6 +23,9 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     if verdict := _wrong(sizes, model.head_missing, beyond):
         return verdict
+    if model.separate_head:
+        text = f"config.json ties {shown(model.separate_head, 100)} to the embedding"
+        return warn(f"{text}, and it has values of its own", fix=TIED_FIX)
     if not sizes and (checkpoint.tokenizer is None or rows is None):
         return skip("no size of config.json or of a tokenizer can be compared with the tensors")
     compared = listed([f"{size.quantity} {size.stored:,}" for size in sizes], 7)
@@ -104,6 +107,11 @@ SIZES_FIX = (
 HEAD_FIX = (
     "Save the model again with its head, or set tie_word_embeddings to true in config.json if the "
     "head was the embedding: otherwise the head is random after loading."
+)
+TIED_FIX = (
+    "Set tie_word_embeddings to false in config.json: transformers 4, vLLM and converters follow "
+    "it and drop the trained head; transformers 5 keeps both, with a warning. Where the head "
+    "should be tied, save the model again after model.tie_weights()."
 )
 TOKENS_FIX = (
     "Resize the embedding and save the model: a token without a row ends in an IndexError or a "
@@ -242,7 +250,10 @@ CONFIG = Check(
         "config.json names",
         "every token of the tokenizer has a row of the embedding",
     ),
-    warns=("the files hold more layers or more rows than config.json names",),
+    warns=(
+        "the files hold more layers or more rows than config.json names",
+        "config.json ties the output head, and the files hold one of other values",
+    ),
     fails=(
         "another size differs, or the files hold fewer layers or rows",
         "config.json does not tie the output head of a causal model, and the files hold none",

@@ -7,7 +7,7 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checkpoint.dtypes import HALVES
-from doctor.checkpoint.formats.pickle_uses import reader_of
+from doctor.checkpoint.formats.pickle_uses import PLAIN, reader_of
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
 from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
 from doctor.facts.machine import Torch
@@ -71,6 +71,9 @@ def loads_without_code(
         summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
     summary = f"{_admitted(loading)}{_bypass(loading, torch)}"
+    if plain := [name for name in _refused(loading, _version(torch)) if PLAIN.fullmatch(name)]:
+        text = f"torch.load(weights_only=True) refuses {_listed(tuple(plain))}, which hold values"
+        return note(f"{text} and run nothing", fix=PLAIN_FIX)
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
     return ok(summary)
@@ -134,8 +137,8 @@ def _admitted(loading: Loading) -> str:
 
 def _restricted(loading: Loading, torch: Torch | Unknown) -> Verdict | None:
     """What weights-only loading refuses, or torch loads without it; None where there is none."""
-    version = NEWEST if isinstance(torch, Unknown) else torch.version
-    if refused := _refused(loading, version):
+    version, refused = _version(torch), _refused(loading, _version(torch))
+    if not all(map(PLAIN.fullmatch, refused)):
         changing = not set(loading.refused).issuperset(refused) or bool(set(refused) & SINCE.keys())
         of = f" of torch {version}" if changing else ""
         summary = f"torch.load(weights_only=True){of} refuses {_listed(refused)}"
@@ -145,6 +148,10 @@ def _restricted(loading: Loading, torch: Torch | Unknown) -> Verdict | None:
         summary = f"torch.distributed.checkpoint unpickles without weights_only and imports {names}"
         return warn(f"{summary}; plain weights required", fix=EXECUTED_FIX)
     return None
+
+
+def _version(torch: Torch | Unknown) -> str:
+    return NEWEST if isinstance(torch, Unknown) else torch.version
 
 
 def _refused(loading: Loading, version: str) -> tuple[str, ...]:
@@ -197,6 +204,11 @@ EXECUTED_FIX = (
     "torch reads .metadata with pickle.load and stored objects with weights_only=False. Load the "
     "checkpoint only if its source is trusted, and keep objects of your own out of the state that "
     "dcp.save receives."
+)
+
+PLAIN_FIX = (
+    "Load it with weights_only=False, as Lightning does, or name the classes in "
+    "torch.serialization.add_safe_globals([...]). Plain dicts and strings need neither."
 )
 
 PROTOCOL_FIX = "Save with the default protocol: torch.save(..., pickle_protocol=2)."
@@ -289,7 +301,10 @@ WITHOUT_CODE = Check(
         "no pickle beside them names a global that is known to run commands, or calls one that its "
         "usual writers do not call",
     ),
-    notes=("a file beside the weights names classes that its usual writers do not put into it",),
+    notes=(
+        "a file beside the weights names classes that its usual writers do not put into it",
+        "weights-only loading refuses classes that hold plain values, such as argparse.Namespace",
+    ),
     warns=(
         "a pickle names globals that weights-only loading refuses, or is of a protocol above 2",
         "a torch.distributed.checkpoint holds objects of classes that such files do not usually "

@@ -21,6 +21,9 @@ ZERO_INITIALIZED = re.compile(
 )
 """Matrices that are initialized to zero on purpose, or hold constants."""
 
+LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
+"""Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
+
 PADDED = ("embedding", "head")
 """Parts whose last rows are often zeros: tokens that do not exist."""
 
@@ -46,10 +49,16 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
     if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
+        first = min(nonfinite, key=_of_optimizer)
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
-        summary = f"{_counts(nonfinite[0])}{more}; every stored value finite required"
-        return fail(summary, seconds=values.seconds)
+        reason, fix = _why_not_finite(first)
+        summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
+        return fail(summary, fix=fix, seconds=values.seconds)
+    if values.negative:
+        more = f" and {len(values.negative) - 1:,} more" * (len(values.negative) > 1)
+        summary = f"{shown(values.negative[0])}{more}: negative values in a mean of squares"
+        return fail(f"{summary}; none required", fix=MOMENT_FIX, seconds=values.seconds)
     if values.differing:
         more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
         summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
@@ -59,6 +68,21 @@ def _failure(values: Values) -> Verdict | None:
         summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
         return fail(summary, fix=CRC_FIX, seconds=values.seconds)
     return None
+
+
+def _of_optimizer(tensor: NonFinite) -> bool:
+    return tensor.name.startswith("optimizer ")
+
+
+def _why_not_finite(tensor: NonFinite) -> tuple[str, str | None]:
+    """What the kind of tensor and dtype show, and the remedy for it."""
+    if _of_optimizer(tensor):
+        return f", in {tensor.file}", MOMENT_FIX
+    largest = LARGEST.get(tensor.dtype)
+    if largest is None or (tensor.nan and tensor.dtype != "F8_E4M3"):
+        return "", None
+    kind = {"F16": "fp16"}.get(tensor.dtype, "fp8")
+    return f": a cast to {kind} makes that of what is beyond {largest:,}", OVERFLOW_FIX
 
 
 def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
@@ -145,6 +169,17 @@ def _alike(values: Values) -> str:
     return "".join(notes)
 
 
+MOMENT_FIX = (
+    "Resume from an earlier checkpoint. Or keep these weights and begin with a new optimizer: "
+    "resume without this state, with a warm-up, and look for the batch or the overflow that made "
+    "it: the first resumed step would make the weights NaN."
+)
+
+OVERFLOW_FIX = (
+    "Go back to the checkpoint in fp32 or bf16 that this one was cast from, and keep its dtype. "
+    "Where it was trained in fp16, return to a checkpoint from before the overflow."
+)
+
 CRC_FIX = (
     "Copy the file again, or return to another checkpoint: bytes of it changed after it was saved."
 )
@@ -193,6 +228,7 @@ FINITE = Check(
     ),
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
+        "a mean of squares in the optimizer's state is negative",
         "without --deep: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "

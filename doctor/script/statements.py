@@ -245,9 +245,12 @@ def _expression(walk: Walk, node: ast.Expr) -> None:
     if type(node.value) is ast.Attribute and value.kind == "name":
         position = walk.position(node)
         walk.bare.append(Bare(value.name, position, walk.scope, walk.arms, walk.loops_around))
-    if value.kind == "call" and value.call == len(walk.calls) - 1:
-        call = walk.calls[value.call]
-        walk.calls[value.call] = msgspec.structs.replace(call, statement=True)
+    last = value.kind == "call" and value.call == len(walk.calls) - 1
+    alone = [value] if last else value.items if type(node.value) is ast.Tuple else ()
+    for each in alone:
+        if each.kind == "call":
+            call = walk.calls[each.call]
+            walk.calls[each.call] = msgspec.structs.replace(call, statement=True)
 
 
 def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:

@@ -95,6 +95,57 @@ def meta_names(weights: State) -> None:
             )
 
 
+def meta_rotated(weights: State) -> None:
+    rotated(weights)
+    meta_names(weights)
+
+
+def meta_rotated_keys_wrong(weights: State) -> None:
+    """As a converter does that takes the number of queries' heads for the keys."""
+    meta_rotated(weights)
+    for layer in range(2):
+        name = f"layers.{layer}.attention.wk.weight"
+        original = state()[f"model.layers.{layer}.self_attn.k_proj.weight"]
+        weights[name] = original.reshape(8, 2, 2, WIDTH).swapaxes(1, 2).reshape(WIDTH, WIDTH)
+
+
+def reversed_rows(weights: State) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    weights[name] = weights[name].flip(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (rotated, "heads of 8 rows"),
+        (meta_rotated_keys_wrong, "heads of one size"),
+        (reversed_rows, "same rows in another order"),
+    ],
+)
+def test_rows_in_an_order_that_the_names_do_not_explain(
+    tmp_path: Path, change: Callable[[State], None], words: str
+) -> None:
+    changed = state()
+    change(changed)
+    one, other = put(tmp_path / "one", state()), put(tmp_path / "other", changed)
+    for pair in ((one, other), (other, one)):
+        verdict = judged(*pair)
+        assert verdict.status is Status.FAIL
+        assert words in verdict.summary
+        assert verdict.fix
+        assert "number" in verdict.fix
+
+
+def test_rows_in_another_order_are_seen_through_a_cast(tmp_path: Path) -> None:
+    wide = {name: torch.randn(each.shape) for name, each in state().items()}
+    narrow = dict(wide)
+    rotated(narrow)
+    narrow = {name: each.bfloat16() for name, each in narrow.items()}
+    verdict = judged(put(tmp_path / "one", narrow), put(tmp_path / "other", wide))
+    assert verdict.status is Status.FAIL
+    assert "heads of 8 rows" in verdict.summary
+
+
 def prefixed(weights: State) -> None:
     for name in list(weights):
         weights[f"module.{name}"] = weights.pop(name)
@@ -110,7 +161,7 @@ def transposed(weights: State) -> None:
     [
         (fused, "split or fused"),
         (padded, "padded vocabulary"),
-        (rotated, "permuted rotary"),
+        (meta_rotated, "permuted rotary"),
         (centred, "1 added"),
         (transposed, "transposed"),
         (lambda weights: weights.update({n: w.float() for n, w in weights.items()}), "cast of"),

@@ -104,18 +104,31 @@ def expert_parts(name: str, experts: int) -> list[list[str]]:
     ]
 
 
-def rotary(one: Any, other: Any) -> Any | None:
-    """`one` with its rows as `other` has them, where these are the halves of heads interleaved.
+def rotary_rows(one: Any, other: Any) -> int:
+    """Rows of each head, where `other` is `one` with the halves of its heads interleaved.
 
-    llama.cpp keeps the two halves of a rotary head so; None where the rows are in no such order.
+    llama.cpp and Meta keep the two halves of a rotary head so. 0: the rows are in no such order.
     """
     if one.ndim != 2 or one.shape != other.shape or len(one) < 4:
-        return None
+        return 0
     second = (one == other[1]).all(axis=1).nonzero()[0]
     for half in second.tolist()[:8]:
         if half and len(one) % (2 * half) == 0:
             heads = one.reshape(-1, 2, half, one.shape[1])
             turned = heads.swapaxes(1, 2).reshape(one.shape)
-            if (turned[: 4 * half] == other[: 4 * half]).all():
-                return turned
-    return None
+            if (turned == other).all():
+                return int(2 * half)
+    return 0
+
+
+def same_rows(one: Any, other: Any) -> bool:
+    """Whether two matrices hold the same rows, in any order."""
+    if one.ndim != 2 or one.shape != other.shape:
+        return False
+    return sorted(map(bytes, one)) == sorted(map(bytes, other))
+
+
+def same_convention(one: str, other: str) -> bool:
+    """Whether two names of one tensor are one program's: equal but for what is put before them."""
+    one, other = plain(one), plain(other)
+    return one.endswith(other) or other.endswith(one)

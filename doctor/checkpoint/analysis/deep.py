@@ -39,6 +39,7 @@ from doctor.checkpoint.analysis.value_shares import (
 )
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, LocalFile, Source, read_into
+from doctor.checkpoint.optimizer_slots import SQUARES
 from doctor.checkpoint.records import Large, NonFinite, Outlier, Problem, Values
 from doctor.checkpoint.tensors import Tensor
 
@@ -103,7 +104,7 @@ def scan_values(
     magnitudes = measure(directory, model)
     of_moments = {each: MOMENT / FAR for each in moments if each.dtype in ("F32", "BF16", "F64")}
     beyond = limits({**magnitudes.rest, **of_moments}, FAR)
-    work = _Work(directory, spans, progress, _LimitOf(spans, beyond))
+    work = _Work(directory, spans, progress, _LimitOf(spans, beyond, moments))
     work.divide(count, share)
     matrices = examine_matrices(directory, () if share[0] else model)
     differing = differing_files(directory, _files(model, spans, share), count)
@@ -115,6 +116,7 @@ def scan_values(
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
+        negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
         damaged_records=tuple(damaged_records(directory, _files(every, spans, share))),
@@ -192,10 +194,23 @@ def _outliers(
 
 
 class _LimitOf:
-    """The magnitudes from which values of a matrix are far beyond the rest of it, as bits."""
+    """The magnitudes from which values of a matrix are far beyond the rest of it, as bits.
 
-    def __init__(self, spans: list[Span], of: dict[Tensor, int]) -> None:
+    And which tensors hold no negative values.
+    """
+
+    def __init__(self, spans: list[Span], of: dict[Tensor, int], moments: Sequence[Tensor]) -> None:
         self.of = of
+        self.never_negative = {
+            each
+            for each in moments
+            if each.name.rpartition(": ")[2] in SQUARES and each.dtype in ("F32", "BF16", "F16")
+        }
+        self._squares = {
+            id(span)
+            for span in spans
+            if any(piece.tensor in self.never_negative for piece in span.pieces)
+        }
         self._least = {
             id(span): min((of.get(piece.tensor, NEVER) for piece in span.pieces), default=NEVER)
             for span in spans
@@ -204,6 +219,10 @@ class _LimitOf:
     def least(self, span: Span) -> int:
         """The smallest of all tensors in a span."""
         return self._least[id(span)]
+
+    def squares(self, span: Span) -> bool:
+        """Whether a span holds tensors without negative values."""
+        return id(span) in self._squares
 
 
 class _Work:
@@ -215,6 +234,7 @@ class _Work:
         self.limits = limits
         self.largest: dict[Tensor, tuple[int, float]] = {}
         """Matrix -> its values beyond the limit, and the largest of them."""
+        self.negative: dict[Tensor, None] = {}
         self.directory = directory
         self.spans = spans
         self.total = 0
@@ -273,12 +293,14 @@ class _Work:
             if not data.size:
                 continue
             top = magnitude(span.dtype, data)
-            if top >= first_counted(span.dtype):
+            looks = (
+                (self._count, top >= first_counted(span.dtype)),
+                (self._compare, top >= self.limits.least(span)),
+                (self._look_at_signs, self.limits.squares(span)),
+            )
+            for look in (look for look, needed in looks if needed):
                 for piece in span.within(at, at + data.size):
-                    self._count(piece, at, data)
-            if top >= self.limits.least(span):
-                for piece in span.within(at, at + data.size):
-                    self._compare(piece, at, data)
+                    look(piece, at, data)
             if got < size:
                 raise CheckpointError(
                     "damaged", f"ended at byte {at + got:,} while its values were read"
@@ -286,13 +308,10 @@ class _Work:
 
     def _count(self, piece: Piece, at: int, data: Any) -> None:
         """Count a tensor's share of a chunk that begins at `at`."""
-        tensor = piece.tensor
-        size = FORMATS[tensor.dtype].size
-        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
-        values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
+        tensor, values = piece.tensor, _values(piece, at, data)
         if not values.size:
             return
-        skipped = (piece.skipped + begin - piece.begin) // size
+        skipped = (piece.skipped + max(at - piece.begin, 0)) // FORMATS[tensor.dtype].size
         if tensor.strides is None:
             counted, bad = tally(tensor.dtype, values)
             first = skipped + int(bad.argmax())
@@ -311,16 +330,22 @@ class _Work:
             return
         import numpy
 
-        size = FORMATS[piece.tensor.dtype].size
-        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
-        values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
-        sizes = values & values.dtype.type((1 << 8 * size - 1) - 1)
+        values = _values(piece, at, data)
+        sizes = values & values.dtype.type(FORMATS[piece.tensor.dtype].sign - 1)
         far = (sizes > limit) & (sizes <= FORMATS[piece.tensor.dtype].top)
         if count := int(numpy.count_nonzero(far)):
             largest = as_float(piece.tensor.dtype, int(sizes[far].max()))
             with self._lock:
                 before = self.largest.get(piece.tensor, (0, 0.0))
                 self.largest[piece.tensor] = before[0] + count, max(before[1], largest)
+
+    def _look_at_signs(self, piece: Piece, at: int, data: Any) -> None:
+        """Record a mean of squares that is below zero somewhere in this chunk."""
+        if piece.tensor in self.limits.never_negative and piece.tensor not in self.negative:
+            values, format_ = _values(piece, at, data), FORMATS[piece.tensor.dtype]
+            if ((values > format_.sign) & (values <= format_.sign + format_.top)).any():
+                with self._lock:
+                    self.negative[piece.tensor] = None
 
     def _advance(self, looked: int, passed: int) -> None:
         with self._lock:
@@ -341,6 +366,13 @@ class _Work:
             yield
         except CheckpointError as error:
             self._errors.setdefault(file, error)
+
+
+def _values(piece: Piece, at: int, data: Any) -> Any:
+    """A tensor's share of a chunk that begins at `at`, as unsigned numbers."""
+    size = FORMATS[piece.tensor.dtype].size
+    begin, end = max(piece.begin, at), min(piece.end, at + data.size)
+    return data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
 
 
 def _bytes_of(piece: tuple[Span, int]) -> int:

@@ -123,6 +123,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Finite fp16 values beyond 32752, half of fp16's largest."""
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
+    negative: tuple[str, ...] = ()
+    """Means of squares in the optimizer's state that hold negative values; the first hundred."""
     outliers: tuple[Outlier, ...] = ()
     """The first hundred."""
     layers: tuple[LayerValues, ...] = ()
