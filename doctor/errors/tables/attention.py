@@ -25,7 +25,21 @@ ROWS = (
         commands=("python -m xformers.info",),
     ),
     Cause(
+        id="xformers-on-cpu-build",
+        messages=(r"\(you have \d[\w.]{1,20}\+cpu\)",),
+        examples=("PyTorch 2.2.0+cu121 with CUDA 1201 (you have 2.2.0+cpu)",),
+        why="The installed torch is a build for the CPU, so that no compiled extension for CUDA "
+        "loads.",
+        fix="Uninstall torch and install the CUDA build that the line names first, from its index "
+        "(--index-url https://download.pytorch.org/whl/cu121 for +cu121); reinstalling xformers "
+        "changes nothing.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip uninstall torch torchvision torchaudio",),
+        next_check="TOR002",
+    ),
+    Cause(
         id="xformers-of-other-torch",
+        yields_to=("xformers-on-cpu-build",),
         messages=(r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for",),
         examples=(
             "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for: "
