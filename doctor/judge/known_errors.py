@@ -46,7 +46,7 @@ REFUSES_DEVICE = _row("cudnn-refuses-gpu")
 KILLED = _row("killed-sigkill")
 
 DRIVER = (GPU_NOT_STARTED, MISMATCHED, FABRIC, COMPAT, STUB, LIBRARY, NOT_LOADED, IN_CONTAINER,
-          FORBIDDEN)  # fmt: skip
+          FORBIDDEN, _row("wsl-gpu-blocked"))  # fmt: skip
 OF_LIBRARIES = (
     *DRIVER,
     ALLOCATOR_OPTIONS,
@@ -77,6 +77,7 @@ OF_LIBRARIES = (
     _row("shared-memory-full"),
     _row("nccl-timeout"),
     _row("nccl-error"),
+    _row("cuda-not-initialized"),
     _row("cuda-unavailable"),
 )
 """The first that has the message counts, so the more specific row comes first."""

@@ -72,7 +72,8 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
 
 
 def _host(reading: Reading) -> Host | Unknown:
-    if reading.system is None and not reading.amd and not reading.kernel_events:
+    stated = (reading.system, reading.amd, reading.kernel_events, reading.hcas, reading.reported)
+    if not any(stated):
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
@@ -89,6 +90,8 @@ def _host(reading: Reading) -> Host | Unknown:
         sandbox="WSL2" if is_wsl else None,
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
+        reported=reading.reported,
+        hcas=reading.hcas or None,
     )
 
 
