@@ -24,6 +24,9 @@ ZERO_INITIALIZED = re.compile(
 LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
 """Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
 
+EMPTY = 0.25
+"""Share of zero rows that no padding of a vocabulary has. Our own number."""
+
 PADDED = ("embedding", "head")
 """Parts whose last rows are often zeros: tokens that do not exist."""
 
@@ -107,6 +110,10 @@ def _finite(values: Values) -> Verdict:
         summary += f", {files} with the SHA-256 of the Hub"
     if values.outliers:
         return warn(f"{summary}; {_outlier(values)}", fix=OUTLIER_FIX, seconds=values.seconds)
+    for name, share in values.zero_rows.items():
+        if EMPTY <= share < 1:
+            text = f"{share:.0%} of the rows of {shown(name)} are zeros"
+            return warn(f"{summary}; {text}", fix=ROWS_FIX, seconds=values.seconds)
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
     summary += _alike(values)
@@ -200,6 +207,12 @@ ZEROS_FIX = (
     "a file of the right checksum, they were never trained or are initialized so on purpose."
 )
 
+ROWS_FIX = (
+    "Compare the embedding with that of the base model. Where tokens were added, let "
+    "resize_token_embeddings initialize their rows (mean_resizing=True) and train them: a row of "
+    "zeros is the same input for every such token."
+)
+
 LARGE_FIX = (
     "Load these weights in fp32 or bf16, whose range is larger: a product with such a value "
     "overflows fp16."
@@ -224,6 +237,7 @@ FINITE = Check(
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
+        "a quarter of an embedding's rows or more are zeros",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
     ),
     fails=(

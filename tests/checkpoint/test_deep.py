@@ -18,7 +18,7 @@ from elsewhere import Elsewhere
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.analysis.deep import CHUNK, PIECE, is_mask, scan_values
+from doctor.checkpoint.analysis.deep import is_mask, scan_values
 from doctor.checkpoint.analysis.nonfinite import (
     FINITE,
     FORMATS,
@@ -28,6 +28,7 @@ from doctor.checkpoint.analysis.nonfinite import (
     tally,
 )
 from doctor.checkpoint.analysis.value_ranges import merge
+from doctor.checkpoint.analysis.value_reader import CHUNK, PIECE
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import LocalDirectory

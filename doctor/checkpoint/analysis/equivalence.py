@@ -16,6 +16,7 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
 from doctor.checkpoint.analysis.conversions import (
     common_name,
+    dialect,
     expert_parts,
     parts_of,
     rotary_rows,
@@ -113,13 +114,14 @@ def compare_models(
 
 def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str], list[str]]:
     """Counterparts, and the names that only one of the two has."""
-    here, there = _renamed(one), _renamed(other)
+    here, there = _renamed(one, other), _renamed(other, one)
+    keys = {tensor.name: name for name, tensor in there.tensors.items()}
     matches: list[Match] = []
     left = dict(there.tensors)
     rest: dict[str, Tensor] = {}
     for name, tensor in here.tensors.items():
         counterpart = there.find(name)
-        key = common_name(counterpart.name) if counterpart else ""
+        key = keys[counterpart.name] if counterpart else ""
         if counterpart is None or key not in left:
             rest[name] = tensor
             continue
@@ -130,10 +132,10 @@ def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str
     return matches, sorted(rest), sorted(left)
 
 
-def _renamed(index: NameIndex) -> NameIndex:
-    renamed = NameIndex(())
+def _renamed(index: NameIndex, other: NameIndex) -> NameIndex:
+    renamed, inner = NameIndex(()), dialect(index.tensors, other.tensors)
     for tensor in index.tensors.values():
-        renamed.tensors.setdefault(common_name(tensor.name), tensor)
+        renamed.tensors.setdefault(common_name(tensor.name, inner), tensor)
     return renamed
 
 

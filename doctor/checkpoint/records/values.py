@@ -134,6 +134,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Matrices of one value; the first thousand, as of the next two."""
     copies: tuple[Copy, ...] = ()
     zero_ranges: tuple[ZeroRange, ...] = ()
+    zero_rows: dict[str, float] = {}
+    """Embedding of tokens -> the share of its rows that are zeros, by a sample."""
     checksums: int = 0
     """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
     differing: tuple[str, ...] = ()
