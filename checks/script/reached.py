@@ -135,7 +135,7 @@ def _follow_object(reading: Training, call: Call, number: int, graph: Graph, dep
     known = bool(made) and None not in made
     if call.receiver:
         graph.names |= _prefixes(reading, call.receiver, call.scope)
-        if not known:
+        if call.receiver != "self":
             _follow_name(reading, call.receiver, call.scope, number, call.arms, graph, depth - 1)
         return
     own = any(each.name == call.name for each in reading.script.classes)

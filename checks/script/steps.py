@@ -293,7 +293,7 @@ def _steps_it(reading: Training, step: Call, held: set[tuple[object, str]]) -> b
     return any(name and reading.key(name, step.scope) in held for name in names)
 
 
-SCHEDULES = ("torch.optim.lr_scheduler.", "transformers.get_")
+SCHEDULES = ("torch.optim.lr_scheduler.", "transformers.get_", "torch.save")
 
 
 def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] = SCHEDULES) -> bool:

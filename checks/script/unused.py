@@ -230,15 +230,14 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Types of command line arguments."""
     if not reading.imports_from("argparse"):
         return
+    switches = []
     for number in reading.methods("add_argument"):
         call = reading.calls[number]
         kind, default = call.keywords.get("type"), call.keywords.get("default")
         flag = str(call.args[0].literal) if call.args else ""
         name = flag.lstrip("-").replace("-", "_")
         if kind is not None and kind.name == "bool" and flag.startswith("-"):
-            yield Match(
-                call.span, f"type=bool: every text but an empty one is True, also {flag} False"
-            )
+            switches.append(call.span)
         elif (
             kind is None
             and "action" not in call.keywords
@@ -258,6 +257,9 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             and 0 < default.literal < 1
         ):
             yield Match(call.span, f"type=int of {flag}: a given fraction raises")
+    for span in switches[:1]:
+        more = f" (and {len(switches) - 1} more)" if len(switches) > 1 else ""
+        yield Match(span, f"type=bool: every text is True, also False{more}")
 
 
 def _is_rate(reading: Training, name: str) -> bool:

@@ -34,6 +34,7 @@ FABRIC = _row("fabric-not-ready")
 COMPAT = _row("libcuda-compat")
 STUB = _row("libcuda-stub")
 LIBRARY = _row("driver-library-missing")
+NOT_INITIALIZED = _row("cuda-not-initialized")
 NOT_LOADED = _row("kernel-module-not-loaded")
 IN_CONTAINER = _row("container-lost-gpus")
 FORBIDDEN = _row("gpu-no-permission")
@@ -77,7 +78,7 @@ OF_LIBRARIES = (
     _row("shared-memory-full"),
     _row("nccl-timeout"),
     _row("nccl-error"),
-    _row("cuda-not-initialized"),
+    NOT_INITIALIZED,
     _row("cuda-unavailable"),
 )
 """The first that has the message counts, so the more specific row comes first."""

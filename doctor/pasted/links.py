@@ -10,6 +10,12 @@ from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 
 GPU = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{8,50})?")
 NVLINK = re.compile(r"\s*Link (\d{1,2}): (<inactive>|[\d.]{2,8} GB/s)")
+COUNTED = re.compile(
+    r"\s*Link (\d{1,2}): (Replay|Recovery|CRC(?: (?:Flit|Data))?) Errors?: (\d{1,15})",
+    re.IGNORECASE,
+)
+MOST_CORRECTED = 1000
+"""Replays and CRC errors since the last reset; a single recovery already stopped the link."""
 HCA = re.compile(r"\s*(?:hca_id:\s*|CA ')(\w{2,40})'?\s*$")
 STATE = re.compile(r"\s*[Ss]tate:\s*(?:PORT_)?([A-Za-z]{4,12})\b")
 PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
@@ -27,15 +33,16 @@ PORT_DOWN = "infiniband-port-down"
 def read(lines: list[str]) -> Reading:
     """The first list of each tool in the lines."""
     nvlink, pci, ports = _nvlinks(lines), _pci(lines), _ports(lines)
-    kinds = [kind for kind, found in (("nvidia-smi nvlink", nvlink.gpus), ("lspci", pci.gpus),
-                                      ("ibv_devinfo", ports)) if found]  # fmt: skip
+    errors = _errors(lines)
+    tools = {"nvidia-smi nvlink": nvlink.gpus or errors, "lspci": pci.gpus, "ibv_devinfo": ports}
+    kinds = [kind for kind, found in tools.items() if found]
     first = nvlink if nvlink.gpus else pci
     return Reading(
         kinds=tuple(kinds),
         gpus=first.gpus,
         watched=first.watched,
         hcas=tuple(ports),
-        reported=_down(ports, lines),
+        reported=(*_down(ports, lines), *errors),
     )
 
 
@@ -58,6 +65,24 @@ def _nvlinks(lines: list[str]) -> Reading:
     return Reading(
         gpus=tuple(gpus.values())[:MOST] if states else (), watched=tuple(watched)[:MOST]
     )
+
+
+def _errors(lines: list[str]) -> list[Reported]:
+    """The links with more errors than a healthy one, of `nvidia-smi nvlink -e`."""
+    counts: dict[tuple[int, str], int] = {}
+    index = 0
+    for line in lines:
+        if match := GPU.match(line):
+            index = int(match[1])
+        elif match := COUNTED.match(line):
+            least = 0 if match[2].lower() == "recovery" else MOST_CORRECTED
+            if int(match[3]) > least:
+                link = index, match[1]
+                counts[link] = counts.get(link, 0) + int(match[3])
+    return [
+        Reported(cause="nvlink-errors", line=f"NVLink {link} of GPU {gpu}: {count:,} errors")
+        for (gpu, link), count in list(counts.items())[:MOST]
+    ]
 
 
 def _pci(lines: list[str]) -> Reading:

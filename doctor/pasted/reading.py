@@ -79,6 +79,8 @@ class Reading:
     """Names of AMD's architectures, in the order of the GPUs."""
     amd: bool | None = None
     """The GPUs are AMD's: a tool of ROCm printed them."""
+    visible_devices: str | None = None
+    """CUDA_VISIBLE_DEVICES."""
     packages: tuple[str, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
     watched: tuple[Watched, ...] = ()

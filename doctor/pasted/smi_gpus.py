@@ -18,6 +18,7 @@ LOST = ("GPU is lost", "GPU requires reset", "Unknown Error")
 
 ABSENT = ("n/a", "[n/a]", "not supported", "[not supported]")
 
+FABRIC = {"not started": 1, "in progress": 2, "completed": 3}
 PLACES: dict[str, tuple[str, ...]] = {
     "name": ("product_name",),
     "uuid": ("uuid", "gpu_uuid"),
@@ -39,6 +40,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "retired_pages/pending_blacklist",
     ),
     "recovery_action": ("gpu_recovery_action",),
+    "fabric": ("fabric/state",),
     "sram_threshold": ("ecc_errors/aggregate/sram_threshold_exceeded",),
 }
 """Field of `Gpu` -> where the two forms have it."""
@@ -94,6 +96,8 @@ def _value(field: str, text: str | None) -> Any:
     if field.startswith("memory"):
         number = text.split(" ")[0]
         return int(number) * MIB if number.isdecimal() and len(number) < 10 else None
+    if field == "fabric":
+        return FABRIC.get(text.lower())
     if field == "recovery_action":
         return ACTIONS.get(text.lower())
     return text if field in ("name", "uuid") else WORDS.get(text.lower())

@@ -11,7 +11,8 @@ from doctor.facts.views import USED_BYTES
 from doctor.pasted.reading import Reading, cuda_number, unread_fields
 
 HEAD = re.compile(
-    r"\s*\|\s*NVIDIA-SMI (?P<tool>[\d.]{3,20})\s+(?:Driver|KMD) Version: (?P<driver>[\d.]{3,20})"
+    r"\s*(?!\s)\|?\s*NVIDIA-SMI (?P<tool>[\d.]{3,20})\s+"
+    r"(?:Driver|KMD) Version: (?P<driver>[\d.]{3,20})"
     r"(?:\s+CUDA(?: UMD)? Version: (?P<cuda>[\d.]{3,8}|N/A|ERR!))?"
 )
 """Drivers since 610 print KMD for the kernel's and UMD for the user's part."""

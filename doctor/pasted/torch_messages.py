@@ -27,7 +27,10 @@ PREFIX = re.compile(
 
 DRIVER_CODES = {"fabric-not-ready": 802, "libcuda-compat": 803, "libcuda-stub": 34}
 """Row -> the code of cuInit, which DRV001 judges."""
-COUNTING = re.compile(r"cudaGetDeviceCount\(\)\..{0,200}\bError (80[234])\b")
+COUNTING = re.compile(
+    r"cudaGetDeviceCount\(\)\..{0,200}\bError (3|34|304|80[234]|999)\b|"
+    r"cudaGetDeviceCount returned (3|34|100|304|80[234]|999)\b"
+)
 """The number counts where the sentence behind it was cut off."""
 MENTIONED = re.compile(
     r"\b(?:(?:RTX|GTX) ?(?:PRO )?\d{4}(?: ?Ti| Super| D| Laptop)?|"
@@ -90,7 +93,7 @@ def read(lines: list[str]) -> Reading:
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
-    printed = [line for line in lines if SAYS.search(line) and not CODE.match(line)]
+    printed = [line for line in lines if _prints(line)]
     driver, code = _driver_start(printed)
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
@@ -111,6 +114,11 @@ def read(lines: list[str]) -> Reading:
     )
     known = (archs, import_error, broken, kernel, cuda_error, driver, cudnn, kfd)
     return found if any(known) else Reading()
+
+
+def _prints(line: str) -> bool:
+    says = SAYS.search(line) or line.startswith(("-> ", "cudaGetDeviceCount returned"))
+    return bool(says) and not CODE.match(line)
 
 
 def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Reading:
@@ -148,7 +156,7 @@ def _driver_start(printed: Sequence[str]) -> tuple[str | None, int | None]:
     line = row[1] if row else numbered
     match = COUNTING.search(line) if line else None
     if match:
-        return line, int(match[1])
+        return line, int(match[1] or match[2])
     if row and line:
         return line, 804 if "804" in line else DRIVER_CODES[row[0].id]
     return None, None
@@ -158,6 +166,11 @@ def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]
     """The GPU that torch's warning names, or the only model that the lines mention."""
     if warned:
         return (gpu_named(0, warned[1], capability=(int(warned[2]), int(warned[3]))),)
+    return mentioned(lines)
+
+
+def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
+    """The only model of a GPU that people mention in the lines."""
     named = (" ".join(name.split()) for line in lines for name in MENTIONED.findall(line))
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()

@@ -263,7 +263,10 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
         ]
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        negative = isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub)
+        index = node.slice.operand if negative else node.slice  # type: ignore[attr-defined]
+        key = index.value if isinstance(index, ast.Constant) else None
+        key = -key if negative and isinstance(key, int) else key
         return [(f"{base}[{key}]", -1)] if base and isinstance(key, str | int) else []
     name = walk.dotted(node)
     return [(name, -1)] if name else []

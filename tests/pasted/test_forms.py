@@ -636,6 +636,21 @@ BOARD += "  LnkCap: Port #0, Speed 16GT/s, Width x16\n  LnkSta: Speed 16GT/s, Wi
         ("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n"
          "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
          {"DRV001", "DRV003"}),
+        ("GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-aaaaaaaa-1111)\n  Link 5: CRC Errors: 991823\n",
+         {"DRV003"}),
+        ("GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-aaaaaaaa-1111)\n  Link 5: CRC Errors: 12\n",
+         set()),
+        ("cudaGetDeviceCount returned 3\n-> initialization error\n", {"DRV001"}),
+        ("$ echo $CUDA_VISIBLE_DEVICES\n-1\n-> no CUDA-capable device is detected\n", {"GPU001"}),
+        ("pytorch  2.5.1  cpu_generic_py311_h1  conda-forge\n" + table("560.35.03", "12.6"),
+         {"TOR002"}),
+        ("NVIDIA-SMI 550.90.07  Driver Version: 550.90.07  CUDA Version: 12.4\ntorch 2.9.1+cu130\n",
+         {"DRV002"}),
+        ("On Windows 11 with an RTX 4070\n>>> torch.__version__\n'2.5.1+cpu'\n", {"TOR002"}),
+        ("INFO: task nvidia-smi:812 blocked for more than 120 seconds.\n", {"DRV003"}),
+        ("==============NVSMI LOG==============\nGPU 00000000:18:00.0\n"
+         "    Product Name  : NVIDIA H100 80GB HBM3\n    Fabric\n        State  : In Progress\n",
+         {"GPU003"}),
     ],
 )  # fmt: skip
 def test_links_prompts_and_lines_of_the_kernel_are_judged(text: str, codes: set[str]) -> None:

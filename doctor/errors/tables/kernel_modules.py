@@ -81,12 +81,14 @@ ROWS = (
         messages=(
             r"Key was rejected by service|Required key not available",
             r"[Ss]ecure [Bb]oot is enabled on this system",
-            r"Loading of unsigned module is rejected",
+            r"Loading of unsigned module is rejected|unsigned module loading is restricted",
+            r"could not insert 'nvidia\S{0,10}': Operation not permitted",
         ),
         examples=(
             "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
             "Secure boot is enabled on this system, so this is likely because it was not signed",
             "Lockdown: modprobe: Loading of unsigned module is rejected",
+            "modprobe: ERROR: could not insert 'nvidia': Operation not permitted",
         ),
         why="Secure Boot refuses a kernel module that is not signed with a key it knows.",
         fix="Enroll the key that signed the module (sudo mokutil --import MOK.der, then confirm at "

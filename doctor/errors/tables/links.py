@@ -108,7 +108,7 @@ ROWS = (
         id="network-interface-wrong",
         refines=("nccl-error",),
         messages=(
-            r"Bootstrap : no socket interface found",
+            r"Bootstrap : no socket interface found|Gloo connectFullMesh failed",
             r"ocketStartConnect: Connect to .{0,80}failed",
             r"ocket.{0,140}(?:No route to host|Network is unreachable)",
             r"Could not find NET with id|Could not find a path for pattern",

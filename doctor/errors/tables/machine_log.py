@@ -293,4 +293,48 @@ ROWS = (
         owner=Owner.MACHINE,
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
+    Cause(
+        id="driver-call-hangs",
+        messages=(
+            r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked for",
+        ),
+        examples=("INFO: task nvidia-smi:812 blocked for more than 120 seconds.",),
+        why="A program waits inside the driver and cannot be killed: a GPU does not answer.",
+        fix="Read the Xid lines before it, drain the node and reboot it; power-cycle if the reboot "
+        "hangs. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=KERNEL_LOG,
+    ),
+    Cause(
+        id="nvlink-errors",
+        messages=(r"NVLink \d{1,2} of GPU \d{1,4}: [\d,]+ errors",),
+        examples=("NVLink 5 of GPU 0: 991,823 errors since the last reset",),
+        why="An NVLink lost data and sent it again: copies become slow, and it may go down.",
+        fix="Reset all GPUs together, or reboot, run the job and look again. If the count of the "
+        "same link rises: rented, return the machine; your own, reseat or replace the board.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi nvlink -e",),
+    ),
+    Cause(
+        id="amd-memory-errors",
+        messages=(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",),
+        examples=("TOTAL_UNCORRECTABLE_COUNT: 7",),
+        why="The AMD GPU's memory had errors that could not be corrected.",
+        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again: "
+        "rented, return the machine; your own, replace the GPU.",
+        owner=Owner.MACHINE,
+        commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
+    ),
+    Cause(
+        id="accelerator-unhealthy",
+        messages=(r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",),
+        examples=("| 0     910B3               | Alarm         | 93.5        36                |",),
+        why="npu-smi reports that this Ascend NPU is not healthy.",
+        fix="Read its event (npu-smi info -t health), power-cycle the machine; if it comes back, "
+        "the NPU, its cooling or its power is at fault. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("npu-smi info -t health -i 0",),
+    ),
 )
