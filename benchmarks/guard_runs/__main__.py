@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from doctor.checks.guard.resources import RANKS as RANKS_AGREE
-from doctor.cli.guard import DATA_CHECKS
+from doctor.cli.guard_report import DATA_CHECKS
 from doctor.collect.guard_data import read_data
 from doctor.collect.guard_records import read_records
 from doctor.facts.data import Data

@@ -75,7 +75,7 @@ def _named_only(event: LogEvent, read: str) -> Verdict:
     return replace(
         unknown(
             f"no line of a known class in {read}; {_where(event)} has the message of {row.id}: "
-            f"{row.why} {fitted(row, event.text).fix}",
+            f"{row.why} {fitted(row, _text(event)).fix}",
             places=(place_of(event),),
         ),
         causes=(row.id,),
@@ -192,9 +192,13 @@ def _refined(row: Cause, event: LogEvent) -> Cause:
     """The row that says more about this line than its class."""
     if not row.messages and (causes := _causes(row, event)):
         return causes[0]
-    text = "\n".join(event.excerpt) or event.text
-    first = next(iter(with_message(text)), row)
+    first = next(iter(with_message(_text(event))), row)
     return row if first.code or first.role == "harmless" else first
+
+
+def _text(event: LogEvent) -> str:
+    """The lines of an event: later ones of the same message may say more than the first."""
+    return "\n".join(event.excerpt) or event.text
 
 
 def _outlook(row: Cause, event: LogEvent) -> str:
@@ -234,7 +238,7 @@ def _warning(
 def _commands(row: Cause, event: LogEvent) -> tuple[str, ...]:
     """The row's commands for what the event names, and the check that finds it before a run."""
     check = (f"doctor run --only {row.next_check}",) if row.next_check else ()
-    return (*fitted(row, event.text).commands, *check)
+    return (*fitted(row, _text(event)).commands, *check)
 
 
 def _detail(row: Cause, event: LogEvent) -> str:
@@ -251,8 +255,8 @@ def _detail(row: Cause, event: LogEvent) -> str:
 def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
     """The remedy for what the event says and for the versions of the log or of the facts."""
     if (named := _refined(row, event)) is not row:
-        return fitted(named, event.text).fix
-    if (of_event := fitted(row, event.text)).fix != row.fix:
+        return fitted(named, _text(event)).fix
+    if (of_event := fitted(row, _text(event))).fix != row.fix:
         return of_event.fix
     for remedy in row.remedies:
         version = log.versions.get(remedy.package, "")
@@ -266,7 +270,7 @@ def _fix(row: Cause, event: LogEvent, log: Log, torch: Torch | Unknown) -> str:
 def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
     """The causes that have the line as their message, of the same rows as `doctor explain`; the
     class itself first, unless it is for exceptions of no class."""
-    others = [each for each in with_message(event.text) if each.fix and each.id != row.id]
+    others = [each for each in with_message(_text(event)) if each.fix and each.id != row.id]
     return (*((row,) if row.messages else ()), *others)[:MOST]
 
 

@@ -1,56 +1,33 @@
-"""`doctor guard`: a training from its start to the report, and `doctor report DIR`."""
+"""`doctor guard`: a training from its start to the report."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doctor import catalog
 from doctor._util.errors import UserError
-from doctor._util.records import Unknown
-from doctor._util.units import printable, shown
-from doctor.catalog import overrides
-from doctor.checks.guard import ending
+from doctor._util.units import shown
 from doctor.cli.alarm_command import AlarmCommand
-from doctor.cli.examination import Record
-from doctor.cli.job_file import policy_of, read_job_file
+from doctor.cli.guard_report import CHECKS, report_directory, selected
+from doctor.cli.job_file import read_job_file
 from doctor.cli.options import ConfigFlags
-from doctor.collect.guard_data import read_data
 from doctor.collect.guard_overseer import DATA
-from doctor.collect.guard_records import FILE, read_gpus, read_records
+from doctor.collect.guard_records import FILE
 from doctor.collect.guarded_command import run_command
-from doctor.collect.training_gpus import TrainingGpus
-from doctor.facts.facts import Facts, without_machine
-from doctor.facts.guard import EarlierCheckpoint, Guarded
-from doctor.facts.machine import Examination
-from doctor.job.job import Job
-from doctor.judge.check import Check, Finding, Status
-from doctor.judge.engine import examine
+from doctor.judge.check import Finding, Status
 from doctor.report.formats.json import render_lines
 from doctor.report.names import this_machine
 from doctor.report.redaction import redact
 from doctor.report.report import FailOn, Report
 
 DEFAULT = "doctor-guard"
-OF_BATCHES = ("DAT001", "DAT005", "DAT009", "DAT010", "DAT013", "DAT019")
-"""What the first batches of a training show, and two of its epochs."""
-DATA_CHECKS = tuple(each for each in catalog.of_families("DAT") if each.code in OF_BATCHES)
-CHECKS = catalog.of_families("GRD") + DATA_CHECKS
-GPU_CHECKS = tuple(
-    dataclasses.replace(check, required="never")
-    for check in catalog.of_families("GPU")
-    if "guard" in check.also
-)
-"""Evaluated where NVML answered while the training ran; the training is the verdict's subject."""
-PROBLEMS = (Status.FAIL, Status.WARN)
 
 
 def guard(
@@ -71,7 +48,7 @@ def guard(
         raise UserError(f"{command[0]}: not an executable file and not on PATH")
     directory = _directory(out)
     file = read_job_file(config, search=True)
-    ignore = [check.code for check in CHECKS if check not in _selected(flags)]
+    ignore = [check.code for check in CHECKS if check not in selected(flags)]
     settings = {
         "out": str(directory),
         "shared": shared,
@@ -81,22 +58,23 @@ def guard(
         "expect_no_grad": (file.job or {}).get("expect_no_grad", ()),
         "parent": True,
     }
-    tell = _Tell(on_alarm, lambda: report_directory(directory, flags, config, fail_on=fail_on))
-    end = run_command(command, settings, directory, tell, stall_seconds)
-    report = report_directory(directory, flags, config, fail_on=fail_on)
-    tell.end(report)
+    judged = partial(report_directory, directory, flags, config, fail_on=fail_on)
+    announcer = Announcer(on_alarm, judged)
+    end = run_command(command, settings, directory, announcer, stall_seconds)
+    report = judged()
+    announcer.end(report)
     if end.stopped:
         return report, 1
     return report, end.code or report.exit_code
 
 
-class _Tell:
+class Announcer:
     """Hands each finding to the user's command once, again where a warning became a failure."""
 
     def __init__(self, line: str, report: Callable[[], Report]) -> None:
         self._command = AlarmCommand(line, os.environ) if line else None
         self._report = report
-        self._told: set[tuple[str, Status]] = set()
+        self._announced: set[tuple[str, Status]] = set()
         self._printed: set[tuple[str, Status]] = set()
 
     def __call__(self, code: str) -> None:
@@ -107,7 +85,7 @@ class _Tell:
             report = self._report()
             if code == DATA:
                 self._print(report)
-            self._tell(report, lambda finding: code in (finding.check.code, finding.family))
+            self._announce(report, lambda finding: code in (finding.check.code, finding.family))
 
     def _print(self, report: Report) -> None:
         """What is wrong with the data, which the training's process does not judge itself."""
@@ -121,19 +99,19 @@ class _Tell:
                 print(line, code, file=sys.stderr, flush=True)
 
     def end(self, report: Report) -> None:
-        """The training has ended: what was not told yet."""
-        self._tell(report, lambda finding: True)
+        """The training has ended: what was not announced yet."""
+        self._announce(report, lambda finding: True)
         if self._command is not None:
             self._command.end()
 
-    def _tell(self, report: Report, wanted: Callable[[Finding], bool]) -> None:
+    def _announce(self, report: Report, wanted: Callable[[Finding], bool]) -> None:
         if self._command is None:
             return
         for finding in report.findings:
             key = finding.check.code, finding.status
-            news = finding.is_problem and not finding.ignored and key not in self._told
+            news = finding.is_problem and not finding.ignored and key not in self._announced
             if news and wanted(finding):
-                self._told.add(key)
+                self._announced.add(key)
                 one = dataclasses.replace(report, findings=(finding,))
                 self._command.run(render_lines(redact(one, here=this_machine())))
 
@@ -159,150 +137,3 @@ def _has_records(path: Path) -> bool:
         return False
     except OSError as error:
         raise UserError(f"--output-dir {path}: {error.strerror or error}") from None
-
-
-def _selected(flags: Mapping[str, Any]) -> tuple[Any, ...]:
-    return catalog.select(flags.get("only", ()), flags.get("skip", ()), CHECKS)
-
-
-def report_directory(
-    directory: Path, flags: Mapping[str, Any], config: ConfigFlags, *, fail_on: FailOn
-) -> Report:
-    """The report on the records in a directory. Raises UserError."""
-    try:
-        guarded = read_records(directory)
-    except OSError as error:
-        raise UserError(f"{directory}: {error.strerror or error}") from None
-    data, gpus = read_data(directory), read_gpus(directory)
-    file = read_job_file(config, search=False)
-    policy = policy_of(file, config)
-    facts = _facts(guarded, gpus, directory).with_(data=data)
-    today = datetime.date.today()
-    examined = isinstance(gpus.gpus, tuple) and not flags.get("only")
-    checks = (*_judged(guarded), *(GPU_CHECKS if examined else ()))
-    findings = overrides.apply(examine(checks, facts), policy, "", today)
-    reported = {check.code for check in (*_selected(flags), *GPU_CHECKS)}
-    return Report(
-        facts,
-        _ordered([finding for finding in findings if finding.check.code in reported], guarded),
-        fail_on,
-        selected=bool(flags.get("only")),
-        config=file.path,
-        notes=(
-            *_notes(guarded, gpus, directory),
-            *file.notes,
-            *overrides.notes(policy, "", today),
-        ),
-    )
-
-
-def _judged(guarded: Guarded | Unknown) -> tuple[Check, ...]:
-    """Without records every check is unknown for one reason, not because of another check."""
-    if isinstance(guarded, Unknown):
-        return tuple(dataclasses.replace(check, after=()) for check in CHECKS)
-    return CHECKS
-
-
-def _ordered(findings: Sequence[Finding], guarded: Guarded | Unknown) -> tuple[Finding, ...]:
-    """Failures and warnings first, the earliest step and the end last; then by code."""
-
-    def order(finding: Finding) -> tuple[int, int]:
-        if not finding.is_problem:
-            return len(PROBLEMS), 0
-        status = finding.judged or finding.status
-        return PROBLEMS.index(finding.status), _first_step(guarded, finding.check.code, status)
-
-    return tuple(sorted(findings, key=order))
-
-
-def _first_step(guarded: Guarded | Unknown, code: str, status: Status) -> int:
-    """The first step with an alarm of this status; 0 where none has a step."""
-    if isinstance(guarded, Unknown):
-        return 0
-    if code == ending.CODE:
-        return sys.maxsize  # after every alarm
-    alarms = [alarm for process in guarded.processes for alarm in process.alarms]
-    return min((a.step for a in alarms if a.code == code and a.status == status), default=0)
-
-
-def _facts(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> Facts:
-    seconds = 0.0
-    examination = Record().close()
-    if isinstance(guarded, Guarded):
-        seconds = max((process.counts.seconds for process in guarded.processes), default=0.0)
-        first = min((process.started for process in guarded.processes), default=int(time.time()))
-        examination = Examination(
-            started=f"{datetime.datetime.fromtimestamp(first, datetime.UTC):%Y-%m-%dT%H:%M:%SZ}",
-            command=guarded.command,
-        )
-    return without_machine(
-        "the machine was not examined; doctor run does that",
-        origin=f"recorded by doctor guard in {printable(str(directory))}",
-        examination=examination,
-        job=Job(device="cuda" if isinstance(gpus.gpus, tuple) else "cpu"),
-        guard=guarded,
-        gpus=gpus.gpus,
-        watched=gpus.watched,
-        seconds=seconds,
-    )
-
-
-def _notes(guarded: Guarded | Unknown, gpus: TrainingGpus, directory: Path) -> tuple[str, ...]:
-    """What the reader should know of the records."""
-    notes = [f"records: {printable(str(directory))}"]
-    if isinstance(guarded, Unknown):
-        return tuple(notes)
-    notes += [*_unread_notes(guarded), *_rank_notes(guarded)]
-    if guarded.restarts:
-        notes.append(f"{guarded.restarts} earlier processes of the same ranks are not judged")
-    if guarded.stopped:
-        notes.append("the job was ended by --stop")
-    if isinstance(gpus.gpus, Unknown):
-        notes.append(f"the GPUs were not sampled: {shown(gpus.gpus.reason)}")
-    if guarded.checkpoint is not None:
-        notes.append(_checkpoint_note(guarded.checkpoint))
-    return tuple(notes)
-
-
-def _rank_notes(guarded: Guarded) -> list[str]:
-    """Which ranks wrote no records, or not to their end."""
-    notes = []
-    if not guarded.steps and guarded.exit_code:
-        ended = f"the command ended with {guarded.exit_code}"
-        notes.append(f"no training step was observed before {ended}")
-    killed = [p.rank for p in guarded.processes if not p.ended]
-    if killed:
-        ranks = ", ".join(map(str, killed[:8]))
-        notes.append(f"killed before its end, the records stop early: rank {ranks}")
-    world = max((process.world for process in guarded.processes), default=0)
-    if len(guarded.processes) < world:
-        notes.append(f"{len(guarded.processes)} of {world} ranks wrote records here")
-    return notes
-
-
-def _unread_notes(guarded: Guarded) -> list[str]:
-    """That some steps were not read, of the process with most of them."""
-    every = (process.counts for process in guarded.processes)
-    counts = max(every, key=lambda counts: counts.unread, default=None)
-    if counts is None or not counts.unread:
-        return []
-    return [
-        f"from step {counts.unread_from:,} on, not every step is read, but at least one of "
-        f"{counts.read_every}: a step takes {1000 * counts.step_seconds:.2g} ms; not read: "
-        f"{counts.unread:,} of {counts.steps:,} steps"
-    ]
-
-
-def _checkpoint_note(checkpoint: EarlierCheckpoint) -> str:
-    where = ", ".join(checkpoint.examined[:3])
-    more = "" if checkpoint.complete else ", not all of it: there are too many files"
-    if not checkpoint.path:
-        return (
-            "this training wrote no checkpoint before its first failure, by file times in "
-            f"{where}{more}"
-        )
-    step = f", after step {checkpoint.step:,}" if checkpoint.step else ""
-    return (
-        "newest checkpoint that this training wrote before its first failure, by file times in "
-        f"{where}{more}: {checkpoint.path}{step}, {checkpoint.seconds:,.0f} s earlier"
-    )

@@ -21,7 +21,8 @@ from doctor.cli.facts_file import STDIN
 from doctor.cli.findings import findings_of
 from doctor.cli.job_file import read_job_file
 from doctor.cli.judging import judged
-from doctor.errors.match import lines_of
+from doctor.errors.fitted import fitted
+from doctor.errors.match import lines_of, message_of, with_message
 from doctor.facts.facts import Facts
 from doctor.pasted import Reading, read
 from doctor.pasted.lines import clean
@@ -61,9 +62,10 @@ def _known_line(text: str) -> str:
     found = next(lines_of(clean(text)), None)
     if found is None:
         return PASTE
-    cause, line = found
-    shown = visible(hide_secrets(" ".join(line.split()))[:160])
-    fix = " ".join(cause.fix.split())
+    message = message_of(text)
+    cause = next(iter(with_message(message)), found[0])
+    shown = visible(hide_secrets(" ".join(found[1].split()))[:160])
+    fix = " ".join(fitted(cause, message).fix.split())
     return f", but this line is known: {shown} ({cause.id}): {fix} doctor explain {cause.id}"
 
 

@@ -4,6 +4,7 @@ over lines, and the rows of the table of errors that `doctor explain` asks as we
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,6 +20,11 @@ from doctor.log.patterns import Gate, with_words_of
 from doctor.log.read import FileResult, read_stream
 from doctor.log.wrapped import GLUES, unwrapped
 
+FAILS = re.compile(
+    r"(?i)\b(?:\w*error|\w*exception|fatal|failed|fails|failure|refused|denied|cannot|could not|"
+    r"unable|evicted|\w*backoff|not found|insufficient|untolerated|exceeds|mismatch|\w*invalid)\b"
+)
+INFORMS = re.compile(r"\b(?:WARN\w*|INFO|DEBUG|\w*Warning):?\s")
 MOST_AGAIN = 8
 """Logs of which a second look is worth its time: it takes longer than to read a short log."""
 
@@ -64,8 +70,10 @@ def _named(text: str, result: FileResult) -> Iterator[LogEvent]:
     for row, line in lines_of(lines, BY_ID_OF_NO_CLASS):
         shown = excerpt(line)
         number = lines.index(line) + 1
+        ends = FAILS.search(line) and not INFORMS.search(line)
+        name = UNCAUGHT if ends else row.id
         yield LogEvent(
-            row.id, result.file.path, number, rank=result.file.rank, text=shown, excerpt=(shown,)
+            name, result.file.path, number, rank=result.file.rank, text=shown, excerpt=(shown,)
         )
 
 

@@ -1,5 +1,5 @@
-"""A row as it holds for one text: the fix for its numbers, the commands for what it names, and what
-the message itself asks for."""
+"""A row as it holds for one text: the fix for its numbers and names, the commands for its port, and
+what the message itself asks for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from doctor._util.secrets import hide_secrets
 from doctor.errors.cause import Cause
+from doctor.errors.decided import decided
 from doctor.errors.match import groups_of
+from doctor.errors.said import sentence
 
 MEMORY = "cuda-oom"
 PORT = "29500"
@@ -24,13 +26,17 @@ ADVICE = re.compile(
 
 
 def fitted(cause: Cause, text: str) -> Cause:
-    """The row with the fix that the numbers of an out-of-memory message give, and with commands
-    for the port that the text names; rows of sentences repeat what the message asks for."""
+    """The row with the fix that the numbers and names of the message give, and with commands for
+    the port that it names; rows of sentences repeat what the message asks for."""
     if cause.id == MEMORY:
         from doctor.errors.memory_numbers import describe_oom
 
         described = describe_oom(text)
         return replace(cause, fix=described.fix) if described else cause
+    if (found := decided(text)) and found[0] == cause.id and found[1]:
+        return replace(cause, fix=f"{found[1]} {cause.fix}")
+    if said := sentence(cause.id, text):
+        return replace(cause, fix=f"{hide_secrets(said)} {cause.fix}")
     if cause.quotes and (advice := ADVICE.search(text)):
         said = hide_secrets(advice[1].strip())
         return replace(cause, fix=f'{cause.fix} The message itself says: "{said}".')

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 
 from doctor.errors.cause import Cause
+from doctor.errors.decided import decided
 from doctor.errors.index import ENTRIES
 
 LONGEST = 4_000
@@ -55,7 +56,8 @@ def with_message(
     text: str, causes: Iterable[Cause] | None = None, *, symptoms: bool = False
 ) -> tuple[Cause, ...]:
     """At most four of the causes, of all if None, that have such a message: what refines another
-    of them first, then the most frequent, lines that only report a failure last; one form of a
+    of them first, then the most frequent, lines that only report a failure last (before all, the
+    one that the sizes in the text decide); one form of a
     sentence where nothing else knows it; symptoms, which no program prints, only if asked for."""
     text = text[:LONGEST]
     folded = text.casefold()
@@ -69,9 +71,13 @@ def with_message(
     # A stable sort: rows of equal frequency keep the order of the table.
     refined = {id for each in found for id in each.refines}
 
-    def order(each: Cause) -> tuple[bool, bool, bool, int]:
+    by_sizes = decided(text)
+    leads = by_sizes[0] if by_sizes else ""
+
+    def order(each: Cause) -> tuple[bool, bool, bool, bool, int]:
         refines = not ids.isdisjoint(each.refines)
-        return each.role in REPORTS, not refines, refines and each.id in refined, -_frequency(each)
+        is_between = refines and each.id in refined
+        return each.role in REPORTS, each.id != leads, not refines, is_between, -_frequency(each)
 
     found.sort(key=order)
     return tuple(_specific(found, text)[:MOST])

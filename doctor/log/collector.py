@@ -11,7 +11,14 @@ from doctor.facts.log import LogEvent, RankSeen
 from doctor.log.launcher import Launcher
 from doctor.log.lines import Line, excerpt, local_rank, time_of
 from doctor.log.patterns import Gate
-from doctor.log.tracebacks import EXCEPTION, Traceback, Tracebacks, bare_exception
+from doctor.log.tracebacks import (
+    EXCEPTION,
+    HEADER,
+    Traceback,
+    Tracebacks,
+    bare_exception,
+    split_prefix,
+)
 
 MOST_EVENTS = 4096
 """Events that are kept of one file; each stands for any number of lines."""
@@ -69,6 +76,8 @@ class Collector:
     ranks: dict[int, RankSeen] = field(default_factory=dict)
     _bare: _Event | None = None
     """The last exception without a traceback."""
+    _unfinished: _Event | None = None
+    """An exception whose message begins on the next line."""
     _events: list[_Event] = field(default_factory=list)
     _current: dict[tuple[str, int | None], _Event] = field(default_factory=dict)
 
@@ -77,7 +86,7 @@ class Collector:
 
     def reads_on(self) -> bool:
         """Whether the next row matters whatever it is."""
-        return bool(self.tracebacks.open) or self.launcher.open
+        return bool(self.tracebacks.open or self.launcher.open or self._unfinished)
 
     def seen(self, line: Line, step: int | None = None) -> None:
         """A line of a rank, with its step where it is one of metrics."""
@@ -93,6 +102,7 @@ class Collector:
     def take(self, line: Line, before: Iterable[str]) -> None:
         """One line that may be an event; `before` are the lines before it, the nearest first."""
         self.launcher.take(line.number, line.text)
+        self._finish(line)
         is_code = self.tracebacks.is_code(line.text)
         ended = self.tracebacks.take(line.number, line.text)
         if is_code and not ended:
@@ -107,6 +117,17 @@ class Collector:
         elif not traceback and (ending := bare_exception(line.text)):
             self._bare = self._begin(UNCAUGHT, line, ending, None, before, harmless=False)
             self._bare.rank = self._rank_of(line)
+            self._unfinished = None if ending["message"] else self._bare
+
+    def _finish(self, line: Line) -> None:
+        """Give the exception before the line its message, unless training metrics follow it."""
+        event, body = self._unfinished, split_prefix(line.text)[1].strip()
+        if event is None or not (body or line.number > event.line + 2):
+            return
+        self._unfinished = None
+        if body and self.progress == event.progress and HEADER not in body:
+            event.text = excerpt(f"{event.text} {body}")
+            event.excerpt = (*event.excerpt[:-1], event.text)
 
     def _add(
         self,
@@ -132,6 +153,8 @@ class Collector:
             event.rank = rank
             self._events.append(event)
             self._current[name, rank] = event
+            if name == UNCAUGHT and not match.groupdict().get("message"):
+                self._unfinished = event
         for key, text in _groups(match).items():
             event.groups.setdefault(key, text)
         if event.count and len(event.excerpt) < MOST_LINES:

@@ -23,11 +23,12 @@ EXCEPTION = re.compile(
 """The line that ends a traceback."""
 BARE = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] ?)?"
-    r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{2,60}(?:Error|Exception|Interrupt))"
-    r": (?P<message>\S.*)$"
+    r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}"
+    r"(?:_?[A-Z]\w{2,60}(?:Error|Exception|Interrupt)|Exception))"
+    r":(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""
-BARE_CUES = (b"Error: ", b"Exception: ")
+BARE_CUES = (b"Error:", b"Exception:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
 CHAINED = ("During handling of the above", "The above exception was")
@@ -74,7 +75,7 @@ def is_installed(path: str) -> bool:
 def bare_exception(text: str) -> re.Match[str] | None:
     """The exception that a line without a traceback consists of."""
     body = split_prefix(text)[1][:2000]
-    return BARE.match(body) if "Error: " in body or "Exception: " in body else None
+    return BARE.match(body) if "Error:" in body or "Exception:" in body else None
 
 
 class Tracebacks:

@@ -13,7 +13,7 @@ from doctor.report.explain import cited, wrapped
 
 def proposed(text: str, causes: Sequence[Cause]) -> str:
     """The causes of a text, each with what distinguishes it."""
-    head = list(wrapped(shown(text, 400), "  | "))
+    head = list(wrapped(shown(" ".join(text.split()), 400), "  | "))
     if len(causes) > 1:
         head.append(f"\n{len(causes)} causes have such a message, the most frequent first:")
     return "\n".join(head) + "\n\n" + "\n\n".join("\n".join(_proposed(each)) for each in causes)

@@ -16,10 +16,9 @@ NOT_HELPED = {
         "lm-sys/FastChat/issues/2809",
         "unslothai/unsloth/issues/536",
         "bmaltais/kohya_ss/issues/2526",
-        "ultralytics/yolov5/issues/13302",
         "OpenRLHF/OpenRLHF/issues/1193",
     },
-    6: {"deepspeedai/DeepSpeed/issues/3377", "huggingface/transformers/issues/39804"},
+    6: {"deepspeedai/DeepSpeed/issues/3377"},
 }
 """Threads by set whose texts get a general answer, or a remedy in other words than the label's.
 What answers one has to take it off this list."""

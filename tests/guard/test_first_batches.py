@@ -12,7 +12,7 @@ import pytest
 import doctor.guard
 from doctor._util.records import Unknown
 from doctor.catalog import of_families
-from doctor.cli.guard import DATA_CHECKS, report_directory
+from doctor.cli.guard_report import DATA_CHECKS, report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect.guard_data import read_data
 from doctor.collect.guard_records import read_records

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from doctor.catalog import of_families
-from doctor.cli.guard import report_directory
+from doctor.cli.guard_report import report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect.earlier_checkpoint import Span, find_between, places
 from doctor.facts.guard import GuardSaved

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from shims import wait_until
 
-from doctor.cli.guard import report_directory
+from doctor.cli.guard_report import report_directory
 from doctor.cli.options import ConfigFlags
 from doctor.collect import training_gpus
 from doctor.collect.guard_records import read_gpus

@@ -71,7 +71,7 @@ def report(
 
     output_options = requested_output(output)
     if facts.is_dir():
-        from doctor.cli.guard import report_directory
+        from doctor.cli.guard_report import report_directory
 
         judged = report_directory(facts, set_flags(selection), config, fail_on=output.fail_on)
         return delivery.deliver(judged, output_options)

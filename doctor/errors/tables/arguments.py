@@ -29,8 +29,8 @@ ROWS = (
             "RuntimeError: Class values must be smaller than num_classes.",
         ),
         why="-100, -1 and 255 mark labels that a loss ignores; they are no index.",
-        fix="Replace them before they are used as an index, labels.masked_fill(labels == -100, 0), "
-        "and leave these places out of the result.",
+        fix="Replace them before they are used as an index, labels.masked_fill(labels == -100, "
+        "0), and leave these places out of the result.",
         told_by="the index is -100, -1 or 255",
     ),
     Cause(
@@ -57,19 +57,12 @@ ROWS = (
     Cause(
         id="value-is-none",
         errors=("AttributeError", "TypeError"),
-        messages=(
-            r"cannot unpack non-iterable NoneType",
-            *NONE,
-        ),
-        examples=(
-            "TypeError: cannot unpack non-iterable NoneType object",
-            *NONE_EXAMPLES,
-        ),
+        messages=(r"cannot unpack non-iterable NoneType", *NONE),
+        examples=("TypeError: cannot unpack non-iterable NoneType object", *NONE_EXAMPLES),
         why="A variable, an attribute or an argument that was not passed is None.",
-        fix="Look at where it is assigned: an argument that the call leaves out, a "
-        "function without return, dict.get of an absent key, an option that the "
-        "configuration lacks, or a layer that __init__ left out. Handle None "
-        "before that line where it is allowed.",
+        fix="Look at where it is assigned: an argument that the call leaves out, a function "
+        "without return, dict.get of an absent key, an option that the configuration lacks, or a "
+        "layer that __init__ left out. Handle None before that line where it is allowed.",
         told_by="the name in that line is a parameter, a variable or an attribute",
     ),
     Cause(
@@ -143,8 +136,8 @@ ROWS = (
         examples=(
             'NotImplementedError: Module [ModuleList] is missing the required "forward" function',
         ),
-        why="The module has no forward: its name is misspelt, its indentation wrong, or the module "
-        "only holds others.",
+        why="The module has no forward: its name is misspelt, its indentation wrong, or the "
+        "module only holds others.",
         fix="Define forward in the module, at the indentation of its __init__. Call the layers of "
         "an nn.ModuleList one by one (for layer in self.layers: x = layer(x)), or hold them in "
         "nn.Sequential; leave out super().forward().",
@@ -156,8 +149,8 @@ ROWS = (
         examples=("RuntimeError: ZeroDivisionError", "ZeroDivisionError: division by zero"),
         why="Whole numbers are divided by 0, which raises; floats give inf.",
         fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "
-        "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave these "
-        "elements out.",
+        "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave "
+        "these elements out.",
     ),
     Cause(
         id="labels-of-int32",
@@ -178,8 +171,8 @@ ROWS = (
         examples=(
             "NotImplementedError: \"log_softmax_lastdim_kernel_impl\" not implemented for 'Long'",
         ),
-        why="The operation is for floats: a loss got the labels first, or a layer "
-        "integers or booleans.",
+        why="The operation is for floats: a loss got the labels first, or a layer integers or "
+        "booleans.",
         fix="Change the order to loss(prediction, target), or convert the tensor with .float().",
     ),
     Cause(

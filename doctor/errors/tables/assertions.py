@@ -14,9 +14,9 @@ ROWS = (
             "ScatterGatherKernel: Assertion `cur_target >= 0` failed.",
         ),
         why="A label is outside the classes of the loss.",
-        fix="Fix the labels: one is outside the classes, 0 <= label < classes. Count the "
-        "classes that the last layer has, map labels that start at 1 to 0, and mark what is to "
-        "be ignored with -100.",
+        fix="Fix the labels: one is outside the classes, 0 <= label < classes. Count the classes "
+        "that the last layer has, map labels that start at 1 to 0, and mark what is to be ignored "
+        "with -100.",
     ),
     Cause(
         id="assert-probabilities",
@@ -41,11 +41,10 @@ ROWS = (
             "scalar_t(0)` failed.",
         ),
         why="torch.multinomial got probabilities that are negative, NaN, or add up to 0.",
-        fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum "
-        "above 0. Look for the first NaN before it: in "
-        "generation and RL usually fp16 that overflowed (use bfloat16, or float32 on GPUs "
-        "without it), "
-        "broken or half-merged weights, or a mask that leaves no token.",
+        fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum above "
+        "0. Look for the first NaN before it: in generation and RL usually fp16 that overflowed "
+        "(use bfloat16, or float32 on GPUs without it), broken or half-merged weights, or a mask "
+        "that leaves no token.",
     ),
     Cause(
         id="assert-embedding",
@@ -74,12 +73,11 @@ ROWS = (
         examples=(
             "IndexKernel.cu: operator(): Assertion `-sizes[i] <= index && index < sizes[i] && "
             '"index out of bounds"` failed.',
-            "ScatterGatherKernel.cu: Assertion `idx_dim >= 0 && idx_dim < "
-            'index_size && "index out of bounds"` failed.',
+            'ScatterGatherKernel.cu: Assertion `idx_dim >= 0 && idx_dim < index_size && "index '
+            'out of bounds"` failed.',
         ),
         why="An index of x[index], gather or scatter exceeds the dimension.",
-        fix="Fix the index of x[index], gather or scatter: it exceeds the dimension "
-        "that it selects from. A label of -100 is no index: use "
-        "labels.clamp(min=0), and mask the result.",
+        fix="Fix the index of x[index], gather or scatter: it exceeds the dimension that it "
+        "selects from. A label of -100 is no index: use labels.clamp(min=0), and mask the result.",
     ),
 )

@@ -29,11 +29,11 @@ ROWS = (
             "TypeError: loss() missing 1 required positional argument: 'batch'",
             "TypeError: loss() got an unexpected keyword argument 'x'",
         ),
-        why="The factory of --model is called without arguments, its loss as "
-        "loss(module, batch), a criterion as criterion(output, target).",
+        why="The factory of --model is called without arguments, its loss as loss(module, batch), "
+        "a criterion as criterion(output, target).",
         fix="Name a factory without parameters, a function around it:\n"
-        "def make():\n    "
-        "return build(config)\n"
+        "def make():\n"
+        "    return build(config)\n"
         "Give its third value, the loss, the arguments that it is called with.",
         told_by="the function is the one that --model names, or its third value",
     ),
@@ -102,15 +102,14 @@ ROWS = (
             "[4] at entry 1",
             "ValueError: expected sequence of length 6 at dim 1 (got 7)",
             "RuntimeError: each element in list of batch should be of equal size",
-            "ValueError: setting an array element with a sequence. The requested "
-            "array has an inhomogeneous shape after 1 dimensions.",
+            "ValueError: setting an array element with a sequence. The requested array has an "
+            "inhomogeneous shape after 1 dimensions.",
         ),
         why="Samples of different sizes, or lists of different lengths, are to become one tensor.",
         fix="Pad or resize the samples of a batch to one size in collate_fn: "
-        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, "
-        "for texts padding=True of the tokenizer or DataCollatorWithPadding, "
-        "with labels of tokens DataCollatorForSeq2Seq (as data_collator of the "
-        "Trainer).",
+        "torch.nn.utils.rnn.pad_sequence for sequences, a transform for images, for texts "
+        "padding=True of the tokenizer or DataCollatorWithPadding, with labels of tokens "
+        "DataCollatorForSeq2Seq (as data_collator of the Trainer).",
         told_by="the loader raises, and no line of the model",
     ),
     Cause(
@@ -124,16 +123,16 @@ ROWS = (
         examples=(
             "RuntimeError: `lengths` array must be sorted in decreasing order when "
             "`enforce_sorted` is True.",
-            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but "
-            "got 1D cuda:0 Long tensor",
-            "RuntimeError: Length of all samples has to be greater than 0, but "
-            "found an element in 'lengths' that is <= 0",
+            "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
+            "Long tensor",
+            "RuntimeError: Length of all samples has to be greater than 0, but found an element "
+            "in 'lengths' that is <= 0",
         ),
-        why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for "
-        "each sample, the longest first unless it is told to sort.",
-        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch "
-        "by length, the longest first; lengths.cpu() for lengths on a GPU. "
-        "Leave out samples without elements, or pass lengths.clamp(min=1).",
+        why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for each sample, "
+        "the longest first unless it is told to sort.",
+        fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
+        "longest first; lengths.cpu() for lengths on a GPU. Leave out samples without elements, "
+        "or pass lengths.clamp(min=1).",
     ),
     Cause(
         id="dataset-without-a-length",
@@ -141,8 +140,8 @@ ROWS = (
         messages=(r"object of type '\w{1,60}' has no len\(\)",),
         examples=("TypeError: object of type 'Words' has no len()",),
         why="A DataLoader needs the number of samples to shuffle them or to cut them into batches.",
-        fix="Define __len__ in the dataset, the number of samples; a stream without a length is an "
-        "IterableDataset.",
+        fix="Define __len__ in the dataset, the number of samples; a stream without a length is "
+        "an IterableDataset.",
         told_by="the object is a dataset",
     ),
     Cause(
@@ -193,8 +192,8 @@ ROWS = (
         ),
         why="pad_sequence without batch_first=True returns the length first, and the model takes "
         "the first dimension for the samples.",
-        fix="Put the samples first: pad_sequence(sequences, batch_first=True), or "
-        "x.transpose(0, 1) before the model, and batch_first=True in recurrent layers.",
+        fix="Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, "
+        "1) before the model, and batch_first=True in recurrent layers.",
         told_by="the predictions are as many as the longest sequence has positions",
     ),
     Cause(
@@ -213,11 +212,10 @@ ROWS = (
         messages=(*ROWS_OF_BATCH,),
         examples=(*ROWS_EXAMPLES,),
         why="A loss of classes takes one label for each prediction.",
-        fix="If each sample has one label, a view(-1, n) before the last layer has "
-        "put a part of its features into the batch: flatten(1) or view(len(x), "
-        "-1) keeps the batch. If the model predicts each token or pixel, pass "
-        "one label for each and flatten both alike, logits.flatten(0, -2) with "
-        "labels.flatten().",
+        fix="If each sample has one label, a view(-1, n) before the last layer has put a part of "
+        "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the "
+        "model predicts each token or pixel, pass one label for each and flatten both alike, "
+        "logits.flatten(0, -2) with labels.flatten().",
     ),
     Cause(
         id="ids-and-embeddings",
@@ -232,12 +230,14 @@ ROWS = (
     Cause(
         id="decoder-without-inputs",
         errors=("ValueError",),
-        messages=(r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds",),
+        messages=(
+            r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds|cannot be both None",
+        ),
         examples=("ValueError: You must specify exactly one of input_ids or inputs_embeds",),
         why="The decoder makes its inputs from the labels, and got none.",
         fix="Pass labels, or decoder_input_ids. Where the loss is computed outside of the model, "
-        "as by a Trainer with label_smoothing_factor, "
-        "DataCollatorForSeq2Seq(tokenizer, model=model) makes decoder_input_ids.",
+        "as by a Trainer with label_smoothing_factor, DataCollatorForSeq2Seq(tokenizer, "
+        "model=model) makes decoder_input_ids.",
         told_by="the model is an encoder with a decoder",
     ),
 )

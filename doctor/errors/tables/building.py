@@ -9,29 +9,26 @@ ROWS = (
     Cause(
         id="cuda-toolkit-missing",
         refines=("compile-failed",),
-        errors=(
-            "OSError",
-            "RuntimeError",
-            "FileNotFoundError",
-        ),
+        errors=("OSError", "RuntimeError", "FileNotFoundError"),
         messages=(
             r"CUDA_HOME environment variable is not set|MissingCUDAException",
-            r"nvcc was not found\.",
+            r"nvcc was not found\.|(?:[Ff]ailed to|[Cc]ould not|[Cc]annot) find nvcc|nvcc: "
+            r"command not",
             r"No such file or directory: '\S{0,200}/bin/nvcc'",
         ),
         examples=(
-            "OSError: CUDA_HOME environment variable is not set. Please set it to your "
-            "CUDA install root.",
-            "UserWarning: flash_attn was requested, but nvcc was not found.  Are you "
-            "sure your environment has nvcc available?",
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA "
+            "install root.",
+            "UserWarning: flash_attn was requested, but nvcc was not found.  Are you sure your "
+            "environment has nvcc available?",
             "FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'",
         ),
-        why="A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): "
-        "torch's wheel brings libraries only.",
-        fix="Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To "
-        "build, install the CUDA toolkit of torch.version.cuda (or a -devel image; "
-        "conda install -c nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only "
-        "checks for it: DS_SKIP_CUDA_CHECK=1 if no operator is built.",
+        why="A CUDA extension is compiled, and there is no compiler for CUDA (nvcc): torch's "
+        "wheel brings libraries only.",
+        fix="Prefer a prebuilt wheel of the package for this torch, CUDA and Python. To build, "
+        "install the CUDA toolkit of torch.version.cuda (or a -devel image; conda install -c "
+        "nvidia cuda-toolkit) and set CUDA_HOME to it. DeepSpeed only checks for it: "
+        "DS_SKIP_CUDA_CHECK=1 if no operator is built.",
         owner=Owner.ENVIRONMENT,
         commands=(
             'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
@@ -41,26 +38,19 @@ ROWS = (
     Cause(
         id="nvcc-older-than-gpu",
         refines=("compile-failed",),
-        messages=(
-            r"Unknown CUDA arch",
-            r"nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
-        ),
+        messages=(r"Unknown CUDA arch", r"nvcc fatal {1,4}: {1,4}Unsupported gpu architecture"),
         examples=(
             "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
             "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
         ),
         why="The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
-        "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
-        "architecture in the list (compute_70 ended with 13.0).",
-        fix="Put a newer toolkit of torch's major CUDA version first in PATH and "
-        "CUDA_HOME, or compile for an architecture that it knows and this GPU runs: "
-        'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of '
-        "the list.",
+        "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old architecture in "
+        "the list (compute_70 ended with 13.0).",
+        fix="Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, or "
+        "compile for an architecture that it knows and this GPU runs: "
+        'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of the list.',
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "nvcc --version",
-            "nvidia-smi --query-gpu=name,compute_cap --format=csv",
-        ),
+        commands=("nvcc --version", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
     ),
     Cause(
         id="host-compiler-too-new",
@@ -73,9 +63,9 @@ ROWS = (
             "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
         ),
         why="nvcc refuses a C++ compiler that is newer than the toolkit knows.",
-        fix="Install the version that the message names and give it to the build: "
-        "CC=gcc-12 CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA "
-        "toolkit of the same major version.",
+        fix="Install the version that the message names and give it to the build: CC=gcc-12 "
+        "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit of the same "
+        "major version.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "sudo apt install g++-12",
@@ -87,42 +77,35 @@ ROWS = (
         refines=("compile-failed",),
         messages=(
             r"is less than the minimum required version by CUDA",
-            r"You need C\+\+17 to compile PyTorch|requires? GCC (?:9|1\d)|unrecognized c"
-            r"ommand line option .{0,4}-std=c\+\+1[47]",
+            r"You need C\+\+17 to compile PyTorch|requires? GCC (?:9|1\d)|unrecognized command "
+            r"line option .{0,4}-std=c\+\+1[47]",
         ),
         examples=(
-            "RuntimeError: The current installed version of g++ (4.8.5) is less than "
-            "the minimum required version by CUDA 11.3 (5.0.0).",
+            "RuntimeError: The current installed version of g++ (4.8.5) is less than the minimum "
+            "required version by CUDA 11.3 (5.0.0).",
             "#error You need C++17 to compile PyTorch",
         ),
-        why="The C++ compiler is too old for torch's headers (torch 2.1 and newer need "
-        "C++17: g++ 9), or the extension asks for an older standard.",
-        fix="Load or install a newer compiler (module load gcc/11, conda install -c "
-        "conda-forge gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in "
-        "the extension's setup.py.",
+        why="The C++ compiler is too old for torch's headers (torch 2.1 and newer need C++17: g++ "
+        "9), or the extension asks for an older standard.",
+        fix="Load or install a newer compiler (module load gcc/11, conda install -c conda-forge "
+        "gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in the extension's setup.py.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "g++ --version",
-            "export CC=gcc-11 CXX=g++-11",
-        ),
+        commands=("g++ --version", "export CC=gcc-11 CXX=g++-11"),
     ),
     Cause(
         id="compiler-killed",
         refines=("compile-failed",),
         messages=(
-            r"internal compiler error: Killed|Killed signal terminated program|died due "
-            r"to signal 9|nvcc error {1,4}: '\w{1,20}' died",
+            r"internal compiler error: Killed|Killed signal terminated program|died due to signal "
+            r"9|nvcc error {1,4}: '\w{1,20}' died",
         ),
         examples=("c++: internal compiler error: Killed (program cc1plus)",),
-        why="The machine ran out of memory: each compiler of a CUDA extension needs some "
-        "GB, and ninja starts one per core.",
+        why="The machine ran out of memory: each compiler of a CUDA extension needs some GB, and "
+        "ninja starts one per core.",
         fix="Build with few at once: MAX_JOBS=2 pip install --no-build-isolation PACKAGE "
         "(NVCC_THREADS=1), on a machine with more memory, or take a prebuilt wheel.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "MAX_JOBS=2 pip install --no-build-isolation PACKAGE",
-            "free -g",
-        ),
+        commands=("MAX_JOBS=2 pip install --no-build-isolation PACKAGE", "free -g"),
     ),
     Cause(
         id="library-not-linked",
@@ -136,12 +119,11 @@ ROWS = (
             "AssertionError: libcuda.so cannot found!",
         ),
         why="The linker does not find a library: libcuda.so belongs to the driver (only "
-        "libcuda.so.1 may exist, or a container started without the GPU), the others "
-        "to the CUDA toolkit.",
+        "libcuda.so.1 may exist, or a container started without the GPU), the others to the CUDA "
+        "toolkit.",
         fix="Start the container with its GPUs; add the directory with the library: export "
-        "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, "
-        "or for Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo "
-        "ldconfig after installing.",
+        "LIBRARY_PATH=/usr/local/cuda/lib64/stubs:/usr/local/cuda/lib64:$LIBRARY_PATH, or for "
+        "Triton TRITON_LIBCUDA_PATH=DIRECTORY of libcuda.so.1; run sudo ldconfig after installing.",
         owner=Owner.ENVIRONMENT,
         commands=("ldconfig -p | grep -E 'libcuda|libcudart|libcurand'",),
     ),
@@ -149,25 +131,22 @@ ROWS = (
         id="triton-helper-not-built",
         refines=("compile-failed",),
         messages=(
-            r"CalledProcessError: Command '?\[?'?\S{0,200}(?:gcc|clang|cc)\b.{0,300}(?:m"
-            r"ain\.c|cuda_utils|-lcuda)",
+            r"CalledProcessError: Command '?\[?'?\S{0,200}(?:gcc|clang|cc)\b.{0,300}(?:main\.c|"
+            r"cuda_utils|-lcuda)",
         ),
         examples=(
-            "subprocess.CalledProcessError: Command '['/usr/bin/gcc', "
-            "'/tmp/tmpk/main.c', '-O3', '-shared', '-fPIC', '-o', "
-            "'/tmp/tmpk/cuda_utils.so', '-lcuda']' returned non-zero exit status 1.",
+            "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmpk/main.c', '-O3', "
+            "'-shared', '-fPIC', '-o', '/tmp/tmpk/cuda_utils.so', '-lcuda']' returned non-zero "
+            "exit status 1.",
         ),
-        why="Triton compiles a small C file that talks to the driver before its first "
-        "kernel, and that failed: Python.h is missing, or libcuda.so is not found.",
-        fix="Read gcc's message above this one. Python.h: install python3-dev of this "
-        "Python (python3.10-dev), or a Python of conda or uv. cannot find -lcuda: sudo "
-        "ldconfig, or export LIBRARY_PATH with the directory of libcuda.so. Without "
-        "kernels of Triton: TORCH_COMPILE_DISABLE=1 (verl: use_torch_compile=False).",
+        why="Triton compiles a small C file that talks to the driver before its first kernel, and "
+        "that failed: Python.h is missing, or libcuda.so is not found.",
+        fix="Read gcc's message above this one. Python.h: install python3-dev of this Python "
+        "(python3.10-dev), or a Python of conda or uv. cannot find -lcuda: sudo ldconfig, or "
+        "export LIBRARY_PATH with the directory of libcuda.so. Without kernels of Triton: "
+        "TORCH_COMPILE_DISABLE=1 (verl: use_torch_compile=False).",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "python3-config --includes",
-            "ldconfig -p | grep libcuda",
-        ),
+        commands=("python3-config --includes", "ldconfig -p | grep libcuda"),
     ),
     Cause(
         id="extension-not-built",
@@ -175,49 +154,38 @@ ROWS = (
         messages=(
             r"Error (?:building extension '|compiling objects for extension)",
             r"ninja: build stopped|\['ninja', '-v'",
-            r"command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe|x86_64-linux-gnu-g\S"
-            r"{1,6})' failed with exit (?:code|status)",
-            r"Failed (?:building|to build) (?:wheel|installable wheels|`?(?:flash|mamba|"
-            r"causal|apex|xformers|vllm|deepspeed))",
+            r"command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe|x86_64-linux-gnu-g\S{1,6})' "
+            r"failed with exit (?:code|status)",
+            r"Failed (?:building|to build) (?:wheel|installable wheels|`?(?:flash|mamba|causal|"
+            r"apex|xformers|vllm|deepspeed))",
         ),
         examples=(
             "RuntimeError: Error building extension 'fused_adam'",
-            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned "
-            "non-zero exit status 1.",
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit "
+            "status 1.",
             "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 1",
             "ERROR: Failed building wheel for flash-attn",
         ),
-        why="This is the last line of a build that failed: the reason is the compiler's "
-        "first error above it.",
-        fix="Search upwards for the first error: (a missing header, an unsupported "
-        "architecture or compiler, a killed compiler) and explain that line. Often it "
-        "is enough to take a prebuilt wheel for this torch, CUDA and Python, to build "
-        "with pip install --no-build-isolation -v PACKAGE, and to delete what an "
-        "earlier torch left: rm -rf ~/.cache/torch_extensions build.",
+        why="This is the last line of a build that failed: the reason is the compiler's first "
+        "error above it.",
+        fix="Search upwards for the first error: (a missing header, an unsupported architecture "
+        "or compiler, a killed compiler) and explain that line. Often it is enough to take a "
+        "prebuilt wheel for this torch, CUDA and Python, to build with pip install "
+        "--no-build-isolation -v PACKAGE, and to delete what an earlier torch left: rm -rf "
+        "~/.cache/torch_extensions build.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "grep -n -m1 -iE 'error:|fatal' build.log",
-            "nvcc --version; g++ --version",
-        ),
+        commands=("grep -n -m1 -iE 'error:|fatal' build.log", "nvcc --version; g++ --version"),
     ),
     Cause(
         id="compiled-part-missing",
-        refines=(
-            "import-failed",
-            "name-not-in-package",
-            "value-is-none",
-            "module-without-return",
-        ),
-        errors=(
-            "ImportError",
-            "ModuleNotFoundError",
-        ),
+        refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return"),
+        errors=("ImportError", "ModuleNotFoundError"),
         messages=(
-            r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|selective_scan\w{0,20}|"
-            r"\w{0,40}_cuda)'",
-            r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization"
-            r"|simple_knn|selective_scan_cuda\w{0,10}|pointnet2_ops|spconv|torch_scatter|tor"
-            r"ch_sparse|nvdiffrast|tinycudann|fused_ssim|chamfer)\W",
+            r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|"
+            r"selective_scan\w{0,20}|\w{0,40}_cuda)'",
+            r"No module named \'(?:MultiScaleDeformableAttention|diff_gaussian_rasterization|"
+            r"simple_knn|selective_scan_cuda\w{0,10}|pointnet2_ops|spconv|torch_scatter|"
+            r"torch_sparse|nvdiffrast|tinycudann|fused_ssim|chamfer)\W",
             r"does not define module export function",
             r"No module named '(?:[\w.]{1,80}\.)?(?:_C\w{0,20}|_ext|_cuda|\w{1,60}_cuda|"
             r"\w{1,40}_ext|\w{1,40}_cpp|amp_C|fused_layer_norm_cuda)'",
@@ -230,9 +198,9 @@ ROWS = (
             "ModuleNotFoundError: No module named 'mmcv._ext'",
             "ImportError: cannot import name '_C' from 'detectron2' (/work/detectron2/__init__.py)",
         ),
-        why="The package's Python part is there and its compiled part is not: it was "
-        "installed without being built (a source directory, a lite package), for "
-        "another Python, or the build failed.",
+        why="The package's Python part is there and its compiled part is not: it was installed "
+        "without being built (a source directory, a lite package), for another Python, or the "
+        "build failed.",
         fix="Build and install it for this torch: pip install --no-build-isolation -v . in its "
         "source directory, or its full prebuilt wheel (mmcv instead of mmcv-lite, apex with "
         "--cuda_ext; causal-conv1d and mamba-ssm of this torch). Do not start Python in the "
@@ -245,20 +213,17 @@ ROWS = (
     ),
     Cause(
         id="extension-without-gpu",
-        errors=(
-            "RuntimeError",
-            "NotImplementedError",
-        ),
+        errors=("RuntimeError", "NotImplementedError"),
         messages=(
-            r"[Nn]ot compiled with (?:GPU|CUDA) support|wasn't built? with CUDA support|"
-            r"was not compiled with CUDA|not implemented on CUDA",
+            r"[Nn]ot compiled with (?:GPU|CUDA) support|wasn't built? with CUDA support|was not "
+            r"compiled with CUDA|not implemented on CUDA",
         ),
         examples=("RuntimeError: Not compiled with GPU support",),
-        why="An extension was built on a machine or in a container build that had no CUDA "
-        "toolkit or no visible GPU, so that it has code for the CPU only.",
+        why="An extension was built on a machine or in a container build that had no CUDA toolkit "
+        "or no visible GPU, so that it has code for the CPU only.",
         fix="Build it again where this prints True and a path, with FORCE_CUDA=1 and "
-        "TORCH_CUDA_ARCH_LIST set for a container build (which sees no GPU), after "
-        "deleting build/ and *.so.",
+        "TORCH_CUDA_ARCH_LIST set for a container build (which sees no GPU), after deleting "
+        "build/ and *.so.",
         owner=Owner.ENVIRONMENT,
         commands=(
             'python -c "import torch; from torch.utils.cpp_extension import CUDA_HOME; '
@@ -274,14 +239,11 @@ ROWS = (
         examples=("ModuleNotFoundError: No module named 'torch'",),
         why="This Python has no torch. While pip or uv builds a package (flash-attn, apex, "
         "deepspeed) it is the separate environment of the build that has none.",
-        fix="In a build: install torch first, then pip install --no-build-isolation "
-        "PACKAGE (uv: no-build-isolation-package). Otherwise start the interpreter of "
-        "the environment that has it: compare python -m pip show torch with the python "
-        "that starts the training, also under sudo, srun and in a notebook's kernel.",
+        fix="In a build: install torch first, then pip install --no-build-isolation PACKAGE (uv: "
+        "no-build-isolation-package). Otherwise start the interpreter of the environment that has "
+        "it: compare python -m pip show torch with the python that starts the training, also "
+        "under sudo, srun and in a notebook's kernel.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "python -m pip show torch",
-            "which python torchrun",
-        ),
+        commands=("python -m pip show torch", "which python torchrun"),
     ),
 )

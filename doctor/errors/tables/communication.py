@@ -33,8 +33,8 @@ ROWS = (
             "NCCL version mismatch: compiled 2.18, found 2.20",
         ),
         why="The ranks load different NCCL libraries.",
-        fix="Several NCCL libraries are in use: install the same torch for every rank, and "
-        "remove other copies of libnccl from LD_LIBRARY_PATH.",
+        fix="Several NCCL libraries are in use: install the same torch for every rank, and remove "
+        "other copies of libnccl from LD_LIBRARY_PATH.",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         sources=("nccl-troubleshooting",),
@@ -61,8 +61,9 @@ ROWS = (
         code="LOG025",
         title="Every collective finished in time",
         messages=(
-            r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpTyp"
-            r"e=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) milliseconds",
+            r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+            r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
+            r"milliseconds",
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"Watchdog caught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
@@ -77,8 +78,8 @@ ROWS = (
             "[rank3]:[E1120 12:00:30.123 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught "
             "collective operation timeout: WorkNCCL(SeqNum=6285, OpType=ALLREDUCE, NumelIn=1, "
             "NumelOut=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
-            "[PG ID 0 PG GUID 0(default_pg) Rank 3] Timeout at NCCL work: 1287, last enqueued NCCL "
-            "work: 1287, last completed NCCL work: 1286.",
+            "[PG ID 0 PG GUID 0(default_pg) Rank 3] Timeout at NCCL work: 1287, last enqueued "
+            "NCCL work: 1287, last completed NCCL work: 1286.",
             "RuntimeError: [Rank 0]: Watchdog caught collective operation timeout",
             "[rank1]:[F1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
             "progress",
@@ -91,12 +92,12 @@ ROWS = (
             "RuntimeError: Ranks 2 failed to pass monitoredBarrier in 4000 ms",
             "RuntimeError: [Rank 1]: monitoredBarrier timed out after 30000ms",
         ),
-        why="A rank waited for the others until the limit. Equal sequence numbers and "
-        "operations on all ranks mean a link or a step that is too slow or blocked; different "
-        "ones mean that the ranks diverged: uneven data, one rank that failed, or one that saves "
-        "a checkpoint alone.",
-        fix="Find the rank that did not take part: an error in its log, or where it waits "
-        "(py-spy dump --pid). A longer timeout rarely helps.",
+        why="A rank waited for the others until the limit. Equal sequence numbers and operations "
+        "on all ranks mean a link or a step that is too slow or blocked; different ones mean that "
+        "the ranks diverged: uneven data, one rank that failed, or one that saves a checkpoint "
+        "alone.",
+        fix="Find the rank that did not take part: an error in its log, or where it waits (py-spy "
+        "dump --pid). A longer timeout rarely helps.",
         role="consequence",
         retry="again",
         commands=("export NCCL_DEBUG=INFO", "export TORCH_FR_BUFFER_SIZE=2000"),
@@ -138,9 +139,8 @@ ROWS = (
         why="NCCL could not start or continue. The last NCCL WARN line names the call. Frequent "
         "reasons: two ranks on one GPU, too little shared memory, a network interface that the "
         "ranks cannot use, different NCCL versions, or a peer that died.",
-        fix="Select the GPU by LOCAL_RANK (torch.cuda.set_device), then run with "
-        "NCCL_DEBUG=INFO and read the last NCCL WARN line; NCCL_SOCKET_IFNAME names the "
-        "interface to use.",
+        fix="Select the GPU by LOCAL_RANK (torch.cuda.set_device), then run with NCCL_DEBUG=INFO "
+        "and read the last NCCL WARN line; NCCL_SOCKET_IFNAME names the interface to use.",
         role="exception",
         owner=Owner.ENVIRONMENT,
         commands=("export NCCL_DEBUG=INFO",),
@@ -163,8 +163,8 @@ ROWS = (
             r"Process group watchdog thread terminated with exception",
         ),
         examples=(
-            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
-            "closed by peer [127.0.0.1]:40122",
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed "
+            "by peer [127.0.0.1]:40122",
             "RuntimeError: Connection refused [10.0.0.1]:1234",
             "RuntimeError: NCCL communicator was aborted on rank 1.",
             "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out.",
@@ -203,8 +203,7 @@ ROWS = (
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection "
             "to the C10d store has failed.",
             "RuntimeError: Timed out initializing process group in store based barrier on rank: "
-            "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=1, "
-            "timeout=0:30:00)",
+            "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "
             "while trying to connect to (10.0.0.1, 29500).",
             "torch.distributed.DistStoreError: Socket Timeout",
@@ -212,8 +211,8 @@ ROWS = (
         ),
         why="Fewer processes than WORLD_SIZE arrived at the rendezvous in time: a node did not "
         "start, started with another address or port, or is blocked by a firewall.",
-        fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test "
-        "the port from each node. Look for the rank that has no log, or an error in its own.",
+        fix="Start every rank with the same MASTER_ADDR, MASTER_PORT and world size, and test the "
+        "port from each node. Look for the rank that has no log, or an error in its own.",
         owner=Owner.ENVIRONMENT,
         retry="again",
         commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"',),
@@ -224,8 +223,8 @@ ROWS = (
         code="LOG029",
         title="The rendezvous port was free",
         messages=(
-            r"(?:local network address\. port: |\]:|failed to bind to \S{1,60}:)(?P<port>\d{2,5}"
-            r").{0,80}[Aa]ddress already in use",
+            r"(?:local network address\. port: |\]:|failed to bind to "
+            r"\S{1,60}:)(?P<port>\d{2,5}).{0,80}[Aa]ddress already in use",
             r"[Aa]ddress already in use|EADDRINUSE",
         ),
         examples=(
@@ -234,11 +233,10 @@ ROWS = (
             "message: address already in use",
             "OSError: [Errno 98] Address already in use",
         ),
-        why="Another process, often another or an earlier run on the same machine, listens on "
-        "the port.",
+        why="Another process, often another or an earlier run on the same machine, listens on the "
+        "port.",
         fix="Choose another port (torchrun --master-port, or --standalone / "
-        "--rdzv-endpoint=HOST:0 for a free one), or end the leftover processes of the earlier "
-        "run.",
+        "--rdzv-endpoint=HOST:0 for a free one), or end the leftover processes of the earlier run.",
         owner=Owner.ENVIRONMENT,
         commands=("ss -ltnp | grep 29500",),
         sources=("torchtune-392",),
@@ -265,13 +263,13 @@ ROWS = (
             "starting a new one. This error indicates that your module has parameters that were "
             "not used in producing loss.",
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
-            "RuntimeError: It looks like your LightningModule has parameters that were not used in "
-            "producing the loss returned by training_step.",
+            "RuntimeError: It looks like your LightningModule has parameters that were not used "
+            "in producing the loss returned by training_step.",
         ),
-        why="The ranks do not do the same: other parameters, parameters that take no part in "
-        "the loss on some step, or collectives that only some ranks call.",
-        fix="Use every parameter in the loss on every rank, or find_unused_parameters=True; "
-        "keep collectives out of branches that depend on the rank or the data. "
+        why="The ranks do not do the same: other parameters, parameters that take no part in the "
+        "loss on some step, or collectives that only some ranks call.",
+        fix="Use every parameter in the loss on every rank, or find_unused_parameters=True; keep "
+        "collectives out of branches that depend on the rank or the data. "
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters.",
         commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
         sources=("torch-distributed-debug",),
@@ -284,8 +282,8 @@ ROWS = (
             r"can't train a model that has been loaded with `device_map='auto'` in any distributed",
         ),
         examples=(
-            "ValueError: You can't train a model that has been loaded with `device_map='auto'` "
-            "in any distributed mode.",
+            "ValueError: You can't train a model that has been loaded with `device_map='auto'` in "
+            "any distributed mode.",
         ),
         why='device_map="auto" spreads one model over all GPUs, so that each further rank would '
         "claim the same GPUs.",
@@ -302,13 +300,13 @@ ROWS = (
             r"failed \(exitcode: -?\d+\) local_rank",
             r"Sending process \d+ closing signal SIGTERM",
             r"torch\.multiprocessing\.spawn\.Process(?:Raised|Exited)Exception",
-            r"subprocess\.CalledProcessError: Command (?!'?\[?'?\S{0,200}\b(?:gcc|g\+\+|cl"
-            r"ang|cc|ninja|ptxas"
-            r"|nvcc|cmake)\b).{0,2000} returned non-zero exit status (?!3221225477|-1073741819)",
-            r"srun: error: \S{1,200}: tasks? [\d,-]{1,100}: (?:Exited with exit code|Killed|Term"
-            r"inated)",
-            r"(?:mpirun|prterun|orterun)(?:\.real)? (?:has exited|detected that one or more proc"
-            r"esses)",
+            r"subprocess\.CalledProcessError: Command (?!'?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|"
+            r"ninja|ptxas|nvcc|cmake)\b).{0,2000} returned non-zero exit status (?!3221225477|"
+            r"-1073741819)",
+            r"srun: error: \S{1,200}: tasks? [\d,-]{1,100}: (?:Exited with exit code|Killed|"
+            r"Terminated)",
+            r"(?:mpirun|prterun|orterun)(?:\.real)? (?:has exited|detected that one or more "
+            r"processes)",
             r"Primary job  terminated normally, but \d+ process returned",
             r"exits? with return code = -?\d+",
         ),
@@ -327,8 +325,8 @@ ROWS = (
             "[2024-01-01 00:00:00,000] [ERROR] [launch.py:321:sigkill_handler] exits with return "
             "code = 1",
         ),
-        why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is "
-        "in the log of that process.",
+        why="torchrun, srun, mpirun and deepspeed report which process ended how. The cause is in "
+        "the log of that process.",
         fix="Read the log of the rank that the summary names. `torchrun --log-dir DIR --redirects "
         "3` keeps one log per rank, and the decorator "
         "torch.distributed.elastic.multiprocessing.errors.record adds the traceback.",

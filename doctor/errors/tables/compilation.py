@@ -12,8 +12,7 @@ ROWS = (
         messages=(r"out of resource: shared memory",),
         examples=(
             "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: "
-            "663808, "
-            "Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
+            "663808, Hardware limit: 101376. Reducing block sizes or `num_stages` may help.",
         ),
         why="The Triton kernel was compiled; its blocks need more shared memory than a "
         "multiprocessor of this GPU has. Consumer GPUs have 99 KiB, A100 163 and H100 227.",
@@ -63,8 +62,8 @@ ROWS = (
         why="The compiler met a state that it does not expect: a defect of this torch version for "
         "this model, or a GPU that the kernel does not support (bf16 below compute capability "
         "8.0), not a missing tool.",
-        fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model works. "
-        "Then upgrade torch, or leave the function that the traceback names out with "
+        fix="Run once without torch.compile (TORCH_COMPILE_DISABLE=1) to see that the model "
+        "works. Then upgrade torch, or leave the function that the traceback names out with "
         "torch.compiler.disable.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
         role="summary",
@@ -88,14 +87,14 @@ ROWS = (
         refines=("compile-failed",),
         errors=("BackendCompilerFailed",),
         messages=(
-            r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' raised:"
-            r"(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",
+            r"_dynamo\.exc\.BackendCompilerFailed: backend='\w{1,40}' "
+            r"raised:(?![\s\S]{1,300}(?:gcc|g\+\+|nvcc|CUDA_HOME|[Cc]ompiler))",
         ),
         examples=("torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",),
         why="The backend of torch.compile raised an exception; this line only passes it on, and "
         "the exception below it is the cause.",
-        fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether the "
-        "model runs without torch.compile.",
+        fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether "
+        "the model runs without torch.compile.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
     ),
     Cause(
@@ -104,8 +103,8 @@ ROWS = (
         title="torch.compile and just-in-time builds succeed",
         messages=(
             r"Unknown CUDA arch",
-            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported"
-            r"|TorchRuntimeError|FailOnRecompileLimitHit)",
+            r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported|"
+            r"TorchRuntimeError|FailOnRecompileLimitHit)",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory|PassManager::run failed",
@@ -113,15 +112,15 @@ ROWS = (
             r"fatal error: \S{1,200}\.(?:h|hpp|cuh): No such file",
             r"nvcc fatal {1,4}: \w|unsupported (?:GNU|clang|Microsoft Visual Studio) version",
             r"internal compiler error: |Killed signal terminated program|died due to signal 9",
-            r"is less than the minimum required version by CUDA|You need C\+\+17 to compil"
-            r"e PyTorch",
-            r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|libcud"
-            r"a\.so cannot found",
+            r"is less than the minimum required version by CUDA|You need C\+\+17 to compile "
+            r"PyTorch",
+            r"cannot find -l(?:cuda|cudart|curand|cublas|cudnn|nvrtc|c10|torch|aio)|libcuda\.so "
+            r"cannot found",
             r"Error compiling objects for extension|ninja: build stopped|nvcc was not found\.",
-            r"Failed building wheel for|command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\."
-            r"exe)' failed with",
-            r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nv"
-            r"cc|cmake)\b",
+            r"Failed building wheel for|command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe)' "
+            r"failed with",
+            r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|"
+            r"cmake)\b",
             r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]",
         ),
         examples=(
@@ -132,8 +131,8 @@ ROWS = (
             "/usr/bin/ld: cannot find -lcuda: No such file or directory",
             "ninja: build stopped: subcommand failed.",
             "ERROR: Failed building wheel for flash-attn",
-            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero "
-            "exit status 1.",
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit "
+            "status 1.",
             "AssertionError: Found <class 'sympy.core.relational.GreaterThan'>, which is not a "
             "supported top level IR node. See [Note: Inductor IR]",
             "torch._dynamo.exc.UserError: Could not guard on data-dependent expression u0 > 0",
@@ -146,10 +145,10 @@ ROWS = (
             "install root.",
             "csrc/fused_adam.cpp:1:10: fatal error: torch/extension.h: No such file or directory",
         ),
-        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that "
-        "fits torch, or code that the compiler does not support.",
-        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA "
-        "version (CUDA_HOME); or train without torch.compile and fused kernels.",
+        why="A kernel could not be built on this machine: no compiler, no CUDA toolkit that fits "
+        "torch, or code that the compiler does not support.",
+        fix="Install a C++ compiler and, for CUDA extensions, the toolkit of torch's CUDA version "
+        "(CUDA_HOME); or train without torch.compile and fused kernels.",
         owner=Owner.ENVIRONMENT,
         commands=("gcc --version; nvcc --version",),
         sources=("Infinity-31", "torch-compile-ablation"),
@@ -171,8 +170,8 @@ ROWS = (
         ),
         why="The CUDA toolkit on this machine has another major version than torch was built "
         "with, so that its extensions cannot be compiled.",
-        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for "
-        "the toolkit, or use the extension's prebuilt wheel.",
+        fix="Install the toolkit of torch's CUDA version and set CUDA_HOME to it, a torch for the "
+        "toolkit, or use the extension's prebuilt wheel.",
         owner=Owner.ENVIRONMENT,
         commands=("nvcc --version", 'python -c "import torch; print(torch.version.cuda)"'),
         sources=("vllm-1453", "lightseq-526"),

@@ -12,23 +12,22 @@ ROWS = (
             r"could not select device driver",
             r"unknown or invalid runtime name: nvidia|nvidia-container-runtime\S{0,40}: "
             r"executable file not found",
-            r"nvidia-container-cli: (?:initialization|mount|detection|ldcache|device) er"
-            r"ror",
+            r"nvidia-container-cli: (?:initialization|mount|detection|ldcache|device) error",
         ),
         examples=(
-            'docker: Error response from daemon: could not select device driver "" '
-            "with capabilities: [[gpu]].",
+            'docker: Error response from daemon: could not select device driver "" with '
+            "capabilities: [[gpu]].",
             "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
             "nvidia-container-cli: initialization error: driver error: failed to process request",
         ),
         why="Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
-        "installed or not configured, Docker was not restarted afterwards, or the "
-        "host's driver does not work.",
+        "installed or not configured, Docker was not restarted afterwards, or the host's driver "
+        "does not work.",
         fix="On the host: check nvidia-smi, install nvidia-container-toolkit, then sudo "
-        "nvidia-ctk runtime configure --runtime=docker and sudo systemctl restart "
-        "docker. A driver that was upgraded without a restart gives the same error: "
-        "restart the host. Docker Desktop and the snap package of Docker are other "
-        "cases: use the distribution's docker.",
+        "nvidia-ctk runtime configure --runtime=docker and sudo systemctl restart docker. A "
+        "driver that was upgraded without a restart gives the same error: restart the host. "
+        "Docker Desktop and the snap package of Docker are other cases: use the distribution's "
+        "docker.",
         owner=Owner.MACHINE,
         commands=(
             "nvidia-smi",
@@ -42,14 +41,13 @@ ROWS = (
         id="image-needs-newer-driver",
         messages=(r"unsatisfied condition: (?:cuda|driver)",),
         examples=(
-            "nvidia-container-cli: requirement error: unsatisfied condition: "
-            "cuda>=12.4, please update your driver to a newer version, or use an "
-            "earlier cuda container",
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please "
+            "update your driver to a newer version, or use an earlier cuda container",
         ),
         why="The image demands a driver for its CUDA version, and the host's is older.",
-        fix="Upgrade the host's driver, or take an image of a CUDA version that nvidia-smi "
-        "of the host lists; NVIDIA_DISABLE_REQUIRE=1 starts it all the same, and it "
-        "works only within the same major version of CUDA.",
+        fix="Upgrade the host's driver, or take an image of a CUDA version that nvidia-smi of the "
+        "host lists; NVIDIA_DISABLE_REQUIRE=1 starts it all the same, and it works only within "
+        "the same major version of CUDA.",
         owner=Owner.MACHINE,
         commands=("nvidia-smi",),
         next_check="DRV002",
@@ -58,17 +56,18 @@ ROWS = (
         id="pod-not-scheduled",
         messages=(
             r"Insufficient (?:nvidia\.com/gpu|amd\.com/gpu|memory|cpu|ephemeral-storage)",
-            r"FailedScheduling",
+            r"FailedScheduling|had untolerated taint",
         ),
         examples=(
             "0/5 nodes are available: 5 Insufficient nvidia.com/gpu.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: present}",
             "Warning  FailedScheduling  2m  default-scheduler",
         ),
-        why="No node has what the pod requests free: GPUs, memory, CPU or disk; or a "
-        "taint, a selector or a volume keeps it away; or the device plugin of a node "
-        "does not report its GPUs.",
-        fix="Compare the request with what is free; end leftover pods, request fewer GPUs "
-        "per pod, tolerate the GPU nodes' taint. If a GPU node reports 0 "
+        why="No node has what the pod requests free: GPUs, memory, CPU or disk; or a taint, a "
+        "selector or a volume keeps it away; or the device plugin of a node does not report its "
+        "GPUs.",
+        fix="Compare the request with what is free; end leftover pods, request fewer GPUs per "
+        "pod, give the pod a toleration of the GPU nodes' taint. If a GPU node reports 0 "
         "nvidia.com/gpu, look at the device plugin's pod there.",
         owner=Owner.MACHINE,
         commands=(
@@ -81,31 +80,26 @@ ROWS = (
         id="slurm-request-refused",
         messages=(
             r"Batch job submission failed",
-            r"Unable to allocate resources|Requested node configuration is not available"
-            r"|Invalid generic resource",
+            r"Unable to allocate resources|Requested node configuration is not available|Invalid "
+            r"generic resource",
             r"Unable to create step for job|More processors requested than permitted",
         ),
         examples=(
-            "sbatch: error: Batch job submission failed: Requested node configuration "
-            "is not available",
-            "srun: error: Unable to allocate resources: Invalid generic resource "
-            "(gres) specification",
-            "srun: error: Unable to create step for job 123: More processors requested "
-            "than permitted",
+            "sbatch: error: Batch job submission failed: Requested node configuration is not "
+            "available",
+            "srun: error: Unable to allocate resources: Invalid generic resource (gres) "
+            "specification",
+            "srun: error: Unable to create step for job 123: More processors requested than "
+            "permitted",
         ),
-        why="Slurm refuses the request: a partition, GPU type, account, time or memory "
-        "that does not exist or is not allowed, or a step that asks for more than its "
-        "job holds.",
-        fix="Compare with what the partition has (sinfo) and with your limits: "
-        "--gres=gpu:N or --gpus-per-node=N in the names of sinfo, --mem or "
-        "--mem-per-gpu below the node's, --time below the partition's limit. A step "
-        "inside a job needs no more tasks and cores than the job; srun --overlap "
-        "shares them.",
+        why="Slurm refuses the request: a partition, GPU type, account, time or memory that does "
+        "not exist or is not allowed, or a step that asks for more than its job holds.",
+        fix="Compare with what the partition has (sinfo) and with your limits: --gres=gpu:N or "
+        "--gpus-per-node=N in the names of sinfo, --mem or --mem-per-gpu below the node's, --time "
+        "below the partition's limit. A step inside a job needs no more tasks and cores than the "
+        "job; srun --overlap shares them.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            'sinfo -o "%P %G %m %c %l"',
-            "scontrol show job JOBID",
-        ),
+        commands=('sinfo -o "%P %G %m %c %l"', "scontrol show job JOBID"),
     ),
     Cause(
         id="directory-read-only",
@@ -113,16 +107,13 @@ ROWS = (
         messages=(r"\[Errno 30\] Read-only file system",),
         examples=("OSError: [Errno 30] Read-only file system: '/root/.cache'",),
         why="The program writes where this container or node mounts read-only: the home "
-        "directory, the image (Apptainer, a read-only root), a data volume, or a file "
-        "system that went read-only after an error.",
+        "directory, the image (Apptainer, a read-only root), a data volume, or a file system that "
+        "went read-only after an error.",
         fix="Point what is written to a writable directory: output_dir, HF_HOME, TMPDIR, "
-        "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the "
-        "file system was writable before, read dmesg: it may have failed.",
+        "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the file system "
+        "was writable before, read dmesg: it may have failed.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "mount | grep ' ro[,)]'",
-            "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp",
-        ),
+        commands=("mount | grep ' ro[,)]'", "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp"),
         next_check="DSK001",
     ),
     Cause(
@@ -130,31 +121,27 @@ ROWS = (
         errors=("OSError",),
         messages=(r"\[Errno 39\] Directory not empty",),
         examples=("OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",),
-        why="An old checkpoint is deleted while another process holds a file of it open "
-        "(NFS keeps .nfs files), or several ranks delete at once.",
-        fix="Let one process per shared directory delete (save_on_each_node=False), "
-        "upgrade transformers and accelerate, or keep old checkpoints "
-        "(save_total_limit=None) and delete them after the run.",
+        why="An old checkpoint is deleted while another process holds a file of it open (NFS "
+        "keeps .nfs files), or several ranks delete at once.",
+        fix="Let one process per shared directory delete (save_on_each_node=False), upgrade "
+        "transformers and accelerate, or keep old checkpoints (save_total_limit=None) and delete "
+        "them after the run.",
         owner=Owner.ENVIRONMENT,
         commands=("ls -a out/checkpoint-500",),
     ),
     Cause(
         id="file-locked",
         refines=("process-limit",),
-        errors=(
-            "BlockingIOError",
-            "OSError",
-        ),
+        errors=("BlockingIOError", "OSError"),
         messages=(r"[Uu]nable to (?:lock|synchronously open) file|unable to lock file",),
         examples=(
-            "BlockingIOError: [Errno 11] Unable to open file (unable to lock file, "
-            "errno = 11, error message = 'Resource temporarily unavailable')",
+            "BlockingIOError: [Errno 11] Unable to open file (unable to lock file, errno = 11, "
+            "error message = 'Resource temporarily unavailable')",
         ),
-        why="HDF5 locks a file that is open, and another process writes it, or the file "
-        "system has no locks.",
+        why="HDF5 locks a file that is open, and another process writes it, or the file system "
+        "has no locks.",
         fix='Open the file in each worker, for reading (h5py.File(path, "r") at the first '
-        "__getitem__), close writers, and set HDF5_USE_FILE_LOCKING=FALSE on network "
-        "file systems.",
+        "__getitem__), close writers, and set HDF5_USE_FILE_LOCKING=FALSE on network file systems.",
         commands=("export HDF5_USE_FILE_LOCKING=FALSE",),
     ),
     Cause(
@@ -188,15 +175,15 @@ ROWS = (
     Cause(
         id="slurm-credential-refused",
         messages=(
-            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|"
-            r"Munge (?:en|de)code failed|Protocol authentication error",
+            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge (?:en|"
+            r"de)code failed|Protocol authentication error",
         ),
         examples=(
             "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
             "slurmstepd: error: Munge decode failed: Expired credential",
         ),
-        why="A node refuses Slurm's credential: its clock differs from the controller's, its munge "
-        "key is another one, or the launch took longer than the credential lasts.",
+        why="A node refuses Slurm's credential: its clock differs from the controller's, its "
+        "munge key is another one, or the launch took longer than the credential lasts.",
         fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
         "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
         owner=Owner.MACHINE,

@@ -9,71 +9,51 @@ ROWS = (
         id="file-not-json",
         errors=("JSONDecodeError",),
         messages=(
-            r"JSONDecodeError: (?:Expecting (?:value|property name|',' delimiter)|Extra "
-            r"data|Unterminated string|Invalid control)",
+            r"JSONDecodeError: (?:Expecting (?:value|property name|',' delimiter)|Extra data|"
+            r"Unterminated string|Invalid control)",
         ),
         examples=("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",),
-        why="A file or an answer that should be JSON is not: at line 1 column 1 it is "
-        'empty, an error page or a Git LFS pointer; "Extra data" is a file of JSON '
-        "lines that is read as one; elsewhere it is cut off or edited.",
-        fix="Look at its beginning: head -c 200 FILE. Download or write it again (git lfs "
-        'pull); read JSON lines line by line (load_dataset("json", ...)); a '
-        "configuration that was cut off by a full disk comes from an earlier "
-        "checkpoint.",
+        why="A file or an answer that should be JSON is not: at line 1 column 1 it is empty, an "
+        'error page or a Git LFS pointer; "Extra data" is a file of JSON lines that is read as '
+        "one; elsewhere it is cut off or edited.",
+        fix="Look at its beginning: head -c 200 FILE. Download or write it again (git lfs pull); "
+        'read JSON lines line by line (load_dataset("json", ...)); a configuration that was cut '
+        "off by a full disk comes from an earlier checkpoint.",
         commands=("head -c 200 FILE",),
     ),
     Cause(
         id="file-not-text",
-        errors=(
-            "UnicodeDecodeError",
-            "UnicodeEncodeError",
-        ),
+        errors=("UnicodeDecodeError", "UnicodeEncodeError"),
         messages=(
-            r"'(?:utf-8|utf8|gbk|cp\d{3,4}|charmap|ascii|latin-1)' codec can't (?:decode"
-            r"|encode)",
+            r"'(?:utf-8|utf8|gbk|cp\d{3,4}|charmap|ascii|latin-1)' codec can't (?:decode|encode)",
         ),
         examples=(
-            "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 0: "
-            "invalid start byte",
+            "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80 in position 0: invalid "
+            "start byte",
         ),
-        why="A text is read in another encoding than it was written in, or a binary file "
-        "(a checkpoint, an archive, a picture) is read as text; Windows reads in the "
-        "encoding of its language.",
-        fix='Name the encoding: open(path, encoding="utf-8"), or set PYTHONUTF8=1 on '
-        "Windows. 0x80 at position 0 is a pickle (torch.load), 0x1f8b gzip, 0x89 a "
-        "PNG; ._ files of macOS and .DS_Store in the data directory are binary: leave "
-        "them out.",
-        commands=(
-            "file FILE",
-            "head -c 16 FILE | xxd",
-        ),
+        why="A text is read in another encoding than it was written in, or a binary file (a "
+        "checkpoint, an archive, a picture) is read as text; Windows reads in the encoding of its "
+        "language.",
+        fix='Name the encoding: open(path, encoding="utf-8"), or set PYTHONUTF8=1 on Windows. '
+        "0x80 at position 0 is a pickle (torch.load), 0x1f8b gzip, 0x89 a PNG; ._ files of macOS "
+        "and .DS_Store in the data directory are binary: leave them out.",
+        commands=("file FILE", "head -c 16 FILE | xxd"),
     ),
     Cause(
         id="file-is-a-pointer",
-        refines=(
-            "checkpoint-damaged",
-            "data-ends",
-        ),
+        refines=("checkpoint-damaged", "data-ends"),
         errors=("UnpicklingError",),
-        messages=(
-            r"UnpicklingError: invalid load key, '(?:v|<)'",
-            r"version https://git-lfs",
-        ),
+        messages=(r"UnpicklingError: invalid load key, '(?:v|<)'", r"version https://git-lfs"),
         examples=(
             "_pickle.UnpicklingError: invalid load key, 'v'.",
             "version https://git-lfs.github.com/spec/v1",
         ),
-        why="The file begins with v: it is a Git LFS pointer of some hundred bytes in "
-        "place of the weights (with < it is an HTML page): the repository was cloned "
-        "without Git LFS, or over its limit.",
-        fix="Fetch the real file: git lfs install && git lfs pull in the repository, or "
-        "download it by its address (hf download). ls -l shows that it is some hundred "
-        "bytes long.",
-        commands=(
-            "ls -l FILE",
-            "head -c 100 FILE",
-            "git lfs install && git lfs pull",
-        ),
+        why="The file begins with v: it is a Git LFS pointer of some hundred bytes in place of "
+        "the weights (with < it is an HTML page): the repository was cloned without Git LFS, or "
+        "over its limit.",
+        fix="Fetch the real file: git lfs install && git lfs pull in the repository, or download "
+        "it by its address (hf download). ls -l shows that it is some hundred bytes long.",
+        commands=("ls -l FILE", "head -c 100 FILE", "git lfs install && git lfs pull"),
         next_check="CKP001",
     ),
     Cause(
@@ -81,8 +61,8 @@ ROWS = (
         refines=("checkpoint-damaged",),
         errors=("SafetensorError",),
         messages=(
-            r"Error while deserializing header|HeaderTooLarge|header too large|MetadataI"
-            r"ncompleteBuffer|InvalidHeaderDeserialization|HeaderTooSmall",
+            r"Error while deserializing header|HeaderTooLarge|header too large|"
+            r"MetadataIncompleteBuffer|InvalidHeaderDeserialization|HeaderTooSmall",
         ),
         examples=(
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
@@ -91,15 +71,10 @@ ROWS = (
         "or a pickle with that name. MetadataIncompleteBuffer: it is cut off: a broken download, "
         "or the disk was full when it was saved. InvalidHeaderDeserialization: both, or a sharded "
         "training saved it without its tensors.",
-        fix="Examine it with doctor scan FILE. Fetch it again: git lfs pull, or hf "
-        "download after deleting the file from the cache. If your own training wrote "
-        "it, free the disk (df -h) and save again; under ZeRO-3 and FSDP save through "
-        "the trainer.",
-        commands=(
-            "ls -l FILE",
-            "doctor scan FILE",
-            "df -h .",
-        ),
+        fix="Examine it with doctor scan FILE. Fetch it again: git lfs pull, or hf download after "
+        "deleting the file from the cache. If your own training wrote it, free the disk (df -h) "
+        "and save again; under ZeRO-3 and FSDP save through the trainer.",
+        commands=("ls -l FILE", "doctor scan FILE", "df -h ."),
         next_check="CKP001",
     ),
     Cause(

@@ -13,8 +13,8 @@ ROWS = (
         messages=(
             r"allocator config|ConfigTokenizer",
             r"CachingAllocator (?:option|settings)",
-            r"Error, expecting (?:max_split_size_mb|max_non_split_rounding_mb|garbage_collection"
-            r"_threshold|roundup_power2_divisions|backend value)",
+            r"Error, expecting (?:max_split_size_mb|max_non_split_rounding_mb|"
+            r"garbage_collection_threshold|roundup_power2_divisions|backend value)",
             r"True/False argument for expandable_segments",
             r"garbage_collect_threshold",
             r"For roundups, the",
@@ -216,8 +216,8 @@ ROWS = (
             "cuCtxSynchronize: CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
         ),
         why="The GPU, its power or its connection failed.",
-        fix="Known-good code failed on this GPU. Try it on another GPU with the same "
-        "environment; if it works there, return this machine and report the GPU's UUID.",
+        fix="Known-good code failed on this GPU. Try it on another GPU with the same environment; "
+        "if it works there, return this machine and report the GPU's UUID.",
         owner=Owner.MACHINE,
         retry="node",
         commands=KERNEL_LOG,
@@ -269,9 +269,9 @@ ROWS = (
         ),
         why="cuBLAS refuses a call of torch: another cuBLAS was loaded, or this one does not "
         "support the GPU.",
-        fix="cuBLAS refuses a call of torch: another cuBLAS was loaded (TOR004), or the one "
-        "that torch pins does not support this GPU. Remove other copies from LD_LIBRARY_PATH, "
-        "then try another torch release.",
+        fix="cuBLAS refuses a call of torch: another cuBLAS was loaded (TOR004), or the one that "
+        "torch pins does not support this GPU. Remove other copies from LD_LIBRARY_PATH, then try "
+        "another torch release.",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         sources=("pytorch-180713",),
@@ -301,6 +301,33 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         sources=("pytorch-134929",),
+        next_check="TOR004",
+    ),
+    Cause(
+        id="cudnn-libraries-not-found",
+        refines=("cudnn-mismatch", "library-does-not-fit"),
+        errors=("OSError",),
+        messages=(
+            r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
+            r"libcudnn\w{0,40}\.so[.\d]{0,8}: cannot open shared object file",
+        ),
+        examples=(
+            "Unable to load any of {libcudnn_cnn.so.9.1.0, libcudnn_cnn.so.9.1, libcudnn_cnn.so.9}",
+            "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: "
+            "cannot open",
+            "ImportError: libcudnn.so.9: cannot open shared object file: No such file or directory",
+        ),
+        why="A library opens the parts of cuDNN by their names, and the loader does not find "
+        "them: torch's cuDNN lies in its wheel, where others (ctranslate2, onnxruntime, "
+        "TensorFlow) do not look, or they need another major version.",
+        fix="Put the wheel's directory on the loader's path: export LD_LIBRARY_PATH=$(python -c "
+        "'import nvidia.cudnn as c; print(list(c.__path__)[0])')/lib:$LD_LIBRARY_PATH (it ends in "
+        "nvidia/cudnn/lib). For .so.8 install the release of the program that is built for cuDNN "
+        "9, or python -m pip install 'nvidia-cudnn-cu12==8.*' in an environment of its own. If "
+        "torch alone fails, reinstall it, and remove other directories with libcudnn from "
+        "LD_LIBRARY_PATH.",
+        owner=Owner.ENVIRONMENT,
+        commands=LD_PATHS,
         next_check="TOR004",
     ),
 )

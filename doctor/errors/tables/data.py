@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
 ROWS = (
@@ -29,14 +30,14 @@ ROWS = (
         errors=("TypeError",),
         messages=(r"default_collate: batch must contain",),
         examples=(
-            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, "
-            "dicts or lists; found <class",
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
+            "or lists; found <class",
         ),
         why="default_collate joins tensors, arrays, numbers, texts, dicts and lists; a sample "
         "holds something else.",
-        fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn "
-        "that converts the samples: images need a transform such as ToTensor, and None must be "
-        "left out.",
+        fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn that "
+        "converts the samples: images need a transform such as ToTensor, and None must be left "
+        "out.",
     ),
     Cause(
         id="sample-storage",
@@ -44,8 +45,8 @@ ROWS = (
         messages=(r"Trying to resize storage that is not resizable",),
         examples=("RuntimeError: Trying to resize storage that is not resizable",),
         why="A sample shares memory that a worker cannot join.",
-        fix="Return samples that own their memory, x.clone(), and that all have the same shape: "
-        "a worker of the DataLoader cannot stack the others.",
+        fix="Return samples that own their memory, x.clone(), and that all have the same shape: a "
+        "worker of the DataLoader cannot stack the others.",
     ),
     Cause(
         id="worker-cannot-pickle",
@@ -55,8 +56,8 @@ ROWS = (
             "AttributeError: Can't get local object 'make.<locals>.<lambda>'",
             "TypeError: cannot pickle '_io.TextIOWrapper' object",
         ),
-        why="A spawned worker gets dataset and functions by pickle, which takes no lambdas, "
-        "local functions, locks or open files.",
+        why="A spawned worker gets dataset and functions by pickle, which takes no lambdas, local "
+        "functions, locks or open files.",
         fix="Define functions at the level of the module, as a spawned worker imports them by "
         "name; functools.partial passes arguments. Open files and connections in the worker, at "
         "the first __getitem__. If the function is a library's, num_workers=0 starts none "
@@ -78,8 +79,8 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"Caught \w{1,60} in (?:DataLoader worker process|pin memory thread)",),
         examples=("RuntimeError: Caught RuntimeError in DataLoader worker process 0.",),
-        why="An error in a worker process of the DataLoader; the lines before it are the "
-        "worker's own traceback.",
+        why="An error in a worker process of the DataLoader; the lines before it are the worker's "
+        "own traceback.",
         fix="Try num_workers=0 to see the real error.",
     ),
     Cause(
@@ -95,18 +96,16 @@ ROWS = (
             "ValueError: batch_sampler option is mutually exclusive with batch_size, shuffle, "
             "sampler, and drop_last",
             "ValueError: sampler option is mutually exclusive with shuffle",
-            "ValueError: prefetch_factor option could only be specified in "
-            "multiprocessing.let num_workers > 0 to enable multiprocessing, "
-            "otherwise set prefetch_factor to",
-            "ValueError: DataLoader with IterableDataset: expected unspecified "
-            "shuffle option, but got shuffle=True",
+            "ValueError: prefetch_factor option could only be specified in multiprocessing.let "
+            "num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to",
+            "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, "
+            "but got shuffle=True",
         ),
-        why="Options of a DataLoader exclude each other: a sampler or an "
-        "IterableDataset chooses the order itself, and only workers prefetch.",
-        fix="Omit shuffle=True beside a sampler or an IterableDataset, which "
-        "shuffles its samples itself; batch_sampler takes the place of "
-        "batch_size, shuffle, sampler and drop_last. Omit prefetch_factor, or "
-        "set num_workers to 1 or more.",
+        why="Options of a DataLoader exclude each other: a sampler or an IterableDataset chooses "
+        "the order itself, and only workers prefetch.",
+        fix="Omit shuffle=True beside a sampler or an IterableDataset, which shuffles its samples "
+        "itself; batch_sampler takes the place of batch_size, shuffle, sampler and drop_last. "
+        "Omit prefetch_factor, or set num_workers to 1 or more.",
     ),
     Cause(
         id="dataset-tensors",
@@ -140,14 +139,8 @@ ROWS = (
     Cause(
         id="index-of-list",
         errors=("IndexError",),
-        messages=(
-            r"(?:list|tuple|string|pop) index out of range",
-            r"pop from empty list",
-        ),
-        examples=(
-            "IndexError: pop from empty list",
-            "IndexError: list index out of range",
-        ),
+        messages=(r"(?:list|tuple|string|pop) index out of range", r"pop from empty list"),
+        examples=("IndexError: pop from empty list", "IndexError: list index out of range"),
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
         "counts more samples than there are.",
         fix="Print the length of that list before the line: it is shorter than the code expects.",
@@ -159,8 +152,20 @@ ROWS = (
         examples=("KeyError: 'labels'",),
         why="The dict has no such key: a field that some samples lack, a name in another form "
         "(label, labels), or a module of another name.",
-        fix="Print the keys before that line, list(batch): field names come from the dataset "
-        "and its collate_fn. Give every sample the same keys; batch.get(key) is None where it is "
+        fix="Print the keys before that line, list(batch): field names come from the dataset and "
+        "its collate_fn. Give every sample the same keys; batch.get(key) is None where it is "
         "absent.",
+    ),
+    Cause(
+        id="decompressor-missing",
+        errors=("ValueError", "ImportError"),
+        messages=(
+            r"Compression type \w{1,12} not supported|[Nn]o module named '?_?(?:zstandard|lzma)",
+        ),
+        examples=("ValueError: Compression type zstd not supported",),
+        why="fsspec reads a compressed file only with the package for its compression.",
+        fix="python -m pip install zstandard (zstd) or lz4, python-snappy for the others, and "
+        "start again.",
+        owner=Owner.ENVIRONMENT,
     ),
 )

@@ -16,14 +16,14 @@ ROWS = (
             r"cannot mix (?:list|struct) and non-",
         ),
         examples=(
-            "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to string in "
-            "row 0",
+            "pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed from object to string "
+            "in row 0",
             "pyarrow.lib.ArrowTypeError: Expected bytes, got a 'int' object",
             "TypeError: Couldn't cast array of type string to null",
             "pyarrow.lib.ArrowInvalid: cannot mix list and non-list, non-null values",
         ),
-        why="A column has values of two types, such as numbers and texts or a list in some rows: a "
-        "table has one type per column. Files of several kinds in one directory have the same "
+        why="A column has values of two types, such as numbers and texts or a list in some rows: "
+        "a table has one type per column. Files of several kinds in one directory have the same "
         "effect.",
         fix="Write each field with one type in all rows and files (str(value), always a list), "
         "name the files with data_files=, or give features=.",
@@ -37,9 +37,8 @@ ROWS = (
         ),
         examples=(
             "datasets.exceptions.DatasetGenerationCastError: An error occurred while generating "
-            "the "
-            "dataset. All the data files must have the same columns, but at some point there are 2 "
-            "new columns",
+            "the dataset. All the data files must have the same columns, but at some point there "
+            "are 2 new columns",
             "datasets.table.CastError: Couldn't cast because column names don't match",
         ),
         why="The files of one split have different columns.",
@@ -108,8 +107,7 @@ ROWS = (
             r"please install 'torchcodec'",
             r"Could not load libtorchcodec",
             r"lib(?:av\w{3,10}|sw\w{4,8})\.so[.\d]{0,10}: cannot open|find appropriate (?:audio "
-            r")?backend to "
-            r"handle",
+            r")?backend to handle",
         ),
         examples=(
             "ImportError: To support decoding audio data, please install 'torchcodec'.",
@@ -136,8 +134,8 @@ ROWS = (
             "https://huggingface.co/api/models/a",
             "requests.exceptions.HTTPError: Too Many Requests for url: https://huggingface.co/a",
         ),
-        why="The hub limits requests per user and address: every rank and worker of a cluster asks "
-        "on its own.",
+        why="The hub limits requests per user and address: every rank and worker of a cluster "
+        "asks on its own.",
         fix="Download once on one node into a shared HF_HOME, then run with HF_HUB_OFFLINE=1; log "
         "in, which raises the limit; let rank 0 load first.",
         owner=Owner.ENVIRONMENT,
@@ -151,8 +149,8 @@ ROWS = (
         examples=("RuntimeError: Pin memory thread exited unexpectedly",),
         why="The thread of the DataLoader that copies batches into pinned memory ended: host "
         "memory or /dev/shm is exhausted, or CUDA failed in it.",
-        fix="Look for an error of memory or of CUDA before it; use pin_memory=False, fewer workers "
-        "and a smaller prefetch_factor as a test.",
+        fix="Look for an error of memory or of CUDA before it; use pin_memory=False, fewer "
+        "workers and a smaller prefetch_factor as a test.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h /dev/shm", "free -g"),
     ),
@@ -162,10 +160,8 @@ ROWS = (
         errors=("KeyError",),
         messages=(
             r"KeyError: '(?:text|texts|prompt|prompts|messages|conversations?|chosen|rejected|"
-            r"completion|"
-            r"instruction|output|response|question|answer|content|images?|audio|labels?|input_ids|"
-            r"source|"
-            r"target|sentence\d?|query|tokens)'",
+            r"completion|instruction|output|response|question|answer|content|images?|audio|"
+            r"labels?|input_ids|source|target|sentence\d?|query|tokens)'",
             r"(?:Column|column) .{1,80} not in the dataset|features\[\"\w{1,40}\"\]",
         ),
         examples=(
@@ -175,10 +171,10 @@ ROWS = (
         ),
         why="The data set, or what its preprocessing returns, has no column of that name.",
         fix="Print dataset.column_names and name your column in the configuration "
-        "(dataset_text_field, the columns of the format), or rename it: dataset.rename_column(OLD, "
-        "NEW). SFT takes text, messages, or prompt and completion; preference training prompt, "
-        "chosen and rejected; a formatting function replaces the column. Columns that the collator "
-        "needs are dropped by remove_unused_columns=True.",
+        "(dataset_text_field, the columns of the format), or rename it: "
+        "dataset.rename_column(OLD, NEW). SFT takes text, messages, or prompt and completion; "
+        "preference training prompt, chosen and rejected; a formatting function replaces the "
+        "column. Columns that the collator needs are dropped by remove_unused_columns=True.",
         commands=("doctor data TARGET --show 2",),
     ),
     Cause(
@@ -186,9 +182,8 @@ ROWS = (
         errors=("RuntimeError", "ValueError"),
         messages=(
             r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data found "
-            r"when "
-            r"processing input|moov atom not found|[Ff]ailed to (?:open|decode) (?:the )?(?:video|"
-            r"audio)",
+            r"when processing input|moov atom not found|[Ff]ailed to (?:open|decode) (?:the "
+            r")?(?:video|audio)",
         ),
         examples=(
             "ValueError: No valid stream found in input file. Is -1 of the desired media type?",

@@ -13,8 +13,8 @@ ROWS = (
         messages=(r"with shape torch\.Size\(\[0\]\) from (?:the )?checkpoint",),
         examples=(
             "size mismatch for model.embed_tokens.weight: copying a param with shape "
-            "torch.Size([0]) from checkpoint, the shape in current model is "
-            "torch.Size([32002, 4096]).",
+            "torch.Size([0]) from checkpoint, the shape in current model is torch.Size([32002, "
+            "4096]).",
         ),
         why="The file holds empty tensors: it was saved under ZeRO-3 without gathering the "
         "parameters, so each rank wrote the empty rest that it held.",
@@ -48,12 +48,11 @@ ROWS = (
         errors=("AssertionError",),
         messages=(r"no[_ ]sync context manager is incompatible with gradient ?partitioning",),
         examples=(
-            "AssertionError: no_sync context manager is incompatible with gradient "
-            "partitioning logic of ZeRO stage 2",
+            "AssertionError: no_sync context manager is incompatible with gradient partitioning "
+            "logic of ZeRO stage 2",
         ),
-        why="ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed "
-        "refuses no_sync(), which older accelerate and transformers call while they "
-        "accumulate.",
+        why="ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed refuses "
+        "no_sync(), which older accelerate and transformers call while they accumulate.",
         fix="Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or install "
         "deepspeed==0.15.4. In a loop of your own leave out accelerator.accumulate() and "
         "no_sync(), and let gradient_accumulation_steps of DeepSpeed count; with ZeRO-1 no_sync "
@@ -66,49 +65,41 @@ ROWS = (
         errors=("AssertionError",),
         messages=(r"Check batch related parameters\. train_batch_size is not equal",),
         examples=(
-            "AssertionError: Check batch related parameters. train_batch_size is not "
-            "equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * "
-            "8 * 1",
+            "AssertionError: Check batch related parameters. train_batch_size is not equal to "
+            "micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
         ),
-        why="train_batch_size must be micro batch per GPU x accumulation steps x number of "
-        "ranks; the last factor is the number of processes that really started.",
-        fix='Give two of the three and leave the third out, or set all to "auto" with the '
-        "Trainer and accelerate. If the last number is not your number of GPUs, start "
-        "with deepspeed, torchrun or accelerate launch.",
+        why="train_batch_size must be micro batch per GPU x accumulation steps x number of ranks; "
+        "the last factor is the number of processes that really started.",
+        fix='Give two of the three and leave the third out, or set all to "auto" with the Trainer '
+        "and accelerate. If the last number is not your number of GPUs, start with deepspeed, "
+        "torchrun or accelerate launch.",
     ),
     Cause(
         id="deepspeed-values-differ",
         errors=("ValueError",),
         messages=(r"correct the following DeepSpeed config values that mismatch",),
         examples=(
-            "ValueError: Please correct the following DeepSpeed config values that "
-            "mismatch TrainingArguments values:",
+            "ValueError: Please correct the following DeepSpeed config values that mismatch "
+            "TrainingArguments values:",
         ),
-        why="The DeepSpeed file and the TrainingArguments name different values for the "
-        "same thing.",
-        fix='Set these fields of the DeepSpeed file to "auto" (batch sizes, accumulation, '
-        "lr, weight_decay, warmup, fp16, bf16, gradient_clipping), so that they come "
-        "from the arguments.",
+        why="The DeepSpeed file and the TrainingArguments name different values for the same "
+        "thing.",
+        fix='Set these fields of the DeepSpeed file to "auto" (batch sizes, accumulation, lr, '
+        "weight_decay, warmup, fp16, bf16, gradient_clipping), so that they come from the "
+        "arguments.",
     ),
     Cause(
         id="deepspeed-configuration-refused",
-        errors=(
-            "ValidationError",
-            "DeepSpeedConfigError",
-            "ValueError",
-        ),
-        messages=(
-            r"validation errors? for DeepSpeed\w{0,40}Config",
-            r"DeepSpeedConfigError",
-        ),
+        errors=("ValidationError", "DeepSpeedConfigError", "ValueError"),
+        messages=(r"validation errors? for DeepSpeed\w{0,40}Config", r"DeepSpeedConfigError"),
         examples=(
             "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
             "DeepSpeedZeroConfig",
-            "deepspeed.runtime.config_utils.DeepSpeedConfigError: fp16 and bf16 modes "
-            "cannot be simultaneously enabled",
+            "deepspeed.runtime.config_utils.DeepSpeedConfigError: fp16 and bf16 modes cannot be "
+            "simultaneously enabled",
         ),
-        why="DeepSpeed refuses a field of its configuration: the lines after this one name "
-        "the field, the value and the expected type.",
+        why="DeepSpeed refuses a field of its configuration: the lines after this one name the "
+        "field, the value and the expected type.",
         fix="Give the field that type: bucket sizes are integers (stage3_prefetch_bucket_size: "
         "0.9 * hidden_size ** 2 has a fraction; newer transformers round it, deepspeed 0.14 "
         'accepted it), "auto" is only understood by the Trainer and accelerate, and one of fp16 '
@@ -118,63 +109,50 @@ ROWS = (
     Cause(
         id="deepspeed-without-launcher",
         refines=("import-failed",),
-        errors=(
-            "ModuleNotFoundError",
-            "ImportError",
-        ),
+        errors=("ModuleNotFoundError", "ImportError"),
         messages=(r"No module named 'mpi4py'",),
         examples=("ModuleNotFoundError: No module named 'mpi4py'",),
         why="DeepSpeed looks for MPI because no launcher has set RANK, WORLD_SIZE and MASTER_ADDR.",
-        fix="Start with deepspeed train.py, torchrun --nproc_per_node=1 train.py or "
-        "accelerate launch; or leave the DeepSpeed configuration out on one GPU. In a "
-        "notebook set RANK=0, LOCAL_RANK=0, WORLD_SIZE=1, MASTER_ADDR=localhost and "
-        "MASTER_PORT first. mpi4py is needed for mpirun only.",
+        fix="Start with deepspeed train.py, torchrun --nproc_per_node=1 train.py or accelerate "
+        "launch; or leave the DeepSpeed configuration out on one GPU. In a notebook set RANK=0, "
+        "LOCAL_RANK=0, WORLD_SIZE=1, MASTER_ADDR=localhost and MASTER_PORT first. mpi4py is "
+        "needed for mpirun only.",
         commands=("torchrun --standalone --nproc_per_node=1 train.py",),
     ),
     Cause(
         id="optimizer-of-deepspeed-missing",
-        refines=(
-            "attribute-missing",
-            "property-raised",
-        ),
+        refines=("attribute-missing", "property-raised"),
         errors=("AttributeError",),
         messages=(r"'Dummy(?:Optim|Scheduler)' object has no attribute",),
         examples=("AttributeError: 'DummyOptim' object has no attribute 'step'",),
         why="accelerate made a stand-in for the optimizer that DeepSpeed should build, and "
-        "DeepSpeed is not active: the configuration names it, but the processes were "
-        "not launched with it.",
-        fix="Launch with the DeepSpeed configuration (accelerate launch --config_file, "
-        "deepspeed, torchrun) and without other accelerate settings in the "
-        "environment; or leave deepspeed= out on one GPU and use a real optimizer.",
+        "DeepSpeed is not active: the configuration names it, but the processes were not launched "
+        "with it.",
+        fix="Launch with the DeepSpeed configuration (accelerate launch --config_file, deepspeed, "
+        "torchrun) and without other accelerate settings in the environment; or leave deepspeed= "
+        "out on one GPU and use a real optimizer.",
     ),
     Cause(
         id="cpu-optimizer-not-built",
-        refines=(
-            "attribute-missing",
-            "property-raised",
-        ),
+        refines=("attribute-missing", "property-raised"),
         errors=("AttributeError",),
         messages=(r"'DeepSpeedCPU\w{3,8}' object has no attribute 'ds_opt",),
         examples=("AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",),
-        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only "
-        "follows when the object ends.",
-        fix="Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit "
-        "of torch's version (CUDA_HOME); or build it at installation with "
-        'DS_BUILD_CPU_ADAM=1, or keep torch\'s AdamW: "zero_force_ds_cpu_optimizer": '
-        "false.",
+        why="DeepSpeed's optimizer for the CPU could not be compiled; this line only follows when "
+        "the object ends.",
+        fix="Read the compiler's first error above. It needs g++, ninja and a CUDA toolkit of "
+        "torch's version (CUDA_HOME); or build it at installation with DS_BUILD_CPU_ADAM=1, or "
+        'keep torch\'s AdamW: "zero_force_ds_cpu_optimizer": false.',
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "ds_report",
-            "rm -rf ~/.cache/torch_extensions",
-        ),
+        commands=("ds_report", "rm -rf ~/.cache/torch_extensions"),
     ),
     Cause(
         id="zero-for-evaluation-only",
         errors=("ValueError",),
         messages=(r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO",),
         examples=(
-            "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please "
-            "adjust your config",
+            "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust your "
+            "config",
         ),
         why="Evaluation or prediction starts without a training step, and DeepSpeed shards "
         "weights for that under stage 3 only.",
@@ -190,8 +168,8 @@ ROWS = (
         ),
         examples=(
             "assert len(set(t.device for t in tensors)) == 1",
-            "ValueError: DeepSpeed Zero-3 is not compatible with "
-            "`low_cpu_mem_usage=True` or with passing a `device_map`.",
+            "ValueError: DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with "
+            "passing a `device_map`.",
         ),
         why="Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
         fix="Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "
@@ -200,19 +178,16 @@ ROWS = (
     ),
     Cause(
         id="zero-ranks-disagree",
-        errors=(
-            "RuntimeError",
-            "AssertionError",
-        ),
+        errors=("RuntimeError", "AssertionError"),
         messages=(
             r"disagreement between rank ?\d",
-            r"tracing error at step \d|expected the next \d{1,6} parameters in the param"
-            r"eter fetch queue",
+            r"tracing error at step \d|expected the next \d{1,6} parameters in the parameter "
+            r"fetch queue",
         ),
         examples=(
             "RuntimeError: disagreement between rank0 and rank1: rank0: [1, 2] rank1: [3]",
-            "RuntimeError: tracing error at step 42: expected the next 4 parameters in "
-            "the parameter fetch queue to be",
+            "RuntimeError: tracing error at step 42: expected the next 4 parameters in the "
+            "parameter fetch queue to be",
         ),
         why="Under ZeRO-3 every rank must run the same modules in the same order: experts, "
         "branches or modalities that depend on the batch differ between ranks or steps.",
@@ -222,36 +197,29 @@ ROWS = (
     ),
     Cause(
         id="zero-of-another-world-size",
-        errors=(
-            "AssertionError",
-            "ZeRORuntimeException",
-        ),
+        errors=("AssertionError", "ZeRORuntimeException"),
         messages=(r"checkpoint being loaded used a DP world size of \d{1,6}",),
         examples=(
-            "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being "
-            "loaded used a DP world size of 8 but the current world size is 4.",
+            "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used "
+            "a DP world size of 8 but the current world size is 4.",
         ),
         why="The optimizer's state was saved in as many shards as there were ranks.",
-        fix="Resume on the same number of GPUs, convert it with ds_to_universal.py and "
-        "load with load_universal, or take the weights only: zero_to_fp32.py in the "
-        "checkpoint's directory.",
+        fix="Resume on the same number of GPUs, convert it with ds_to_universal.py and load with "
+        "load_universal, or take the weights only: zero_to_fp32.py in the checkpoint's directory.",
         commands=("python zero_to_fp32.py . pytorch_model.bin",),
     ),
     Cause(
         id="fp16-with-other-parameters",
-        errors=(
-            "ValueError",
-            "AssertionError",
-        ),
+        errors=("ValueError", "AssertionError"),
         messages=(r"fp16 is enabled but the following parameters have dtype that is not fp16",),
         examples=(
-            "ValueError: fp16 is enabled but the following parameters have dtype that "
-            "is not fp16: classifier.weight",
+            "ValueError: fp16 is enabled but the following parameters have dtype that is not "
+            "fp16: classifier.weight",
         ),
         why="DeepSpeed expects the whole model in the dtype of its configuration.",
-        fix='Set bf16 in the DeepSpeed configuration for a bf16 checkpoint ("bf16": '
-        '{"enabled": "auto"}, "fp16": {"enabled": "auto"}), or load with '
-        "dtype=torch.float16; cast new heads and adapters to the same dtype.",
+        fix='Set bf16 in the DeepSpeed configuration for a bf16 checkpoint ("bf16": {"enabled": '
+        '"auto"}, "fp16": {"enabled": "auto"}), or load with dtype=torch.float16; cast new heads '
+        "and adapters to the same dtype.",
     ),
     Cause(
         id="multinode-launcher-missing",
@@ -259,8 +227,8 @@ ROWS = (
         messages=(r"launcher 'pdsh' not installed|pdsh: command not found",),
         examples=("RuntimeError: launcher 'pdsh' not installed.",),
         why="The deepspeed command starts other nodes by pdsh and ssh, as the hostfile says.",
-        fix="Install pdsh on the first node (apt install pdsh) with ssh keys to all nodes; "
-        "or start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
+        fix="Install pdsh on the first node (apt install pdsh) with ssh keys to all nodes; or "
+        "start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
         owner=Owner.ENVIRONMENT,
         commands=("sudo apt install pdsh",),
     ),
@@ -273,7 +241,20 @@ ROWS = (
         ),
         why="DeepSpeed's experts need groups of parameters of their own, and the optimizer was "
         "made with plain ones.",
-        fix="Make the groups with deepspeed.moe.utils.split_params_into_different_moe_groups_for_"
-        "optimizer and give them to the optimizer. In a Trainer: override create_optimizer.",
+        fix="Make the groups with "
+        "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer and give them "
+        "to the optimizer. In a Trainer: override create_optimizer.",
+    ),
+    Cause(
+        id="zero-without-optimizer",
+        errors=("AssertionError",),
+        messages=(r"zero stage \d requires an optimizer",),
+        examples=("AssertionError: zero stage 2 requires an optimizer",),
+        why="DeepSpeed was started without an optimizer: for evaluation, for a frozen reference "
+        "model, or in a script that makes it later.",
+        fix="Training: pass optimizer= to deepspeed.initialize, or give the configuration an "
+        "optimizer section. Evaluation alone: run without DeepSpeed, or with stage 3 and "
+        "accelerate 0.3x or newer, which needs none; a reference model needs a configuration of "
+        "its own (stage 3 or 0).",
     ),
 )

@@ -7,10 +7,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="numpy-of-gradient",
-        errors=(
-            "RuntimeError",
-            "TypeError",
-        ),
+        errors=("RuntimeError", "TypeError"),
         messages=(
             r"can\'t convert CUDA tensor to numpy",
             r"Can't call numpy\(\) on Tensor that requires grad",
@@ -18,16 +15,16 @@ ROWS = (
             r"Got unsupported ScalarType BFloat16",
         ),
         examples=(
-            "TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the "
-            "tensor to host memory first.",
+            "TypeError: can't convert CUDA tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first.",
             "TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to "
             "copy the tensor to host memory first.",
             "RuntimeError: Can't call numpy() on Tensor that requires grad. Use "
             "tensor.detach().numpy() instead.",
             "TypeError: Got unsupported ScalarType BFloat16",
         ),
-        why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which autocast "
-        "and bf16 weights return.",
+        why="numpy cannot hold a tensor with a gradient, one on a GPU, or bfloat16, which "
+        "autocast and bf16 weights return.",
         fix="Call detach().cpu() before numpy(), .float() for bfloat16, and do not compute a part "
         "of the loss in numpy: no gradient flows through it.",
     ),
@@ -52,8 +49,8 @@ ROWS = (
             "RuntimeError: The MPS backend is supported on MacOS 14.0+.",
         ),
         why="The code asks for the GPU of a Mac.",
-        fix="Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor "
-        "moves the model to the job's device.",
+        fix="Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor moves "
+        "the model to the job's device.",
     ),
     Cause(
         id="generator-device",
@@ -84,8 +81,8 @@ ROWS = (
         examples=("AssertionError: Torch not compiled with CUDA enabled",),
         why="The code asks for a GPU, and this build of torch has no CUDA.",
         fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
-        "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, "
-        "install a CUDA build (TOR001).",
+        "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
+        "a CUDA build (TOR001).",
     ),
     Cause(
         id="gpu-file-on-cpu",

@@ -26,6 +26,7 @@ ROWS = (
     ),
     Cause(
         id="driver-library-mismatch",
+        refines=("cuda-unavailable",),
         errors=("RuntimeError",),
         messages=(r"Driver/library version mismatch", r"NVML/RM version mismatch"),
         examples=(
@@ -33,10 +34,10 @@ ROWS = (
             "nvmlInit: RM has detected an NVML/RM version mismatch.",
         ),
         why="A library of the driver has another version than the kernel module.",
-        fix="Run nvidia-smi on the host. If it works there, this image or environment brings "
-        "its own libnvidia-ml.so.1 or libcuda.so.1: remove them there. If it fails there too, "
-        "the driver was upgraded under the running kernel module: reboot the host; rented, "
-        "return the machine.",
+        fix="Run nvidia-smi on the host. If it works there, this image or environment brings its "
+        "own libnvidia-ml.so.1 or libcuda.so.1: remove them there. If it fails there too, the "
+        "driver was upgraded under the running kernel module: reboot the host; rented, return the "
+        "machine.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "cat /proc/driver/nvidia/version",
@@ -58,9 +59,8 @@ ROWS = (
             "NCCL WARN Cuda failure 802 'system not yet initialized'",
         ),
         why="GPUs on NVSwitches need the host's fabric manager.",
-        fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not "
-        "in the driver's version. Rented: return the machine. Your own: start it and read its "
-        "log.",
+        fix="The NVSwitch fabric is not ready: the host's fabric manager does not run, or not in "
+        "the driver's version. Rented: return the machine. Your own: start it and read its log.",
         owner=Owner.MACHINE,
         commands=(
             "sudo systemctl restart nvidia-fabricmanager",
@@ -86,13 +86,14 @@ ROWS = (
             "Error 803: system has unsupported display driver / cuda driver combination",
             "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)",
         ),
-        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one of "
-        "a cuda-compat package, which is for drivers that are older than it. With a newer driver "
-        "on the host it fails (803); on GPUs that are not for data centers it always does (804).",
-        fix="Make the driver's own libcuda.so.1 the first one. In a container: set LD_LIBRARY_PATH "
-        "to the directory in which the host's driver is mounted, or remove the image's "
-        "/etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat directories from "
-        "LD_LIBRARY_PATH. Without a container, after an upgrade of the driver: reboot.",
+        why="A libcuda.so.1 was loaded that does not match this driver or GPU: images bring one "
+        "of a cuda-compat package, which is for drivers that are older than it. With a newer "
+        "driver on the host it fails (803); on GPUs that are not for data centers it always does "
+        "(804).",
+        fix="Make the driver's own libcuda.so.1 the first one. In a container: set "
+        "LD_LIBRARY_PATH to the directory in which the host's driver is mounted, or remove the "
+        "image's /etc/ld.so.conf.d/*compat*.conf and run ldconfig. Remove cuda-compat directories "
+        "from LD_LIBRARY_PATH. Without a container, after an upgrade of the driver: reboot.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "ldconfig -p | grep libcuda.so.1",
@@ -136,8 +137,8 @@ ROWS = (
         why="A library of the driver is not in the image, or no driver is installed.",
         fix="In a container: start it with --gpus all and "
         "NVIDIA_DRIVER_CAPABILITIES=compute,utility, which adds libcuda.so.1 and "
-        "libnvidia-ml.so.1. On the host: install the NVIDIA driver. In WSL: upgrade the driver "
-        "of Windows, and remove any NVIDIA driver installed inside WSL.",
+        "libnvidia-ml.so.1. On the host: install the NVIDIA driver. In WSL: upgrade the driver of "
+        "Windows, and remove any NVIDIA driver installed inside WSL.",
         owner=Owner.ENVIRONMENT,
         commands=("ldconfig -p | grep -E 'libcuda|libnvidia-ml'",),
         sources=("nvml-errors",),
@@ -190,8 +191,8 @@ ROWS = (
             "The operating system has blocked the request.",
         ),
         why="The user or the container may not open the GPUs' device nodes.",
-        fix="This user or container may not open the GPUs' device nodes: start the container "
-        "with the GPUs, or grant access to /dev/nvidia*.",
+        fix="This user or container may not open the GPUs' device nodes: start the container with "
+        "the GPUs, or grant access to /dev/nvidia*.",
         owner=Owner.ENVIRONMENT,
         commands=("ls -l /dev/nvidia*",),
         sources=("nvml-errors",),

@@ -12,56 +12,51 @@ ROWS = (
         errors=("BrokenPipeError",),
         messages=(r"BrokenPipeError",),
         examples=("BrokenPipeError: [Errno 32] Broken pipe",),
-        why="The process at the other end of a pipe had ended: a DataLoader worker that "
-        'could not start (on Windows without if __name__ == "__main__", or a data set '
-        "that cannot be pickled), a worker that was killed, or a pager such as head.",
-        fix="Look for an error of a worker above. Set num_workers=0 to see the real error; "
-        'on Windows and macOS put the training below if __name__ == "__main__" and the '
-        "data set's class at the top level of a file.",
+        why="The process at the other end of a pipe had ended: a DataLoader worker that could not "
+        'start (on Windows without if __name__ == "__main__", or a data set that cannot be '
+        "pickled), a worker that was killed, or a pager such as head.",
+        fix="Look for an error of a worker above. Set num_workers=0 to see the real error; on "
+        'Windows and macOS put the training below if __name__ == "__main__" and the data set\'s '
+        "class at the top level of a file.",
     ),
     Cause(
         id="service-not-reachable",
-        errors=(
-            "ConnectionRefusedError",
-            "ConnectionError",
-            "OSError",
-        ),
+        errors=("ConnectionRefusedError", "ConnectionError", "OSError"),
         messages=(
-            r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No r"
-            r"oute to host",
+            r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route to "
+            r"host",
         ),
         examples=("ConnectionRefusedError: [Errno 111] Connection refused",),
-        why="Nothing listens at that address and port: rank 0 has not started or has died, "
-        "a server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is "
-        "between.",
-        fix="Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 "
-        "first and open the port between the nodes. A server: look at its own log. A "
-        "proxy: check HTTP_PROXY and HTTPS_PROXY.",
+        why="Nothing listens at that address and port: rank 0 has not started or has died, a "
+        "server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is between.",
+        fix="Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 first and "
+        "open the port between the nodes. A server: look at its own log. A proxy: check "
+        "HTTP_PROXY and HTTPS_PROXY.",
         owner=Owner.ENVIRONMENT,
         retry="again",
-        commands=(
-            'nc -vz "$MASTER_ADDR" "$MASTER_PORT"',
-            "env | grep -i proxy",
-        ),
+        commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"', "env | grep -i proxy"),
     ),
     Cause(
         id="gpu-in-unknown-state",
-        errors=(
-            "RuntimeError",
-            "AcceleratorError",
+        errors=("RuntimeError", "AcceleratorError"),
+        refines=("cuda-unavailable",),
+        messages=(
+            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
+            r"error - this may be due",
         ),
-        messages=(r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN",),
         examples=(
             "RuntimeError: CUDA error: unknown error",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment",
             "RuntimeError: cuda runtime error (30) : unknown error at "
             "/pytorch/aten/src/THC/THCGeneral.cpp:50",
         ),
-        why="The driver cannot give this process a working GPU: the module nvidia_uvm is "
-        "in a bad state (after suspend, an upgrade without a restart, in a container "
-        "without /dev/nvidia-uvm), or an earlier kernel of this process crashed.",
-        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, "
-        "reload the module or restart the machine; in a container start it again with "
-        "its GPUs. If only the training fails, run with CUDA_LAUNCH_BLOCKING=1.",
+        why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
+        "state (after suspend, an upgrade without a restart, in a container without "
+        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
+        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
+        "module or restart the machine; in a container start it again with its GPUs. If only the "
+        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
         owner=Owner.MACHINE,
         retry="again",
         commands=(
@@ -72,45 +67,35 @@ ROWS = (
     ),
     Cause(
         id="kernel-launch-refused",
-        errors=(
-            "RuntimeError",
-            "AcceleratorError",
-        ),
+        errors=("RuntimeError", "AcceleratorError"),
         messages=(
-            r"too many resources requested for launch|CUDA error: invalid configuration "
-            r"argument",
+            r"too many resources requested for launch|CUDA error: invalid configuration argument",
         ),
         examples=(
             "RuntimeError: CUDA error: too many resources requested for launch",
             "RuntimeError: CUDA error: invalid configuration argument",
         ),
-        why="A kernel was started with more threads, registers or blocks than this GPU "
-        "allows, or with none: a custom kernel for other GPUs, a batch with no "
-        "element, or a dimension above 65,535.",
-        fix="CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large "
-        "ones (attention over more than 65,535 rows), rebuild custom kernels with "
-        "fewer threads per block, or upgrade torch.",
+        why="A kernel was started with more threads, registers or blocks than this GPU allows, or "
+        "with none: a custom kernel for other GPUs, a batch with no element, or a dimension above "
+        "65,535.",
+        fix="CUDA_LAUNCH_BLOCKING=1 shows the call. Skip empty inputs, split very large ones "
+        "(attention over more than 65,535 rows), rebuild custom kernels with fewer threads per "
+        "block, or upgrade torch.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
     ),
     Cause(
         id="peer-access-missing",
-        errors=(
-            "RuntimeError",
-            "AcceleratorError",
-        ),
+        errors=("RuntimeError", "AcceleratorError"),
         messages=(r"peer access is not supported between these two devices",),
         examples=(
             "RuntimeError: CUDA error: peer access is not supported between these two devices",
         ),
-        why="The program copies directly between two GPUs that cannot (consumer cards, "
-        "different sockets, a virtual machine).",
-        fix="Use NCCL_P2P_DISABLE=1 for training; vLLM: disable_custom_all_reduce=True; in "
-        "code of your own copy over the CPU.",
+        why="The program copies directly between two GPUs that cannot (consumer cards, different "
+        "sockets, a virtual machine).",
+        fix="Use NCCL_P2P_DISABLE=1 for training; vLLM: disable_custom_all_reduce=True; in code "
+        "of your own copy over the CPU.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "nvidia-smi topo -p2p r",
-            "export NCCL_P2P_DISABLE=1",
-        ),
+        commands=("nvidia-smi topo -p2p r", "export NCCL_P2P_DISABLE=1"),
         next_check="GPU008",
     ),
     Cause(
@@ -118,56 +103,52 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",),
         examples=(
-            "THCudaCheck FAIL file=torch\\csrc\\generic\\StorageSharing.cpp line=252 "
-            "error=63 : OS call failed or operation not supported on this OS",
+            "THCudaCheck FAIL file=torch\\csrc\\generic\\StorageSharing.cpp line=252 error=63 : "
+            "OS call failed or operation not supported on this OS",
         ),
-        why="GPU tensors are sent between processes, which Windows and some virtual "
-        "machines do not support.",
+        why="GPU tensors are sent between processes, which Windows and some virtual machines do "
+        "not support.",
         fix="Return CPU tensors from the data set and move them in the loop, or set num_workers=0.",
     ),
     Cause(
         id="generation-length-too-short",
         errors=("ValueError",),
         messages=(
-            r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, "
-            r"but `?max_length`? is set to",
+            r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, but "
+            r"`?max_length`? is set to",
         ),
         examples=(
-            "ValueError: Input length of input_ids is 35, but `max_length` is set to "
-            "20. This can lead to unexpected behavior.",
+            "ValueError: Input length of input_ids is 35, but `max_length` is set to 20. This can "
+            "lead to unexpected behavior.",
         ),
         why="max_length counts the prompt, too, and its default is 20.",
-        fix="Set max_new_tokens in place of max_length: model.generate(..., "
-        "max_new_tokens=256), or model.generation_config.max_new_tokens = 256 for an "
-        "evaluation.",
+        fix="Set max_new_tokens in place of max_length: model.generate(..., max_new_tokens=256), "
+        "or model.generation_config.max_new_tokens = 256 for an evaluation.",
     ),
     Cause(
         id="iommu-not-passed-through",
         messages=(r"Missing .{0,2}iommu=pt.{0,2} from kernel command line",),
         examples=(
-            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
-            "system instablity or hang!",
+            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system '
+            "instablity or hang!",
         ),
-        why="RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD "
-        "GPUs may hang when they talk to each other.",
+        why="RCCL reports that the IOMMU translates the GPUs' addresses, with which AMD GPUs may "
+        "hang when they talk to each other.",
         fix="On bare metal add iommu=pt to the kernel's command line (GRUB_CMDLINE_LINUX, "
-        "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine "
-        "ask its provider.",
+        "update-grub) and restart; until then NCCL_P2P_DISABLE=1. In a virtual machine ask its "
+        "provider.",
         owner=Owner.MACHINE,
         commands=("cat /proc/cmdline",),
     ),
     Cause(
         id="torch-headers-removed",
-        refines=(
-            "compile-failed",
-            "compiler-misses-a-header",
-        ),
+        refines=("compile-failed", "compiler-misses-a-header"),
         messages=(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",),
         examples=("fatal error: THC/THC.h: No such file or directory",),
         why="The extension's source is from before torch 1.11, which removed the THC headers.",
-        fix="Use a newer version or fork of the extension, or install torch 1.10 or older; "
-        "by hand: remove the include, THCState and THCudaCheck, and use "
-        "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
+        fix="Use a newer version or fork of the extension, or install torch 1.10 or older; by "
+        "hand: remove the include, THCState and THCudaCheck, and use ATen/cuda/CUDAContext.h and "
+        "AT_CUDA_CHECK.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch",),
     ),
@@ -176,12 +157,11 @@ ROWS = (
         errors=("RuntimeError", "BrokenProcessPool"),
         messages=(
             r"subprocesses has abruptly died|terminated abruptly while the future|workers? (?:is|"
-            r"are) "
-            r"no longer alive",
+            r"are) no longer alive",
         ),
         examples=(
-            "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug "
-            "the error, disable multiprocessing.",
+            "RuntimeError: One of the subprocesses has abruptly died during map operation.To "
+            "debug the error, disable multiprocessing.",
             "RuntimeError: One or more background workers are no longer alive. Exiting.",
             "BrokenProcessPool: A process in the process pool was terminated abruptly while the "
             "future was running or pending.",
@@ -199,14 +179,11 @@ ROWS = (
         id="failure-stands-above",
         messages=(
             r"returned non-zero exit status|(?:training|process|job|command|subprocess|run|task) "
-            r"(?:has "
-            r")?failed with (?:exit )?(?:code|status)|Failed to (?:train|fine-?tune)",
+            r"(?:has )?failed with (?:exit )?(?:code|status)|Failed to (?:train|fine-?tune)",
             r"(?:[Ss]ee|[Cc]heck|[Ll]ook at|[Rr]ead) (?:the )?(?:above|previous|(?:print "
-            r"statements|logs?|"
-            r"traceback|errors?|messages?|output) above)",
+            r"statements|logs?|traceback|errors?|messages?|output) above)",
             r"Invocation of \w{3,40} method failed|Error executing job with overrides|process "
-            r"(?:has )?"
-            r"(?:exited|finished) with (?:exit )?code [1-9]",
+            r"(?:has )?(?:exited|finished) with (?:exit )?code [1-9]",
         ),
         examples=(
             "subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit "
@@ -235,23 +212,23 @@ ROWS = (
         ),
         messages=(
             r"(?:unsloth_compiled_cache|(?:trl|peft|accelerate|unsloth|unsloth_zoo|deepspeed|"
-            r"axolotl|"
-            r"llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
-            r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}"
-            r"\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|NameError|UnboundLocalError): ",
+            r"axolotl|llamafactory|verl|swift)/)[\w/]{0,80}\.py\"?, line "
+            r"\d{1,6}[^\n]{0,120}\n(?:[^\n]{0,300}\n){1,3}[^\n]{0,30}(?:TypeError|AttributeError|"
+            r"NameError|UnboundLocalError): ",
         ),
         examples=(
-            '/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n    ids = '
-            'inputs["ids"]\nTypeError: list indices must be integers or slices, not str',
-            '  File "/opt/trl/trainer/utils.py", line 3, in f\n    g(1)\nTypeError: g() takes 0 '
-            "positional "
-            "arguments but 1 was given",
-            "  File \"/opt/peft/tuners/lora.py\", line 3, in f\n    a.b\nAttributeError: 'Net' "
-            "object has no "
-            "attribute 'b'",
-            "  File \"/opt/unsloth/models/llama.py\", line 3, in f\n    b\nNameError: name 'b' is "
-            "not "
-            "defined",
+            '/unsloth_compiled_cache/UnslothGRPOTrainer.py", line 10, in compute_loss\n'
+            '    ids = inputs["ids"]\n'
+            "TypeError: list indices must be integers or slices, not str",
+            '  File "/opt/trl/trainer/utils.py", line 3, in f\n'
+            "    g(1)\n"
+            "TypeError: g() takes 0 positional arguments but 1 was given",
+            '  File "/opt/peft/tuners/lora.py", line 3, in f\n'
+            "    a.b\n"
+            "AttributeError: 'Net' object has no attribute 'b'",
+            '  File "/opt/unsloth/models/llama.py", line 3, in f\n'
+            "    b\n"
+            "NameError: name 'b' is not defined",
         ),
         why="The error of a call was raised in code of an installed library: the libraries around "
         "it are of other releases than it was written for, or it was given something of another "

@@ -17,10 +17,10 @@ ROWS = (
             r"InvalidCxxCompiler",
             r"(?:gcc|g\+\+): not found",
             r"No such file or directory: '(?:\S{0,60}/)?(?:gcc|g\+\+|cc|c\+\+|clang|nvcc|ninja)'",
-            r"command '\S{0,60}(?:gcc|g\+\+|cc)' failed: No such file|unable to execute '?"
-            r"\S{0,40}g(?:cc|\+\+)",
-            r"Microsoft Visual C\+\+ 14\.\d or gr|Compiler: cl is not found|Error checking"
-            r" compiler version for cl",
+            r"command '\S{0,60}(?:gcc|g\+\+|cc)' failed: No such file|unable to execute "
+            r"'?\S{0,40}g(?:cc|\+\+)",
+            r"Microsoft Visual C\+\+ 14\.\d or gr|Compiler: cl is not found|Error checking "
+            r"compiler version for cl",
         ),
         examples=(
             "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
@@ -60,8 +60,8 @@ ROWS = (
         messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
         examples=(
             "fatal error: Python.h: No such file or directory",
-            "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file or "
-            "directory",
+            "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file "
+            "or directory",
         ),
         why="Compiled code needs the headers of Python.",
         fix="Install Python's headers in the image: apt-get install python3-dev (python3.12-dev "
@@ -92,17 +92,17 @@ ROWS = (
         ),
         examples=(
             "AssertionError: Default process group is not initialized",
-            "ValueError: Default process group has not been initialized, please make sure to "
-            "call init_process_group.",
+            "ValueError: Default process group has not been initialized, please make sure to call "
+            "init_process_group.",
             "ValueError: Error initializing torch.distributed using env:// rendezvous: "
             "environment variable RANK expected, but not set",
         ),
         why="torch.distributed was started without a launcher, which sets RANK and the others.",
-        fix="Start it with torchrun, or initialize torch.distributed only if it was started by "
-        "a launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, "
-        "LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize "
-        "them (initialize_model_parallel) before the model, with the version that the code was "
-        "written for.",
+        fix="Start it with torchrun, or initialize torch.distributed only if it was started by a "
+        "launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, LOCAL_RANK=0, "
+        "MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize them "
+        "(initialize_model_parallel) before the model, with the version that the code was written "
+        "for.",
     ),
     Cause(
         id="network-missing",
@@ -157,8 +157,8 @@ ROWS = (
             "RuntimeError: unable to mmap 400 bytes from file </torch_1_2>: Cannot allocate "
             "memory (12)",
         ),
-        why="Workers exchange tensors through files in /dev/shm, of which there are too many, "
-        "or there is no space.",
+        why="Workers exchange tensors through files in /dev/shm, of which there are too many, or "
+        "there is no space.",
         fix="Raise the limit of open files (ulimit -n 65536), call "
         "torch.multiprocessing.set_sharing_strategy('file_system'), and check /dev/shm (MEM003).",
         owner=Owner.ENVIRONMENT,
@@ -177,8 +177,8 @@ ROWS = (
             "file",
             "_pickle.UnpicklingError: invalid load key, '<'.",
         ),
-        why="A file is empty, cut off or another kind of file, or the process at the other end "
-        "of a pipe has ended.",
+        why="A file is empty, cut off or another kind of file, or the process at the other end of "
+        "a pipe has ended.",
         fix="Check the file that is read there: it is empty or cut off (compare its size, "
         "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
         "process, that process has ended.",
@@ -187,10 +187,9 @@ ROWS = (
         id="command-not-found",
         messages=(
             r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|swift|"
-            r"tune|"
-            r"huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|cmake)['\"]?: "
-            r"(?:command )?"
-            r"not found|execve\(\): .{1,200}: No such file",
+            r"tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
+            r"cmake)['"
+            r"\"]?: (?:command )?not found|execve\(\): .{1,200}: No such file",
             r"is not recognized as (?:the name of a cmdlet|an internal or external command)",
         ),
         examples=(
@@ -198,8 +197,8 @@ ROWS = (
             "slurmstepd: error: execve(): torchrun: No such file or directory",
             "'llamafactory-cli' is not recognized as an internal or external command",
         ),
-        why="The program is not installed in the environment of this shell or of this node, or its "
-        "directory is not on PATH.",
+        why="The program is not installed in the environment of this shell or of this node, or "
+        "its directory is not on PATH.",
         fix="Activate the environment inside the job script (source .venv/bin/activate, conda "
         "activate, module load), or name the interpreter: python -m torch.distributed.run for "
         "torchrun, python -m accelerate.commands.launch for accelerate.",

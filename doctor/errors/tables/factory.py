@@ -47,8 +47,8 @@ ROWS = (
         messages=(r"called sys\.exit\(",),
         examples=("the factory called sys.exit(2)",),
         why="The file runs and ends while it is imported.",
-        fix="Put what runs the training under if __name__ == '__main__', so that the file can "
-        "be imported; the lines that it printed are below.",
+        fix="Put what runs the training under if __name__ == '__main__', so that the file can be "
+        "imported; the lines that it printed are below.",
     ),
     Cause(
         id="factory-ends-process",
@@ -95,15 +95,14 @@ ROWS = (
             r"the factory's batch is",
         ),
         examples=(
-            "the factory returned str; return (module, batch), where "
-            "module(**batch) or module(*batch) gives the loss",
+            "the factory returned str; return (module, batch), where module(**batch) or "
+            "module(*batch) gives the loss",
             "the factory's batch is a Dataset; return a DataLoader of it, or next(iter(loader))",
         ),
         why="The factory returned something else than a module with a batch.",
-        fix="Return the module with a batch of tensors (torch.from_numpy of an "
-        "array), or with a batch and a loss.\n"
-        "return model, batch, lambda model, batch: criterion(model(batch['x']), "
-        "batch['y'])\n"
+        fix="Return the module with a batch of tensors (torch.from_numpy of an array), or with a "
+        "batch and a loss.\n"
+        "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         "doctor explain model",
     ),
     Cause(
@@ -119,11 +118,11 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"the factory's \w+ has no batch",),
         examples=("the factory's DataLoader has no batch",),
-        why="The loader gives no batch: it has no data, or fewer samples than "
-        "batch_size with drop_last=True.",
-        fix="Check the path and the filter of the data, and whether the iterator "
-        "was used before. Choose a batch_size of at most the number of samples, "
-        "or omit drop_last=True, which leaves out a batch that is not full.",
+        why="The loader gives no batch: it has no data, or fewer samples than batch_size with "
+        "drop_last=True.",
+        fix="Check the path and the filter of the data, and whether the iterator was used before. "
+        "Choose a batch_size of at most the number of samples, or omit drop_last=True, which "
+        "leaves out a batch that is not full.",
     ),
     Cause(
         id="adapters-are-disabled",
@@ -135,7 +134,8 @@ ROWS = (
         ),
         why="disable_adapter_layers() switches adapters off and freezes them.",
         fix="Switch them on again before training, and use `with model.disable_adapter():` where "
-        "the base model alone is wanted:\nmodel.enable_adapter_layers()",
+        "the base model alone is wanted:\n"
+        "model.enable_adapter_layers()",
     ),
     Cause(
         id="adapters-are-frozen",
@@ -146,8 +146,9 @@ ROWS = (
             "adapters are frozen, as of an adapter that was loaded",
         ),
         why="PeftModel.from_pretrained loads an adapter for inference unless it is told otherwise.",
-        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train the "
-        "base model, too:\nPeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
+        fix="Load the adapter so that it trains; requires_grad_(True) on the model would train "
+        "the base model, too:\n"
+        "PeftModel.from_pretrained(base, DIRECTORY, is_trainable=True)",
     ),
     Cause(
         id="adapters-are-merged",
@@ -169,13 +170,12 @@ ROWS = (
             r"adapters|\d{1,9} parameters of adapters|it has a peft))",
         ),
         examples=("no parameter of the model requires a gradient: nothing would train",),
-        why="Everything is frozen; requires_grad = True of a module sets an "
-        "attribute that nothing reads.",
-        fix="Call requires_grad_(True) on what is to train, after everything else "
-        "was frozen: a loop over model.parameters() that runs after the head "
-        "was replaced freezes the head too. The method of a module sets its "
-        "parameters; an assignment to the module, or to a name that is spelled "
-        "otherwise, is kept and changes nothing.",
+        why="Everything is frozen; requires_grad = True of a module sets an attribute that "
+        "nothing reads.",
+        fix="Call requires_grad_(True) on what is to train, after everything else was frozen: a "
+        "loop over model.parameters() that runs after the head was replaced freezes the head too. "
+        "The method of a module sets its parameters; an assignment to the module, or to a name "
+        "that is spelled otherwise, is kept and changes nothing.",
     ),
     Cause(
         id="sequence-too-long",

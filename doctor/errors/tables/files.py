@@ -16,13 +16,13 @@ ROWS = (
             r"WeightsUnpickler error: Unsupported (?:global: GLOBAL (?P<global>[\w.]{1,200})|\w+)",
         ),
         examples=(
-            "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, "
-            "to do so you have two options",
+            "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to "
+            "do so you have two options",
             "\tWeightsUnpickler error: Unsupported global: GLOBAL "
             "numpy.core.multiarray._reconstruct was not an allowed global by default.",
         ),
-        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors "
-        "and plain containers: often the random state or the optimizer of an older checkpoint.",
+        why="Since torch 2.6 torch.load refuses pickles that name other classes than tensors and "
+        "plain containers: often the random state or the optimizer of an older checkpoint.",
         fix="Examine the file with `doctor scan FILE`. If it is your own, allow the class that "
         "the message names with torch.serialization.add_safe_globals([...]), save the state_dict "
         "instead of the model, or upgrade the framework that loads it.",
@@ -64,14 +64,14 @@ ROWS = (
         title="The checkpoint is complete",
         messages=(
             r"PytorchStreamReader failed",
-            r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|InvalidHe"
-            r"aderDeserialization",
+            r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|"
+            r"InvalidHeaderDeserialization",
             r"UnpicklingError: invalid load key|EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
         ),
         examples=(
-            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding "
-            "central directory",
+            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
+            "directory",
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
             "_pickle.UnpicklingError: invalid load key, 'v'.",
             "RuntimeError: unexpected EOF, expected 4096 more bytes. The file might be corrupted.",
@@ -89,8 +89,8 @@ ROWS = (
         errors=("OSError",),
         messages=(r"is not a local folder and is not a valid model identifier",),
         examples=(
-            "OSError: mistral-8b is not a local folder and is not a valid model identifier "
-            "listed on 'https://huggingface.co/models'",
+            "OSError: mistral-8b is not a local folder and is not a valid model identifier listed "
+            "on 'https://huggingface.co/models'",
         ),
         why="No directory has this name, as seen from the working directory, and the hub has no "
         "public repository of it: misspelled, private, or without its owner before the slash.",
@@ -113,14 +113,14 @@ ROWS = (
         examples=(
             "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.json'",
             "OSError: /models/a does not appear to have a file named config.json.",
-            "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
-            "directory a.",
+            "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory "
+            "a.",
             "PermissionError: [Errno 13] Permission denied: '/data/out'",
         ),
-        why="A path does not exist on this node or may not be read. The line does not say "
-        "whether the configuration is wrong or the storage is not mounted.",
-        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; "
-        "use absolute paths in batch jobs and mounts that every node has.",
+        why="A path does not exist on this node or may not be read. The line does not say whether "
+        "the configuration is wrong or the storage is not mounted.",
+        fix="Check the path as the training's user on the node that reports it: ls -ld PATH; use "
+        "absolute paths in batch jobs and mounts that every node has.",
         role="exception",
         sources=("python-exceptions",),
     ),
@@ -145,8 +145,8 @@ ROWS = (
         id="hub-may-not-write",
         refines=("hf-auth",),
         messages=(
-            r"40[13] Client Error: \w{4,20} for url: https?://huggingface\.co/api/\S{0,60}"
-            r"(?:create|commit|preupload)",
+            r"40[13] Client Error: \w{4,20} for url: "
+            r"https?://huggingface\.co/api/\S{0,60}(?:create|commit|preupload)",
             r"don't have the rights to create a|Cannot create repo",
         ),
         examples=(
@@ -180,8 +180,7 @@ ROWS = (
             "401 Client Error: Unauthorized for url: https://huggingface.co/a/resolve/main/b.json",
             "Access to model a is restricted. You must have access to it and be authenticated",
             "huggingface_hub.errors.LocalTokenNotFoundError: Token is required (`token=True`), "
-            "but no "
-            "token found.",
+            "but no token found.",
         ),
         why="The repository is gated or private, the licence was not accepted, or the token is "
         "missing in the job's environment.",
@@ -195,22 +194,22 @@ ROWS = (
         code="LOG064",
         title="The model hub is reachable or not needed",
         messages=(
-            r"we cannot find the requested files in the cached path|couldn\'t find it in the"
-            r" cached files",
+            r"we cannot find the requested files in the cached path|couldn\'t find it in the "
+            r"cached files",
             r"outgoing traffic has been disabled|OfflineModeIsEnabled",
             r"We couldn't connect to 'https?://huggingface",
-            r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface|huggingfa"
-            r"ce.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed out)",
+            r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface|"
+            r"huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed out)",
             r"LocalEntryNotFoundError",
         ),
         examples=(
-            "ValueError: Connection error, and we cannot find the requested files in the "
-            "cached path.",
+            "ValueError: Connection error, and we cannot find the requested files in the cached "
+            "path.",
             "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach https://huggingface.co/a: "
             "offline mode is enabled.",
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
-            "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with "
-            "url: /a",
+            "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: "
+            "/a",
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to "
             "locate the files on the Hub",
         ),
@@ -236,8 +235,8 @@ ROWS = (
             "long",
             "wandb.errors.CommError: Error communicating with wandb backend",
         ),
-        why="Weights & Biases is not logged in on this node, or it cannot be reached; the "
-        "Trainer reports to it by default when it is installed.",
+        why="Weights & Biases is not logged in on this node, or it cannot be reached; the Trainer "
+        "reports to it by default when it is installed.",
         fix="Set WANDB_API_KEY in the job's environment, WANDB_MODE=offline on nodes without a "
         "network, or report_to=[] (WANDB_DISABLED=true). No permission: entity and project must "
         "be those of the account that the key belongs to.",

@@ -52,9 +52,8 @@ ROWS = (
         ),
         examples=(
             "RuntimeError: HIP error: invalid device function",
-            "rocBLAS error: Cannot read "
-            "/opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal seek for GPU "
-            "arch : gfx1032",
+            "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: Illegal "
+            "seek for GPU arch : gfx1032",
         ),
         why="The ROCm build or its libraries have no code for this GPU's gfx number, or an "
         "extension of the program has none.",
@@ -75,10 +74,10 @@ ROWS = (
             r"driver version is insufficient",
         ),
         examples=(
-            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old "
-            "(found version 11040).",
-            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for "
-            "CUDA runtime version at torch/csrc/cuda/Module.cpp:51",
+            "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found "
+            "version 11040).",
+            "RuntimeError: cuda runtime error (35) : CUDA driver version is insufficient for CUDA "
+            "runtime version at torch/csrc/cuda/Module.cpp:51",
             "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported "
             "toolchain.",
         ),
@@ -99,11 +98,12 @@ ROWS = (
             r"cuDNN version (?:incompatibility|mismatch)",
             r"cuDNN version \d+ is not compatible with devices with SM",
             r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH",
-            r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn",
+            r"Could not load library libcudnn\w{0,40}\.so|Unable to load any of \{libcudnn|"
+            r"Invalid handle\. Cannot load symbol cudnn",
         ),
         examples=(
-            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, "
-            "0) but found runtime version (8, 5, 0).",
+            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (8, 7, 0) "
+            "but found runtime version (8, 5, 0).",
             "RuntimeError: cuDNN version 91002 is not compatible with devices with SM < 7.5.",
             "RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
             "Could not load library libcudnn_cnn_infer.so.8. Error: libcuda.so: cannot open",
@@ -126,20 +126,20 @@ ROWS = (
         messages=(
             r"block: \[\d+, ?\d+, ?\d+\], thread: .{0,60}Assertion",
             r"device-side assert triggered",
-            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize|-size"
-            r"s\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
+            r"Assertion `(?P<assertion>t >= 0 && t < n_classes|srcIndex < srcSelectDimSize|"
+            r"-sizes\[i\] <= index|input_val >= zero|idx_dim >= 0|[^`]{1,200})` failed",
         ),
         examples=(
-            "block: [4770,0,0], thread: [374,0,0] Assertion indexValue >= 0 && indexValue "
-            "< tensor.sizes[dim] failed.",
+            "block: [4770,0,0], thread: [374,0,0] Assertion indexValue >= 0 && indexValue < "
+            "tensor.sizes[dim] failed.",
             "RuntimeError: CUDA error: device-side assert triggered",
             "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
             "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
             "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: "
             "[1,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
         ),
-        why="A kernel found an index out of range and ended the CUDA context; everything after "
-        "it fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
+        why="A kernel found an index out of range and ended the CUDA context; everything after it "
+        "fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
         "srcSelectDimSize`: a token id beyond the embedding. `input_val >= zero`: an input of "
         "binary cross-entropy outside 0 to 1, or NaN.",
         fix="Check the labels and token ids on the CPU. After adding tokens call "
@@ -171,8 +171,8 @@ ROWS = (
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)",
         ),
-        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe "
-        "or heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
+        why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
+        "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "
         "application's own.",
         fix="Move the job to another machine. For Xid 79, 48, 63, 64, 94, 95 and 119 drain the "
         "node and report the GPU's UUID; for 13, 31, 43 look for an error of the training first.",
@@ -187,8 +187,8 @@ ROWS = (
         refines=("xid-hardware",),
         messages=(r"NVRM: Xid \([^)]{1,80}\): (?:13|31|43|45|68|69)\b",),
         examples=("NVRM: Xid (PCI:0000:3b:00): 31, pid=77, MMU Fault",),
-        why="The driver reports a fault of the program's own kernel, such as an index out of range "
-        "or memory that was freed; 43 and 45 follow from a process that ended.",
+        why="The driver reports a fault of the program's own kernel, such as an index out of "
+        "range or memory that was freed; 43 and 45 follow from a process that ended.",
         fix="Look for the error of the program at that time (illegal memory access, device-side "
         "assert). Only if known-good code fails on this GPU alone, examine the GPU.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
@@ -203,8 +203,8 @@ ROWS = (
             "from GPU0 GSP!",
         ),
         why="The GPU's own processor (GSP) no longer answers the driver.",
-        fix="Drain the node, reset the GPU or restart the machine, and upgrade the driver: several "
-        "branches had this defect. Return the machine if it comes back.",
+        fix="Drain the node, reset the GPU or restart the machine, and upgrade the driver: "
+        "several branches had this defect. Return the machine if it comes back.",
         owner=Owner.MACHINE,
         retry="node",
         commands=KERNEL_LOG,
@@ -224,8 +224,8 @@ ROWS = (
             r"no CUDA-capable device is detected|invalid device ordinal",
             r"cuda runtime error \((?:38|100)\)",
             r"CUDA-capable device\(s\) is/are busy or unavailable",
-            r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but torch\.c"
-            r"uda",
+            r"Attempting to deserialize object on (?:a CUDA device|CUDA device \d+) but "
+            r"torch\.cuda",
             r"NVIDIA-SMI has failed because it couldn't communicate",
             r"Failed to initialize NVML: \w{3,}",
             r"Unexpected error from cudaGetDeviceCount.{0,160}Error (?:802|101|3)\b",
@@ -249,15 +249,13 @@ ROWS = (
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
             "Failed to initialize NVML: Driver/library version mismatch",
             "UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Did "
-            "you run "
-            "some cuda functions before calling NumCudaDevices() that might have already set an "
-            "error? Error 802: system not yet initialized",
+            "you run some cuda functions before calling NumCudaDevices() that might have already "
+            "set an error? Error 802: system not yet initialized",
             "RuntimeError: Cannot access accelerator device when none is available.",
         ),
-        why="The code asks for a GPU that this process cannot use: torch is a CPU build, "
-        "another process holds the GPU in exclusive mode, no driver is visible (a container "
-        "without --gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the "
-        "machine.",
+        why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
+        "process holds the GPU in exclusive mode, no driver is visible (a container without "
+        "--gpus), or CUDA_VISIBLE_DEVICES and the rank's device number do not fit the machine.",
         fix="Install a CUDA build of torch, start the container with its GPUs, and check "
         "CUDA_VISIBLE_DEVICES. On a machine without a GPU choose the CPU in the code, and load "
         "checkpoints with map_location.",
@@ -274,8 +272,8 @@ ROWS = (
             r"an illegal memory access was encountered",
             r"CUDA error: (?:unspecified launch failure|misaligned address|an illegal instruction)",
             r"CUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED)|cudaErrorIllegalAddress",
-            r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer"
-            r" GPU memory)",
+            r"CUDA error: (?:invalid program counter|hardware stack error|Invalid access of peer "
+            r"GPU memory)",
             r"Memory access fault by GPU node|Memory critical error by agent|HW Exception by GPU",
             r"amdgpu: .{0,60}page fault",
         ),

@@ -25,8 +25,8 @@ ROWS = (
         why="optimizer.step(), an average of weights or an embedding with max_norm changes "
         "parameters between a forward pass and its backward pass.",
         fix="Call backward() for every loss first and step the optimizers then, or compute the "
-        "second loss with a new forward pass. An nn.Embedding with max_norm renormalizes its table "
-        "at each call: use weight.clone() where the table itself is used.",
+        "second loss with a new forward pass. An nn.Embedding with max_norm renormalizes its "
+        "table at each call: use weight.clone() where the table itself is used.",
         told_by="the tensor in the message is a weight",
     ),
     Cause(
@@ -44,13 +44,12 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(*TWICE,),
         examples=(*TWICE_EXAMPLES,),
-        why="backward() is called where the loss is computed, on that loss or on "
-        "one that shares a part of its graph, and again on what is returned.",
-        fix="Return the loss before backward() is called, once for each loss. Where "
-        "two losses share a part, detach what the first one does not train, as "
-        "in critic(fake.detach()), or compute that part again. If a gradient "
-        "is needed there on purpose, pass retain_graph=True to the first "
-        "backward().",
+        why="backward() is called where the loss is computed, on that loss or on one that shares "
+        "a part of its graph, and again on what is returned.",
+        fix="Return the loss before backward() is called, once for each loss. Where two losses "
+        "share a part, detach what the first one does not train, as in critic(fake.detach()), or "
+        "compute that part again. If a gradient is needed there on purpose, pass "
+        "retain_graph=True to the first backward().",
         told_by="the loss function calls backward()",
     ),
     Cause(
@@ -58,13 +57,12 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(*TWICE,),
         examples=(*TWICE_EXAMPLES,),
-        why="A tensor with a graph outlives its step: a state, a running average, "
-        "what was computed once before the training, or what a forward hook "
-        "returns, which replaces the output.",
-        fix="Detach it where it is kept, with .detach(), or compute it under "
-        "torch.no_grad(); in forward or in the loss if it is to be trained. A "
-        "hook that only keeps a value returns None: dict.setdefault and a "
-        "lambda return one.",
+        why="A tensor with a graph outlives its step: a state, a running average, what was "
+        "computed once before the training, or what a forward hook returns, which replaces the "
+        "output.",
+        fix="Detach it where it is kept, with .detach(), or compute it under torch.no_grad(); in "
+        "forward or in the loss if it is to be trained. A hook that only keeps a value returns "
+        "None: dict.setdefault and a lambda return one.",
         told_by="the first step works, the second one raises",
     ),
     Cause(

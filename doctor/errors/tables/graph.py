@@ -27,17 +27,17 @@ ROWS = (
         messages=(r"of the differentiated Tensors does not require grad",),
         examples=("RuntimeError: One of the differentiated Tensors does not require grad",),
         why="torch.autograd.grad differentiates with respect to a tensor that records no gradient.",
-        fix="Call requires_grad_() on the tensor that torch.autograd.grad or "
-        "backward(inputs=...) differentiates with respect to, before it is used: a batch does "
-        "not require a gradient by itself.",
+        fix="Call requires_grad_() on the tensor that torch.autograd.grad or backward(inputs=...) "
+        "differentiates with respect to, before it is used: a batch does not require a gradient "
+        "by itself.",
     ),
     Cause(
         id="unused-in-graph",
         errors=("RuntimeError",),
         messages=(r"appears to not have been used in the graph",),
         examples=(
-            "RuntimeError: One of the differentiated Tensors appears to not have been used in "
-            "the graph. Set allow_unused=True if this is the desired behavior.",
+            "RuntimeError: One of the differentiated Tensors appears to not have been used in the "
+            "graph. Set allow_unused=True if this is the desired behavior.",
         ),
         why="torch.autograd.grad got an input that the output does not depend on.",
         fix="Pass allow_unused=True to torch.autograd.grad, or take the gradient of inputs that "
@@ -86,11 +86,11 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"support the deepcopy protocol",),
         examples=(
-            "RuntimeError: Only Tensors created explicitly by the user (graph leaves) support "
-            "the deepcopy protocol at the moment. If you were attempting to deepcopy a",
+            "RuntimeError: Only Tensors created explicitly by the user (graph leaves) support the "
+            "deepcopy protocol at the moment. If you were attempting to deepcopy a",
         ),
-        why="copy.deepcopy got a tensor that was computed: the model keeps a result of a "
-        "forward pass.",
+        why="copy.deepcopy got a tensor that was computed: the model keeps a result of a forward "
+        "pass.",
         fix="Detach what the model keeps of a forward pass, or copy it before its first forward "
         "pass.",
     ),
@@ -115,8 +115,8 @@ ROWS = (
         examples=(
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number "
             "of tensors was saved during the original forward and recomputation.",
-            "CheckpointError: torch.utils.checkpoint: Recomputed values for the following "
-            "tensors have different metadata than during the forward pass. tensor at position",
+            "CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors "
+            "have different metadata than during the forward pass. tensor at position",
         ),
         why="A checkpointed function computes something else when it runs again in the backward "
         "pass.",
@@ -143,8 +143,8 @@ ROWS = (
             "refers to a single memory location. Please clone() the tensor before performing the "
             "operation.",
         ),
-        why="expand and broadcast_to make views in which many elements share one place in "
-        "memory; writing to them is ambiguous.",
+        why="expand and broadcast_to make views in which many elements share one place in memory; "
+        "writing to them is ambiguous.",
         fix="Call clone() on the tensor before it is written to: expand and broadcast_to make "
         "views in which many elements share one place in memory.",
     ),

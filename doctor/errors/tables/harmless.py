@@ -19,8 +19,8 @@ ROWS = (
     Cause(
         id="checkpoint-use-reentrant",
         messages=(
-            r"torch\.utils\.checkpoint: (?:please pass in use_reentrant|the use_reentrant parame"
-            r"ter)",
+            r"torch\.utils\.checkpoint: (?:please pass in use_reentrant|the use_reentrant "
+            r"parameter)",
         ),
         examples=(
             "UserWarning: torch.utils.checkpoint: please pass in use_reentrant=True or "
@@ -97,8 +97,8 @@ ROWS = (
         id="meshgrid-indexing",
         messages=(r"torch\.meshgrid: in an upcoming release",),
         examples=(
-            "UserWarning: torch.meshgrid: in an upcoming release, it will be required to pass "
-            "the indexing argument.",
+            "UserWarning: torch.meshgrid: in an upcoming release, it will be required to pass the "
+            "indexing argument.",
         ),
         why="A default that will change.",
         fix="",
@@ -107,8 +107,8 @@ ROWS = (
     Cause(
         id="first-overflows",
         messages=(
-            r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ )?S"
-            r"kipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",
+            r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ "
+            r")?Skipping step|overflow detected, (?:ignoring gradient, )?setting loss scale to",
         ),
         examples=(
             "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
@@ -120,8 +120,8 @@ ROWS = (
     Cause(
         id="tf32-available",
         messages=(
-            r"TensorFloat32 tensor cores for float32 matrix multiplication available but not ena"
-            r"bled",
+            r"TensorFloat32 tensor cores for float32 matrix multiplication available but not "
+            r"enabled",
         ),
         examples=(
             "UserWarning: TensorFloat32 tensor cores for float32 matrix multiplication available "
@@ -145,8 +145,8 @@ ROWS = (
         id="destroy-process-group",
         messages=(r"destroy_process_group\(\) was not called before program exit",),
         examples=(
-            "[rank0]:[W1] Warning: WARNING: destroy_process_group() was not called before "
-            "program exit, which can leak resources.",
+            "[rank0]:[W1] Warning: WARNING: destroy_process_group() was not called before program "
+            "exit, which can leak resources.",
         ),
         why="A warning at the end of the process.",
         fix="",
@@ -155,8 +155,8 @@ ROWS = (
     Cause(
         id="barrier-device",
         messages=(
-            r"(?:using GPU \d+ to perform barrier|No device id is provided via `init_process_gro"
-            r"up`)",
+            r"(?:using GPU \d+ to perform barrier|No device id is provided via "
+            r"`init_process_group`)",
         ),
         examples=(
             "[rank0]:[W1] using GPU 0 to perform barrier as devices used by this process are "
@@ -170,8 +170,8 @@ ROWS = (
         id="omp-threads",
         messages=(r"Setting OMP_NUM_THREADS environment variable for each process to be 1",),
         examples=(
-            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, "
-            "to avoid your system being overloaded",
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to "
+            "avoid your system being overloaded",
         ),
         why="Torchrun's default.",
         fix="",
@@ -215,8 +215,8 @@ ROWS = (
     Cause(
         id="nccl-plugin-missing",
         messages=(
-            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load .{0,8"
-            r"0}libnccl-net\.so: cannot open)",
+            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load "
+            r".{0,80}libnccl-net\.so: cannot open)",
         ),
         examples=(
             "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal "
@@ -240,8 +240,8 @@ ROWS = (
     Cause(
         id="find-unused-none",
         messages=(
-            r"find_unused_parameters=True was specified in DDP constructor, but did not find any"
-            r" unused",
+            r"find_unused_parameters=True was specified in DDP constructor, but did not find any "
+            r"unused",
         ),
         examples=(
             "Warning: find_unused_parameters=True was specified in DDP constructor, but did not "
@@ -255,9 +255,8 @@ ROWS = (
         id="socket-without-ipv6",
         messages=(r"socket cannot be initialized .{0,160}errno: 97",),
         examples=(
-            "[W socket.cpp:464] [c10d] The server socket cannot be initialized on "
-            "[::]:29500 (errno: "
-            "97 - Address family not supported by protocol).",
+            "[W socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:29500 "
+            "(errno: 97 - Address family not supported by protocol).",
         ),
         why="The machine has no IPv6; torch goes on with IPv4.",
         fix="",
@@ -278,8 +277,8 @@ ROWS = (
         id="async-io-missing",
         messages=(r"async_io(?: requires the dev libaio|: please install the libaio)",),
         examples=(
-            "[WARNING]  async_io requires the dev libaio .so object and headers but these were not "
-            "found.",
+            "[WARNING]  async_io requires the dev libaio .so object and headers but these were "
+            "not found.",
         ),
         why="Only offloading to an NVMe disk needs it.",
         fix="",
@@ -289,8 +288,8 @@ ROWS = (
         id="worker-of-another-process",
         messages=(r"can only test a child process",),
         examples=("AssertionError: can only test a child process",),
-        why="An iterator of a DataLoader is deleted in a process that did not make it "
-        "(tqdm, a notebook, another loader's worker); the training goes on.",
+        why="An iterator of a DataLoader is deleted in a process that did not make it (tqdm, a "
+        "notebook, another loader's worker); the training goes on.",
         fix="",
         role="harmless",
     ),
@@ -298,8 +297,8 @@ ROWS = (
         id="leaked-semaphores",
         messages=(r"resource_tracker: There appear to be \d{1,9} leaked",),
         examples=(
-            "UserWarning: resource_tracker: There appear to be 6 leaked semaphore "
-            "objects to clean up at shutdown",
+            "UserWarning: resource_tracker: There appear to be 6 leaked semaphore objects to "
+            "clean up at shutdown",
         ),
         why="Processes ended without cleaning up: it follows from a crash or a kill above it.",
         fix="",
@@ -309,8 +308,8 @@ ROWS = (
         id="scalars-gathered",
         messages=(r"Was asked to gather along dimension 0, but all input tensors were scalars",),
         examples=(
-            "UserWarning: Was asked to gather along dimension 0, but all input "
-            "tensors were scalars; will instead unsqueeze and return a vector.",
+            "UserWarning: Was asked to gather along dimension 0, but all input tensors were "
+            "scalars; will instead unsqueeze and return a vector.",
         ),
         why="DataParallel returns one loss per GPU: take its mean().",
         fix="",
@@ -320,8 +319,8 @@ ROWS = (
         id="array-not-writable",
         messages=(r"The given NumPy (?:array|array is) ?(?:is )?not writ",),
         examples=(
-            "UserWarning: The given NumPy array is not writable, and PyTorch does "
-            "not support non-writable tensors.",
+            "UserWarning: The given NumPy array is not writable, and PyTorch does not support "
+            "non-writable tensors.",
         ),
         why="The tensor shares read-only memory; copy the array if you write into it.",
         fix="",
@@ -331,8 +330,8 @@ ROWS = (
         id="more-workers-than-cores",
         messages=(r"This DataLoader will create \d{1,4} worker processes in total",),
         examples=(
-            "UserWarning: This DataLoader will create 8 worker processes in total. "
-            "Our suggested max number of worker in current system is 2",
+            "UserWarning: This DataLoader will create 8 worker processes in total. Our suggested "
+            "max number of worker in current system is 2",
         ),
         why="More workers than this job has cores: it may be slower, lower num_workers.",
         fix="",

@@ -12,14 +12,14 @@ ROWS = (
         messages=(r"Unrecognized configuration class .{1,300} for this kind of AutoModel",),
         examples=(
             "ValueError: Unrecognized configuration class <class "
-            "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for "
-            "this kind of AutoModel: AutoModelForCausalLM.",
+            "'transformers.models.qwen2_vl.configuration_qwen2_vl.Qwen2VLConfig'> for this kind "
+            "of AutoModel: AutoModelForCausalLM.",
         ),
-        why="This Auto class has no model for that configuration: the model does another "
-        "task (images, speech, encoder and decoder), or it is newer than the library.",
-        fix="Use the class that the model's card names (AutoModelForImageTextToText for "
-        "images and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or "
-        "upgrade transformers if it should be listed.",
+        why="This Auto class has no model for that configuration: the model does another task "
+        "(images, speech, encoder and decoder), or it is newer than the library.",
+        fix="Use the class that the model's card names (AutoModelForImageTextToText for images "
+        "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade transformers if "
+        "it should be listed.",
         commands=("python -m pip show transformers",),
     ),
     Cause(
@@ -27,37 +27,33 @@ ROWS = (
         errors=("ValueError",),
         messages=(r"Unrecognized model in .{1,300}Should have a `?model_type",),
         examples=(
-            "ValueError: Unrecognized model in ./out. Should have a `model_type` key "
-            "in its config.json, or contain one of the following strings in its name: "
-            "albert",
+            "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
+            "config.json, or contain one of the following strings in its name: albert",
         ),
-        why="The directory has no config.json of transformers: it holds an adapter, a "
-        "checkpoint of another framework, or a part of a repository.",
-        fix="Give the directory with config.json. For an adapter load the base model "
-        "first, then PeftModel.from_pretrained(base, directory); convert checkpoints "
-        "of Megatron, Lightning or DeepSpeed first.",
+        why="The directory has no config.json of transformers: it holds an adapter, a checkpoint "
+        "of another framework, or a part of a repository.",
+        fix="Give the directory with config.json. For an adapter load the base model first, then "
+        "PeftModel.from_pretrained(base, directory); convert checkpoints of Megatron, Lightning "
+        "or DeepSpeed first.",
     ),
     Cause(
         id="tokenizer-file-newer",
         errors=("Exception",),
         messages=(r"data did not match any variant of untagged enum",),
         examples=(
-            "Exception: data did not match any variant of untagged enum ModelWrapper "
-            "at line 1251003 column 3",
+            "Exception: data did not match any variant of untagged enum ModelWrapper at line "
+            "1251003 column 3",
         ),
         why="tokenizer.json was written by a newer version of tokenizers than the one installed.",
-        fix="Upgrade both (pip install -U tokenizers transformers); where the code needs "
-        "an old transformers, take tokenizer.json from a revision of that time, or "
-        "save it again with the old version.",
+        fix="Upgrade both (pip install -U tokenizers transformers); where the code needs an old "
+        "transformers, take tokenizer.json from a revision of that time, or save it again with "
+        "the old version.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show tokenizers transformers",),
     ),
     Cause(
         id="tokenizer-not-convertible",
-        errors=(
-            "ValueError",
-            "ImportError",
-        ),
+        errors=("ValueError", "ImportError"),
         messages=(
             r"Couldn't instantiate the backend tokenizer from one of",
             r"Converting from (?:Tiktoken|SentencePiece and Tiktoken) failed",
@@ -66,15 +62,15 @@ ROWS = (
         examples=(
             "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
             "`tokenizers` library serialization file",
-            "ValueError: Converting from Tiktoken failed, if a converter for "
-            "SentencePiece is available, provide a model path",
+            "ValueError: Converting from Tiktoken failed, if a converter for SentencePiece is "
+            "available, provide a model path",
             "ValueError: Cannot instantiate this tokenizer from a slow version.",
         ),
         why="The model has no tokenizer.json, and the package that reads its vocabulary is "
         "missing, or the vocabulary's file is.",
-        fix="Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
-        "that does not help, check that tokenizer.model is in the directory and no Git "
-        "LFS pointer; or pass use_fast=False.",
+        fix="Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If that "
+        "does not help, check that tokenizer.model is in the directory and no Git LFS pointer; or "
+        "pass use_fast=False.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip install sentencepiece tiktoken protobuf",),
     ),
@@ -91,58 +87,44 @@ ROWS = (
         ),
         told_by="a tokenizer or a processor is being loaded",
         why="A tokenizer was loaded from a directory without its vocabulary file "
-        "(tokenizer.model, vocab.json), so that its path is None; or a path of yours "
-        "is None.",
+        "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is None.",
         fix="Copy the tokenizer's files from the base model into the directory "
-        "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
-        "model's name. If the traceback ends in your own open() or os.path call, that "
-        "argument is None.",
+        "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base model's "
+        "name. If the traceback ends in your own open() or os.path call, that argument is None.",
     ),
     Cause(
         id="pretrained-files-missing",
-        errors=(
-            "OSError",
-            "EnvironmentError",
-        ),
+        errors=("OSError", "EnvironmentError"),
         messages=(
-            r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|process"
-            r"or|configuration|model) (?:for|of) '",
+            r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
+            r"configuration|model) (?:for|of) '",
         ),
         examples=(
-            "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it "
-            "from 'https://huggingface.co/models', make sure you don't have a local "
-            "directory with the same name.",
+            "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
+            "'https://huggingface.co/models', make sure you don't have a local directory with the "
+            "same name.",
         ),
-        why="Neither the directory nor the hub has these files: a checkpoint without a "
-        "tokenizer, a local directory with the name of the model, a wrong name, or no "
-        "network.",
-        fix="Check the name and the directory (ls NAME): rename a local directory that is "
-        "called like the model, save the tokenizer beside the checkpoint, or take it "
-        "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
-        "downloaded copy.",
+        why="Neither the directory nor the hub has these files: a checkpoint without a tokenizer, "
+        "a local directory with the name of the model, a wrong name, or no network.",
+        fix="Check the name and the directory (ls NAME): rename a local directory that is called "
+        "like the model, save the tokenizer beside the checkpoint, or take it from the base "
+        "model. Without a network set HF_HUB_OFFLINE=1 and load from a downloaded copy.",
         commands=("ls -l NAME",),
     ),
     Cause(
         id="repository-name-invalid",
-        errors=(
-            "HFValidationError",
-            "OSError",
-        ),
+        errors=("HFValidationError", "OSError"),
         messages=(r"Repo id must (?:be in the form|use alphanumeric)",),
         examples=(
-            "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
-            "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use "
-            "`repo_type` argument if needed.",
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
+            "'namespace/repo_name': '/data/models/llama'. Use `repo_type` argument if needed.",
         ),
-        why="The text is a path that does not exist on this machine, so that it is taken "
-        "for the name of a repository.",
-        fix="Correct the path: relative ones are found from the directory in which the "
-        "command starts, and a container sees only what is mounted. It must hold "
-        "config.json (for an adapter: adapter_config.json).",
-        commands=(
-            "ls -ld PATH",
-            "pwd",
-        ),
+        why="The text is a path that does not exist on this machine, so that it is taken for the "
+        "name of a repository.",
+        fix="Correct the path: relative ones are found from the directory in which the command "
+        "starts, and a container sees only what is mounted. It must hold config.json (for an "
+        "adapter: adapter_config.json).",
+        commands=("ls -ld PATH", "pwd"),
     ),
     Cause(
         id="repository-file-missing",
@@ -152,56 +134,43 @@ ROWS = (
             "HfHubHTTPError",
             "RepositoryNotFoundError",
         ),
-        messages=(
-            r"(?:Entry|Revision|Repository)NotFoundError",
-            r"404 Client Error",
-        ),
+        messages=(r"(?:Entry|Revision|Repository)NotFoundError", r"404 Client Error"),
         examples=(
-            "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. "
-            "(Request ID: Root=1)",
+            "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request ID: "
+            "Root=1)",
             "requests.exceptions.HTTPError: 404 Client Error: Not Found for url",
         ),
-        why="The hub has no such file, revision or repository under that name, or the "
-        "repository is private and there is no token.",
-        fix="Open the address in the message in a browser: compare the spelling of "
-        "repository, revision and file (weights may be .safetensors only: "
-        "use_safetensors=True). For a private one log in with hf auth login.",
+        why="The hub has no such file, revision or repository under that name, or the repository "
+        "is private and there is no token.",
+        fix="Open the address in the message in a browser: compare the spelling of repository, "
+        "revision and file (weights may be .safetensors only: use_safetensors=True). For a "
+        "private one log in with hf auth login.",
     ),
     Cause(
         id="hub-transfer-failed",
-        errors=(
-            "RuntimeError",
-            "OSError",
-            "ChunkedEncodingError",
-            "ReadTimeout",
-        ),
+        errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout"),
         messages=(
             r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
             r"ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out|50[0234] "
-            r"Server "
-            r"Error",
+            r"Server Error",
         ),
         examples=(
             "RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error",
-            "OSError: Consistency check failed: file should be of size 4943162336 but "
-            "has size 1020000",
-            "requests.exceptions.ReadTimeout: "
-            "HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. "
-            "(read timeout=10)",
+            "OSError: Consistency check failed: file should be of size 4943162336 but has size "
+            "1020000",
+            "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
+            "port=443): Read timed out. (read timeout=10)",
         ),
-        why="A download from the hub broke off: the network, a proxy, the transfer service "
-        "(Xet), or a full disk.",
-        fix="Download before the training and again until it is complete: hf download "
-        "REPOSITORY continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain "
-        "transfer, HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of "
-        "HF_HOME. A 5xx error is the server's: wait and try again.",
+        why="A download from the hub broke off: the network, a proxy, the transfer service (Xet), "
+        "or a full disk.",
+        fix="Download before the training and again until it is complete: hf download REPOSITORY "
+        "continues a broken one. Set HF_HUB_DISABLE_XET=1 to take the plain transfer, "
+        "HF_HUB_DOWNLOAD_TIMEOUT=60 for a slow network, and free the disk of HF_HOME. A 5xx error "
+        "is the server's: wait and try again.",
         owner=Owner.ENVIRONMENT,
         retry="again",
-        commands=(
-            "HF_HUB_DISABLE_XET=1 hf download REPOSITORY",
-            "df -h ~/.cache/huggingface",
-        ),
+        commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
     ),
     Cause(
         id="certificate-not-trusted",
@@ -211,49 +180,44 @@ ROWS = (
             r"check_hostname requires server_hostname",
         ),
         examples=(
-            "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] "
-            "certificate verify failed: self-signed certificate in certificate chain",
+            "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
+            "failed: self-signed certificate in certificate chain",
             "ValueError: check_hostname requires server_hostname",
         ),
-        why="A proxy of the network presents a certificate of its own, or the proxy's "
-        "address has the wrong form.",
-        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and "
-        "SSL_CERT_FILE=FILE; give proxies as http://host:port, also in HTTPS_PROXY; "
-        "check the machine's clock. Or download elsewhere and set HF_HUB_OFFLINE=1.",
+        why="A proxy of the network presents a certificate of its own, or the proxy's address has "
+        "the wrong form.",
+        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and SSL_CERT_FILE=FILE; "
+        "give proxies as http://host:port, also in HTTPS_PROXY; check the machine's clock. Or "
+        "download elsewhere and set HF_HUB_OFFLINE=1.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "env | grep -i proxy",
-            "date",
-        ),
+        commands=("env | grep -i proxy", "date"),
     ),
     Cause(
         id="remote-code-not-trusted",
         errors=("ValueError",),
         messages=(
-            r"contains custom code which must be executed to correctly load|requires you"
-            r" to execute the (?:configuration|model|tokenizer|modeling) file in that re"
-            r"po",
+            r"contains custom code which must be executed to correctly load|requires you to "
+            r"execute the (?:configuration|model|tokenizer|modeling) file in that repo",
         ),
         examples=(
-            "ValueError: The repository for org/model contains custom code which must "
-            "be executed to correctly load the model.",
+            "ValueError: The repository for org/model contains custom code which must be executed "
+            "to correctly load the model.",
         ),
-        why="The model's classes are Python files in its repository, which are run only if "
-        "you agree.",
-        fix="Read those files, then pass trust_remote_code=True with a fixed "
-        "revision=COMMIT; or use a version of the model that transformers contains.",
+        why="The model's classes are Python files in its repository, which are run only if you "
+        "agree.",
+        fix="Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; or "
+        "use a version of the model that transformers contains.",
     ),
     Cause(
         id="storage-credentials-missing",
         errors=("NoCredentialsError", "DefaultCredentialsError"),
         messages=(
             r"NoCredentialsError|Unable to locate credentials|DefaultCredentialsError|"
-            r"\(AccessDenied\)|"
-            r"InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch",
+            r"\(AccessDenied\)|InvalidAccessKeyId|ExpiredToken|SignatureDoesNotMatch",
         ),
         examples=("botocore.exceptions.NoCredentialsError: Unable to locate credentials",),
-        why="The bucket refuses the job: no credentials on this node, expired ones, or without the "
-        "right for this path.",
+        why="The bucket refuses the job: no credentials on this node, expired ones, or without "
+        "the right for this path.",
         fix="Give the job credentials (an instance role or service account; AWS_PROFILE or "
         "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS in its environment), with read and "
         "write on the path, that last as long as the run.",

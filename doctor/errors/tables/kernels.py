@@ -12,19 +12,19 @@ ROWS = (
         code="LOG017",
         title="No call of cuBLAS failed",
         messages=(
-            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED|INV"
-            r"ALID_VALUE|MAPPING_ERROR)",
+            r"CUBLAS_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|NOT_SUPPORTED|"
+            r"INVALID_VALUE|MAPPING_ERROR)",
         ),
         examples=(
             "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling "
             "`cublasCreate(handle)`",
             "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
         ),
-        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an "
-        "index error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
+        why="cuBLAS is usually the victim: of a full GPU while its handle is created, of an index "
+        "error in an earlier kernel, or of a bf16 product on a GPU without bf16.",
         fix="Look for an assertion or an out-of-memory line before it; free the GPU; run once "
-        "with CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 "
-        "or fp32.",
+        "with CUDA_LAUNCH_BLOCKING=1. With bf16 on a GPU below compute capability 8.0 use fp16 or "
+        "fp32.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
@@ -36,8 +36,8 @@ ROWS = (
         code="LOG018",
         title="No call of cuDNN failed",
         messages=(
-            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|MAPPING_"
-            r"ERROR|NOT_SUPPORTED)",
+            r"CUDNN_STATUS_(?:NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|BAD_PARAM|"
+            r"MAPPING_ERROR|NOT_SUPPORTED)",
             r"No execution plans support the graph|mha_graph",
             r"GET was unable to find an engine to execute this computation",
         ),
@@ -72,13 +72,11 @@ ROWS = (
             "invalid argument",
         ),
         why="FlashAttention 2 needs compute capability 8.0, and a build that knows the GPU: "
-        "kernels "
-        "for Hopper fail on RTX 50. The same message appears on newer GPUs when parts of the model "
-        "were offloaded to the CPU.",
+        "kernels for Hopper fail on RTX 50. The same message appears on newer GPUs when parts of "
+        "the model were offloaded to the CPU.",
         fix='Load the model with attn_implementation="sdpa", or install a build of xformers or '
         "flash-attn for this GPU. On a GPU that is supported, look for parameters on the CPU or "
-        "the "
-        "meta device (device_map, offloading).",
+        "the meta device (device_map, offloading).",
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         next_check="NUM003",
     ),
@@ -97,19 +95,15 @@ ROWS = (
             "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the "
             "triton GPU compiler, which is used as the backend.",
             "'sm_120' is not a recognized processor for this target (ignoring processor)",
-            "subprocess.CalledProcessError: Command "
-            "'/opt/triton/backends/nvidia/bin/ptxas -lineinfo "
-            "-v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255.",
+            "subprocess.CalledProcessError: Command '/opt/triton/backends/nvidia/bin/ptxas "
+            "-lineinfo -v --gpu-name=sm_120 /tmp/a.ptx' returned non-zero exit status 255.",
         ),
-        why="Triton, or the ptxas or LLVM that it brings, is older than the GPU; or the "
-        "GPU is older "
-        "than what Triton compiles for (compute capability 7.0).",
-        fix="New GPU: install a torch with a newer Triton (RTX 50 and B200, sm_100 to "
-        "sm_121: triton "
-        "3.3 or newer, torch 2.7 with cu128; remove an old pytorch-triton), or give it "
-        "the ptxas of a "
-        "current toolkit: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. Old GPU: no torch.compile, "
-        "which needs compute capability 7.0 (Volta).",
+        why="Triton, or the ptxas or LLVM that it brings, is older than the GPU; or the GPU is "
+        "older than what Triton compiles for (compute capability 7.0).",
+        fix="New GPU: install a torch with a newer Triton (RTX 50 and B200, sm_100 to sm_121: "
+        "triton 3.3 or newer, torch 2.7 with cu128; remove an old pytorch-triton), or give it the "
+        "ptxas of a current toolkit: TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas. Old GPU: no "
+        "torch.compile, which needs compute capability 7.0 (Volta).",
         owner=Owner.ENVIRONMENT,
         commands=("export TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas",),
         sources=("triton-8539", "vllm-31338"),
@@ -121,8 +115,8 @@ ROWS = (
         title="cuDNN attention returned finite gradients",
         messages=(r"ScaledDotProductCudnnAttentionBackward\d*' returned nan",),
         examples=(
-            "RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned nan "
-            "values in its 0th output.",
+            "RuntimeError: Function 'ScaledDotProductCudnnAttentionBackward0' returned nan values "
+            "in its 0th output.",
         ),
         why="cuDNN attention computes NaN in the backward pass for some shapes and masks in "
         "single versions.",

@@ -18,15 +18,15 @@ ROWS = (
             r"Expected input to be 2D or 3D",
         ),
         examples=(
-            "RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, "
-            "7, 7], but got 3-dimensional input",
+            "RuntimeError: Expected 4-dimensional input for 4-dimensional weight [64, 3, 7, 7], "
+            "but got 3-dimensional input",
             "ValueError: expected 4D input (got 2D input)",
             "RuntimeError: input must have 3 dimensions, got 2",
             "RuntimeError: For batched 3-D input, hx should also be 3-D but got 2-D tensor",
             "AssertionError: GRU: Expected input to be 2D or 3D, got 4D instead",
             "ValueError: LSTM: Expected 2D or 3D, but got 4D",
-            "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got "
-            "input of size: [3]",
+            "RuntimeError: Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input "
+            "of size: [3]",
         ),
         why="A layer got an input with another number of dimensions than it is for.",
         fix="Give the layer an input with the dimensions that it names: unsqueeze(0) adds the "
@@ -62,26 +62,26 @@ ROWS = (
         ),
         examples=(
             "AssertionError: Expected attn_mask shape to be (4, 4) but got torch.Size([5, 5])",
-            "AssertionError: expecting key_padding_mask shape of (4, 7), but got "
-            "torch.Size([7, 4])",
+            "AssertionError: expecting key_padding_mask shape of (4, 7), but got torch.Size([7, "
+            "4])",
             "RuntimeError: The shape of the 3D attn_mask is torch.Size([8, 6, 6]), but should be "
             "(32, 6, 6).",
             "AssertionError: Expected key_padded_mask.shape[0] to be 7, but got 4",
         ),
-        why="A mask of attention has another shape than queries and keys, or the "
-        "samples come first and the attention takes the length first.",
-        fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, "
-        "keys), mask.repeat_interleave(num_heads, dim=0), and key_padding_mask "
-        "(batch, keys); both bool, True where a key is hidden. Pass "
-        "batch_first=True to the layer if the samples come first in its input.",
+        why="A mask of attention has another shape than queries and keys, or the samples come "
+        "first and the attention takes the length first.",
+        fix="Give attn_mask the shape (queries, keys), or (batch * heads, queries, keys), "
+        "mask.repeat_interleave(num_heads, dim=0), and key_padding_mask (batch, keys); both bool, "
+        "True where a key is hidden. Pass batch_first=True to the layer if the samples come first "
+        "in its input.",
     ),
     Cause(
         id="ctc-lengths",
         errors=("RuntimeError",),
         messages=(
             r"Expected input_lengths to have value",
-            r"Expected tensor to have size at least \d+ at dimension \d+, but got size \d+ for a"
-            r"rgument",
+            r"Expected tensor to have size at least \d+ at dimension \d+, but got size \d+ for "
+            r"argument",
             r"target_lengths must be of size",
         ),
         examples=(
@@ -91,8 +91,8 @@ ROWS = (
             "8 for argument #2 'targets' (while checking arguments for ctc_loss_cpu)",
             "RuntimeError: target_lengths must be of size batch_size",
         ),
-        why="The lengths for CTC are those of the frames before the model's strides, or a "
-        "target is longer than its input.",
+        why="The lengths for CTC are those of the frames before the model's strides, or a target "
+        "is longer than its input.",
         fix="Pass lengths of the sequences after the model's strides, at most the length of the "
         "input, and targets that are shorter than it.",
     ),
@@ -108,8 +108,8 @@ ROWS = (
         ),
         why="Channels are not divisible by groups, a width not by heads, or channels not by the "
         "square of an upscaling factor.",
-        fix="Choose numbers that divide: channels by groups (or num_groups), width by heads, "
-        "the channels before a PixelShuffle by the square of its factor.",
+        fix="Choose numbers that divide: channels by groups (or num_groups), width by heads, the "
+        "channels before a PixelShuffle by the square of its factor.",
     ),
     Cause(
         id="interpolation-size",
@@ -120,20 +120,19 @@ ROWS = (
             r"Input Error: Only 3D, 4D and 5D input Tensors supported",
         ),
         examples=(
-            "RuntimeError: Input and output sizes should be greater than 0, but got input "
-            "(H: 196, W: 0)",
+            "RuntimeError: Input and output sizes should be greater than 0, but got input (H: "
+            "196, W: 0)",
             "ValueError: only one of size or scale_factor should be defined",
-            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors "
-            "supported (got 2D) for the modes: nearest | linear | bilinear",
+            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+            "2D) for the modes: nearest | linear | bilinear",
         ),
-        why="interpolate takes either the new size or a factor, and its mode is for "
-        "a certain number of dimensions.",
-        fix="Pass either size= or scale_factor= to interpolate, not both. Give it "
-        "the dimensions of its mode, samples and channels first: [batch, "
-        "channels, time] for linear, [batch, channels, height, width] for "
-        "bilinear and bicubic, one more for trilinear. unsqueeze(1) adds the "
-        "channel. A size of 0 is an empty input: a crop, a mask or a map of labels without any "
-        "element; leave such samples out.",
+        why="interpolate takes either the new size or a factor, and its mode is for a certain "
+        "number of dimensions.",
+        fix="Pass either size= or scale_factor= to interpolate, not both. Give it the dimensions "
+        "of its mode, samples and channels first: [batch, channels, time] for linear, [batch, "
+        "channels, height, width] for bilinear and bicubic, one more for trilinear. unsqueeze(1) "
+        "adds the channel. A size of 0 is an empty input: a crop, a mask or a map of labels "
+        "without any element; leave such samples out.",
     ),
     Cause(
         id="image-size",
@@ -163,8 +162,8 @@ ROWS = (
         messages=(r"Padding_idx must be within num_embeddings",),
         examples=("AssertionError: Padding_idx must be within num_embeddings",),
         why="padding_idx counts as a row of the table.",
-        fix="Choose a padding_idx below num_embeddings, or add rows to the table: "
-        "num_embeddings counts the padding token too.",
+        fix="Choose a padding_idx below num_embeddings, or add rows to the table: num_embeddings "
+        "counts the padding token too.",
     ),
     Cause(
         id="same-padding-stride",
@@ -172,8 +171,8 @@ ROWS = (
         messages=(r"padding='same' is not supported for strided",),
         examples=("ValueError: padding='same' is not supported for strided convolutions",),
         why="padding='same' keeps the size, which a stride above 1 does not.",
-        fix="Write the padding as a number where stride is above 1: padding=kernel_size // 2 "
-        "for an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
+        fix="Write the padding as a number where stride is above 1: padding=kernel_size // 2 for "
+        "an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
     ),
     Cause(
         id="one-value-per-channel",
@@ -185,15 +184,14 @@ ROWS = (
         examples=(
             "ValueError: Expected more than 1 value per channel when training, got input size "
             "torch.Size([1, 6])",
-            "ValueError: Expected more than 1 spatial element when training, got "
-            "input size torch.Size([6, 8, 1, 1])",
+            "ValueError: Expected more than 1 spatial element when training, got input size "
+            "torch.Size([6, 8, 1, 1])",
         ),
-        why="A norm in training computes a variance, over the batch or over one "
-        "channel of an image, which needs two values.",
-        fix="Use at least two samples per batch (drop_last=True in the DataLoader), "
-        "for an instance norm larger images or fewer poolings and strides "
-        "before it, or a norm that does not depend on the batch (GroupNorm, "
-        "LayerNorm).",
+        why="A norm in training computes a variance, over the batch or over one channel of an "
+        "image, which needs two values.",
+        fix="Use at least two samples per batch (drop_last=True in the DataLoader), for an "
+        "instance norm larger images or fewer poolings and strides before it, or a norm that does "
+        "not depend on the batch (GroupNorm, LayerNorm).",
     ),
     Cause(
         id="whole-number-sizes",
@@ -215,7 +213,7 @@ ROWS = (
         ),
         why="A size or a count is not a whole number: a division gives a float, and texts of a "
         "configuration are strings.",
-        fix="Pass whole numbers as sizes: // instead of / for a division, int(...) for a value "
-        "of a configuration, and not None.",
+        fix="Pass whole numbers as sizes: // instead of / for a division, int(...) for a value of "
+        "a configuration, and not None.",
     ),
 )

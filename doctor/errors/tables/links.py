@@ -13,8 +13,8 @@ ROWS = (
         examples=(
             "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
             "allocate memory",
-            "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate "
-            "memory",
+            "misc/ibvwrap.cc:187 NCCL WARN Call to ibv_create_cq failed with error Cannot "
+            "allocate memory",
         ),
         why="InfiniBand locks the memory that it transfers, and this process may lock too little.",
         fix="Lift the limit of locked memory: ulimit -l unlimited (memlock in limits.conf), in a "
@@ -36,10 +36,11 @@ ROWS = (
             "err 129 (Recv) localGid :: hca mlx5_3",
             "NCCL WARN NET/IB: IBV_WC_RETRY_EXC_ERR",
         ),
-        why="Status 12, transport retry exceeded: the peer that the line names did not answer. Its "
-        "link, switch port or cable failed, the route is wrong, or its process had died before.",
-        fix="Look first whether the peer's rank failed earlier. If not, compare the error counters "
-        "of the HCA in the line and of the peer's (symbol errors, link downed), and run "
+        why="Status 12, transport retry exceeded: the peer that the line names did not answer. "
+        "Its link, switch port or cable failed, the route is wrong, or its process had died "
+        "before.",
+        fix="Look first whether the peer's rank failed earlier. If not, compare the error "
+        "counters of the HCA in the line and of the peer's (symbol errors, link downed), and run "
         "all_reduce_perf of nccl-tests between these two nodes; keep the one with errors out. "
         "NCCL_IB_TIMEOUT=22 helps only on a congested fabric.",
         owner=Owner.MACHINE,
@@ -64,8 +65,8 @@ ROWS = (
         ),
         why="The HCA could not access the memory: GPUDirect RDMA without nvidia-peermem or "
         "DMA-BUF, a registration that ended, or memory that the process freed.",
-        fix="Test with NCCL_NET_GDR_LEVEL=LOC, which leaves GPUDirect RDMA out. If that runs, load "
-        "nvidia_peermem on every node, or use a driver and kernel with DMA-BUF.",
+        fix="Test with NCCL_NET_GDR_LEVEL=LOC, which leaves GPUDirect RDMA out. If that runs, "
+        "load nvidia_peermem on every node, or use a driver and kernel with DMA-BUF.",
         owner=Owner.MACHINE,
         commands=("lsmod | grep -E 'nvidia_peermem|ib_core'", "export NCCL_NET_GDR_LEVEL=LOC"),
         sources=("nccl-troubleshooting",),
@@ -181,8 +182,8 @@ ROWS = (
             "NCCL WARN Cuda failure 2 'out of memory'",
         ),
         why="A CUDA call failed within NCCL: the GPU's memory is full, an earlier kernel of this "
-        "process failed, the driver is too old for NCCL's CUDA, or peer-to-peer access between the "
-        "GPUs does not work.",
+        "process failed, the driver is too old for NCCL's CUDA, or peer-to-peer access between "
+        "the GPUs does not work.",
         fix="Look for an earlier CUDA error or out-of-memory of the same rank. Then run with "
         'NCCL_DEBUG=INFO: "Cuda failure" names the error. Leave about 1 GiB of each GPU per '
         "communicator to NCCL (a smaller micro-batch, a lower share for the server that "

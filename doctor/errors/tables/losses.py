@@ -10,8 +10,8 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"weight tensor should be defined either for all",),
         examples=(
-            "RuntimeError: weight tensor should be defined either for all 5 classes or no "
-            "classes but got weight tensor of shape: [3]",
+            "RuntimeError: weight tensor should be defined either for all 5 classes or no classes "
+            "but got weight tensor of shape: [3]",
         ),
         why="weight= of the loss has another length than there are classes.",
         fix="Give weight= one value for each class, in the order of the classes: as many as the "
@@ -42,25 +42,20 @@ ROWS = (
     Cause(
         id="distribution-parameters",
         errors=("ValueError",),
-        messages=(
-            r"to satisfy the constraint",
-            r"to satisfy Real\(\)",
-        ),
+        messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),
         examples=(
             "ValueError: Expected parameter logits (Tensor of shape (4, 3)) of distribution "
             "Categorical(logits: torch.Size([4, 3])) to satisfy the constraint "
             "IndependentConstraint(Real(), 1)",
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",
         ),
-        why="A distribution got a parameter outside its range, or one with NaN: a "
-        "layer without activation gives any number.",
-        fix="Pass valid parameters: logits= of a layer without activation in place "
-        "of probs= (torch.sigmoid or torch.softmax make probabilities); "
-        "softplus(x) + 1e-6 or exp for what must be above 0, such as a scale "
-        "(relu and abs reach 0); scale_tril=L for a covariance, a lower "
-        "triangle whose diagonal went through softplus. If the message shows "
-        "nan, look for its first place: an input, a weight or a division before "
-        "this line.",
+        why="A distribution got a parameter outside its range, or one with NaN: a layer without "
+        "activation gives any number.",
+        fix="Pass valid parameters: logits= of a layer without activation in place of probs= "
+        "(torch.sigmoid or torch.softmax make probabilities); softplus(x) + 1e-6 or exp for what "
+        "must be above 0, such as a scale (relu and abs reach 0); scale_tril=L for a covariance, "
+        "a lower triangle whose diagonal went through softplus. If the message shows nan, look "
+        "for its first place: an input, a weight or a division before this line.",
     ),
     Cause(
         id="no-divergence",
@@ -86,15 +81,15 @@ ROWS = (
         examples=(
             "RuntimeError: torch.cat(): expected a non-empty list of Tensors",
             "RuntimeError: stack expects a non-empty TensorList",
-            "IndexError: argmax(): Expected reduction dim 0 to have non-zero size "
-            "for a tensor with no elements",
-            "RuntimeError: min(): Expected reduction dim to be specified for "
-            "input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+            "IndexError: argmax(): Expected reduction dim 0 to have non-zero size for a tensor "
+            "with no elements",
+            "RuntimeError: min(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument.",
         ),
-        why="torch.stack, torch.cat or a reduction got nothing: an empty list, or a "
-        "tensor without elements.",
-        fix="Check what it gets: it is empty, as after a loop or a filter that took "
-        "nothing, or a mask that is False throughout.",
+        why="torch.stack, torch.cat or a reduction got nothing: an empty list, or a tensor "
+        "without elements.",
+        fix="Check what it gets: it is empty, as after a loop or a filter that took nothing, or a "
+        "mask that is False throughout.",
     ),
     Cause(
         id="matrix-not-positive",
@@ -117,9 +112,9 @@ ROWS = (
         ),
         why="A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
         "factorization.",
-        fix="Add a small multiple of the identity before this operation, x + 1e-4 * "
-        "torch.eye(n), and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take "
-        "more or other calibration data.",
+        fix="Add a small multiple of the identity before this operation, x + 1e-4 * torch.eye(n), "
+        "and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take more or other "
+        "calibration data.",
     ),
     Cause(
         id="matrix-not-finite",

@@ -45,9 +45,8 @@ ROWS = (
         why="An allocation on the GPU failed. The numbers of the message distinguish a single "
         "request that no GPU could serve, fragmentation, memory of other processes, and a model "
         "that needs more than there is.",
-        fix="Reduce what the step needs: smaller micro-batch with gradient accumulation, "
-        "gradient checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or "
-        "ZeRO-3.",
+        fix="Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
+        "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3.",
         sources=("pytorch-16417",),
         next_check="MEM001",
     ),
@@ -64,11 +63,11 @@ ROWS = (
             r"exit status 137\b|exit code:? 137\b|xited with code 137\b|exitcode {0,4}: 137\b",
             r"(?P<confirmed>[Oo]ut of memory: Kill(?:ed)? process)",
             r"(?P<memcg>Memory cgroup out of memory: Kill)",
-            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |tasks? [\d,-]{1,100"
-            r"}: Out Of Memory)",
+            r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |tasks? "
+            r"[\d,-]{1,100}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
-            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)|ray\.exceptions"
-            r"\.OutOfMemoryError)",
+            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)|"
+            r"ray\.exceptions\.OutOfMemoryError)",
         ),
         examples=(
             "E0712 03:01:22 torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
@@ -76,8 +75,8 @@ ROWS = (
             "  traceback : Signal 9 (SIGKILL) received by PID 4410",
             "  exitcode  : -9 (pid: 3309)",
             "srun: error: node1: task 4: Out Of Memory",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with "
-            "signal SIGKILL",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
+            "SIGKILL",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGKILL: 9>.",
             "Killed",
@@ -92,13 +91,12 @@ ROWS = (
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on "
             "memory",
         ),
-        why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's "
-        "or scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every "
-        "rank loads into host memory, and DataLoader workers that each hold a copy of the data.",
+        why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's or "
+        "scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every rank "
+        "loads into host memory, and DataLoader workers that each hold a copy of the data.",
         fix="Confirm it in the kernel log or in the scheduler's record, then give the job more "
-        "host memory (Slurm: --mem, Kubernetes: resources.limits.memory, Docker: "
-        "--memory), load the "
-        "checkpoint on one rank or with mmap, and use fewer workers.",
+        "host memory (Slurm: --mem, Kubernetes: resources.limits.memory, Docker: --memory), load "
+        "the checkpoint on one rank or with mmap, and use fewer workers.",
         commands=(
             "sudo dmesg -T | grep -iE 'killed process|oom'",
             "cat /sys/fs/cgroup/memory.events",
@@ -114,8 +112,9 @@ ROWS = (
             r"killed by signal: Bus error",
             r"insufficient shared memory \(shm\)",
             r"\bSIGBUS\b|exitcode {0,6}: -7\b|return code = -7\b|Bus error \(core dumped\)",
-            r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ bytes)[^\n]{0,20"
-            r"0}(?:/torch_|No space left|Cannot allocate)",
+            r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ "
+            r"bytes)(?![^\n]{0,200}Too many open)[^\n]{0,200}(?:/torch_|No space left|Cannot "
+            r"allocate)",
             r"Error while creating shared memory segment",
         ),
         examples=(
@@ -125,12 +124,12 @@ ROWS = (
             "ERROR: Unexpected bus error encountered in worker. This might be caused by "
             "insufficient shared memory (shm).",
             "Signal 7 (SIGBUS) received by PID 88",
-            "RuntimeError: unable to write to file </torch_1234_1>: unable to mmap 128 bytes "
-            "from file </torch_1234_1>: Cannot allocate memory (12)",
+            "RuntimeError: unable to write to file </torch_1234_1>: unable to mmap 128 bytes from "
+            "file </torch_1234_1>: Cannot allocate memory (12)",
             "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-abc (size 9637888)",
         ),
-        why="DataLoader workers and NCCL exchange data in /dev/shm, which containers limit to "
-        "64 MiB by default.",
+        why="DataLoader workers and NCCL exchange data in /dev/shm, which containers limit to 64 "
+        "MiB by default.",
         fix="Enlarge /dev/shm (docker run --ipc=host or --shm-size=16g; in Kubernetes a memory "
         "emptyDir), or use fewer workers. Where it is large already, suspect a mapped file on "
         "storage that failed.",
@@ -144,8 +143,8 @@ ROWS = (
         code="LOG005",
         title="No DataLoader worker died",
         messages=(
-            r"DataLoader worker \(pids?\(?s?\)?:? ?[\d, ]{1,200}\) (?:is killed by signal: (?!Bu"
-            r"s)|exited unexpectedly)",
+            r"DataLoader worker \(pids?\(?s?\)?:? ?[\d, ]{1,200}\) (?:is killed by signal: "
+            r"(?!Bus)|exited unexpectedly)",
         ),
         examples=(
             "RuntimeError: DataLoader worker (pid 4521) is killed by signal: Killed.",
@@ -195,5 +194,20 @@ ROWS = (
         commands=("free -g", "ulimit -v"),
         sources=("MemSeg-3", "DeepLog-50"),
         next_check="MEM002",
+    ),
+    Cause(
+        id="mps-out-of-memory",
+        refines=("cuda-oom", "gpu-full-or-in-use"),
+        errors=("RuntimeError",),
+        messages=(r"MPS backend out of memory",),
+        examples=(
+            "RuntimeError: MPS backend out of memory (MPS allocated: 17.83 GB, other allocations",
+        ),
+        why="On a Mac the GPU shares the memory of the machine, and torch takes at most a part of "
+        "it.",
+        fix="Smaller batch, shorter sequences, gradient checkpointing, and fewer other programs. "
+        "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts torch's limit; the system may then swap or "
+        "freeze.",
+        commands=("export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",),
     ),
 )

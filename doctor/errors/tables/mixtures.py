@@ -8,12 +8,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="numpy-of-other-build",
-        errors=(
-            "ValueError",
-            "ImportError",
-            "AttributeError",
-            "RuntimeError",
-        ),
+        errors=("ValueError", "ImportError", "AttributeError", "RuntimeError"),
         messages=(
             r"numpy\.dtype size changed, may indicate binary incompatibility",
             r"module that was compiled using NumPy 1\.x cannot be run",
@@ -21,9 +16,8 @@ ROWS = (
             r"Numpy is not available",
         ),
         examples=(
-            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. "
-            "Expected 96 "
-            "from C header, got 88 from PyObject",
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected "
+            "96 from C header, got 88 from PyObject",
             "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.0.2 as it may "
             "crash.",
             "ImportError: numpy.core.multiarray failed to import",
@@ -37,25 +31,17 @@ ROWS = (
     ),
     Cause(
         id="architecture-unknown",
-        errors=(
-            "ValueError",
-            "KeyError",
-            "NotImplementedError",
-        ),
-        refines=(
-            "missing-key",
-            "hook-on-a-replaced-layer",
-            "absent-in-samples",
-        ),
+        errors=("ValueError", "KeyError", "NotImplementedError"),
+        refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
         messages=(
             r"but Transformers does not recognize this architecture",
             r"Model architectures? \[.{1,120}\] (?:are|is) not supported",
             r"is not supported in your current \w{3,30} version",
             r"Tokenizer class \w{1,80} does not exist or is not currently imported",
-            r"KeyError: '(?:qwen|llama|llava|mllama|gemma|phi\d|phi-|phi3|mistral|minist"
-            r"ral|mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|fal"
-            r"con|granite|smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|ki"
-            r"mi|minimax)[\w-]{0,30}'",
+            r"KeyError: '(?:qwen|llama|llava|mllama|gemma|phi\d|phi-|phi3|mistral|ministral|"
+            r"mixtral|deepseek|internvl|internlm|glm\d|glm_|chatglm|gpt_oss|olmo|falcon|granite|"
+            r"smol|cohere|minicpm|idefics|paligemma|whisper|hunyuan|ernie|kimi|"
+            r"minimax)[\w-]{0,30}'",
         ),
         examples=(
             "ValueError: The checkpoint you are trying to load has model type `qwen3` but "
@@ -63,16 +49,16 @@ ROWS = (
             "ValueError: Model architectures ['Qwen3ForCausalLM'] are not supported for now.",
             "NotImplementedError: Unsloth: gemma-4 is not supported in your current Unsloth "
             "version!",
-            "ValueError: Tokenizer class LlamaTokenizer does not exist or is not "
-            "currently imported.",
+            "ValueError: Tokenizer class LlamaTokenizer does not exist or is not currently "
+            "imported.",
             "KeyError: 'qwen2_vl'",
         ),
         why="The model is newer than the installed library, or names a class whose package "
         "(sentencepiece) is missing.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
         "unsloth_zoo; sentencepiece for tokenizers), or load the model's own code with "
-        "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, "
-        "too (LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
+        "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, too "
+        "(LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -81,8 +67,8 @@ ROWS = (
         errors=("TypeError",),
         messages=(
             r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument",
-            r"unexpected keyword argument '(?:dispatch_batches|keep_torch_compile"
-            r"|use_seedable_sampler|even_batches)'",
+            r"unexpected keyword argument '(?:dispatch_batches|keep_torch_compile|"
+            r"use_seedable_sampler|even_batches)'",
         ),
         examples=(
             "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
@@ -90,8 +76,8 @@ ROWS = (
             "TypeError: Accelerator.__init__() got an unexpected keyword argument "
             "'dispatch_batches'",
         ),
-        why="transformers calls accelerate with an argument that the installed accelerate does not "
-        "know yet, or not any more.",
+        why="transformers calls accelerate with an argument that the installed accelerate does "
+        "not know yet, or not any more.",
         fix="Install releases of one time: upgrade accelerate and transformers together, and then "
         "restart the process (in a notebook the kernel).",
         commands=("python -m pip install -U accelerate transformers",),
@@ -101,9 +87,9 @@ ROWS = (
         refines=("api-changed", "call-arguments", "factory-with-parameters"),
         errors=("TypeError",),
         messages=(
-            r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|dataset_text_field"
-            r"|tokenizer|no_cuda|logging_dir|overwrite_output_dir|processing_class"
-            r"|packing|eval_packing|max_prompt_length)'",
+            r"unexpected keyword argument '(?:evaluation_strategy|max_seq_length|"
+            r"dataset_text_field|tokenizer|no_cuda|logging_dir|overwrite_output_dir|"
+            r"processing_class|packing|eval_packing|max_prompt_length)'",
         ),
         examples=(
             "TypeError: TrainingArguments.__init__() got an unexpected keyword argument "
@@ -128,8 +114,8 @@ ROWS = (
             "Column",
         ),
         why="Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
-        fix='Make a list of it, list(dataset["name"]) or dataset["name"][:], or install datasets<4 '
-        "for code that expects one.",
+        fix='Make a list of it, list(dataset["name"]) or dataset["name"][:], or install '
+        "datasets<4 for code that expects one.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
@@ -142,10 +128,9 @@ ROWS = (
         ),
         examples=(
             "ValueError: Cannot use apply_chat_template because this processor does not have a "
-            "chat "
-            "template.",
-            "ValueError: Cannot use chat template functions because tokenizer.chat_template is not "
-            "set and no template argument was passed!",
+            "chat template.",
+            "ValueError: Cannot use chat template functions because tokenizer.chat_template is "
+            "not set and no template argument was passed!",
         ),
         why="A base model has no format of dialogues, and the data are messages.",
         fix="Start from the instruct variant, or give the tokenizer a template before training "
@@ -169,8 +154,7 @@ ROWS = (
         messages=(r"Failed to import \w{1,40}[\w.]{0,160} because of the following error",),
         examples=(
             "RuntimeError: Failed to import transformers.models.llama.modeling_llama because of "
-            "the "
-            "following error (look up to see its traceback):",
+            "the following error (look up to see its traceback):",
         ),
         why="The library's import failed at another package; the line after this one and the "
         "traceback above name it.",

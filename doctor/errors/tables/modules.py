@@ -31,8 +31,8 @@ ROWS = (
         messages=(r"is not a Module subclass",),
         examples=("TypeError: torch.nn.modules.activation.ReLU is not a Module subclass",),
         why="A list of layers holds a class or a function instead of a module.",
-        fix="Pass instances of modules: nn.ReLU() with parentheses for a class, and a module "
-        "such as nn.ReLU() for a function such as torch.relu.",
+        fix="Pass instances of modules: nn.ReLU() with parentheses for a class, and a module such "
+        "as nn.ReLU() for a function such as torch.relu.",
     ),
     Cause(
         id="lazy-module",

@@ -29,9 +29,10 @@ ROWS = (
         errors=("ValueError",),
         messages=(r"some parameters appear in more than one parameter group",),
         examples=("ValueError: some parameters appear in more than one parameter group",),
-        why="A parameter is in two groups: one that two modules share, or a group of a part beside "
-        "one of the whole model.",
-        fix="Put each parameter into one group: leave those of the second group out of the first.\n"
+        why="A parameter is in two groups: one that two modules share, or a group of a part "
+        "beside one of the whole model.",
+        fix="Put each parameter into one group: leave those of the second group out of the "
+        "first.\n"
         "ids = {id(p) for p in model.head.parameters()}\n"
         "rest = [p for p in model.parameters() if id(p) not in ids]",
     ),
@@ -54,8 +55,8 @@ ROWS = (
             r"object is not iterable",
         ),
         examples=(
-            "TypeError: params argument given to the optimizer should be an iterable of Tensors or "
-            "dicts, but got torch.FloatTensor",
+            "TypeError: params argument given to the optimizer should be an iterable of Tensors "
+            "or dicts, but got torch.FloatTensor",
             "TypeError: 'MLP' object is not iterable",
         ),
         why="An optimizer takes the parameters themselves, in an iterable.",
@@ -73,15 +74,14 @@ ROWS = (
         examples=(
             "KeyError: 'momentum'",
             "ValueError: loaded state dict has a different number of parameter groups",
-            "ValueError: loaded state dict contains a parameter group that doesn't "
-            "match the size of optimizer's group",
+            "ValueError: loaded state dict contains a parameter group that doesn't match the size "
+            "of optimizer's group",
         ),
         why="load_state_dict of an optimizer compares only how many parameters a group has, not "
         "their shapes and options.",
-        fix="Load a state that this very optimizer saved for this very model, with "
-        "the same groups of as many parameters: this one is of another "
-        "optimizer or another model, or from before parameters were added or "
-        "frozen. To go on without it, load the weights only and start a new "
-        "optimizer.",
+        fix="Load a state that this very optimizer saved for this very model, with the same "
+        "groups of as many parameters: this one is of another optimizer or another model, or from "
+        "before parameters were added or frozen. To go on without it, load the weights only and "
+        "start a new optimizer.",
     ),
 )

@@ -37,8 +37,8 @@ ROWS = (
             "ImportError: /usr/lib/libgomp.so.1: cannot allocate memory in static TLS block",
         ),
         why="A library was loaded too late for its thread-local memory.",
-        fix="A library was loaded too late for its thread-local memory: preload the one that "
-        "the error names with LD_PRELOAD, or import torch before other packages.",
+        fix="A library was loaded too late for its thread-local memory: preload the one that the "
+        "error names with LD_PRELOAD, or import torch before other packages.",
         owner=Owner.ENVIRONMENT,
         next_check="TOR001",
     ),
@@ -57,8 +57,8 @@ ROWS = (
         ),
         told_by="it is raised by an import",
         why="The process may not use enough memory to load a library.",
-        fix="The process may not use enough memory to load torch's libraries: raise its limit "
-        "of address space (ulimit -v unlimited) or the memory of the container.",
+        fix="The process may not use enough memory to load torch's libraries: raise its limit of "
+        "address space (ulimit -v unlimited) or the memory of the container.",
         owner=Owner.ENVIRONMENT,
         commands=("ulimit -v",),
         next_check="TOR001",
@@ -101,10 +101,10 @@ ROWS = (
             "(required by libtorch_cpu.so)",
         ),
         why="A library requires a newer C library than this system has.",
-        fix="A library requires a newer C library (glibc) than this system has, and glibc "
-        "cannot be upgraded alone: use an image of a newer distribution (Ubuntu 20.04, Debian 11 "
-        "and RHEL 8 have 2.28, which wheels of torch since 2.7 require), or an older release of "
-        "the package that the error names.",
+        fix="A library requires a newer C library (glibc) than this system has, and glibc cannot "
+        "be upgraded alone: use an image of a newer distribution (Ubuntu 20.04, Debian 11 and "
+        "RHEL 8 have 2.28, which wheels of torch since 2.7 require), or an older release of the "
+        "package that the error names.",
         owner=Owner.ENVIRONMENT,
         commands=("ldd --version",),
         sources=("pytorch-150724",),
@@ -155,10 +155,8 @@ ROWS = (
         title="Compiled extensions fit the installed torch",
         messages=(
             r"(?<![\w./-])(?P<library>(?![\w./-]{0,300}lib(?:bitsandbytes_cpu|"
-            r"cudnn))[\w./-]{1,400}\.s"
-            r"o[\w.]{0,4"
-            r"0}): undefined "
-            r"symbol: (?P<symbol>(?!nccl)\w{1,300})",
+            r"cudnn))[\w./-]{1,400}\.so[\w.]{0,40}): undefined symbol: "
+            r"(?P<symbol>(?!nccl)\w{1,300})",
             r"symbol not found in flat namespace|DLL load failed while importing",
             r"libcudart\.so[\w.]{0,20}: cannot open shared object file",
         ),
@@ -170,8 +168,8 @@ ROWS = (
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or "
             "directory",
         ),
-        why="An extension was compiled for another torch, another C++ ABI or another CUDA. It "
-        'is often wrapped in "Failed to import transformers.models...".',
+        why="An extension was compiled for another torch, another C++ ABI or another CUDA. It is "
+        'often wrapped in "Failed to import transformers.models...".',
         fix="Reinstall the extension for the torch that is installed: its wheel for this torch "
         "and CUDA, or pip install --no-build-isolation --no-cache-dir PACKAGE.",
         owner=Owner.ENVIRONMENT,
@@ -181,17 +179,13 @@ ROWS = (
     ),
     Cause(
         id="bitsandbytes-setup",
-        refines=(
-            "value-is-none",
-            "module-without-return",
-            "name-undefined",
-        ),
+        refines=("value-is-none", "module-without-return", "name-undefined"),
         code="LOG055",
         title="bitsandbytes has a library for the CUDA in use",
         messages=(
-            r"\'NoneType\' object has no attribute \'c(?:quantize|dequantize|get_|adam|igemm"
-            r"|lion|8bit|allocate)\w{0,60}\'|name \'(?:str2optimizer\w{1,40}|cuda_setup)\' i"
-            r"s not defined",
+            r"\'NoneType\' object has no attribute \'c(?:quantize|dequantize|get_|adam|igemm|lion|"
+            r"8bit|allocate)\w{0,60}\'|name \'(?:str2optimizer\w{1,40}|cuda_setup)\' is not "
+            r"defined",
             r"CUDA Setup failed despite",
             r"CUDA VERSION MISMATCH",
             r"Attempted to use bitsandbytes native library functionality",
@@ -215,8 +209,8 @@ ROWS = (
             "/lib/bitsandbytes/libbitsandbytes_cuda128.so",
         ),
         why="bitsandbytes has no compiled library for the CUDA version of torch.",
-        fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; "
-        "`python -m bitsandbytes` reports which one it looks for.",
+        fix="Upgrade bitsandbytes, or set BNB_CUDA_VERSION to a version that it contains; `python "
+        "-m bitsandbytes` reports which one it looks for.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m bitsandbytes",),
         sources=("bitsandbytes-errors",),
@@ -228,8 +222,8 @@ ROWS = (
             r"cannot import name '\w{1,200}' from (?!partially)",
             r"No module named '(?:transformers|torch|torchvision|torchaudio|trl|peft|accelerate|"
             r"datasets|deepspeed|diffusers|huggingface_hub|vllm|pytorch_lightning|lightning|"
-            r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|tokenizers|"
-            r"numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics)\.",
+            r"bitsandbytes|triton|xformers|flash_attn|unsloth|unsloth_zoo|megatron|apex|"
+            r"tokenizers|numpy|wandb|ray|verl|nemo|timm|sklearn|keras|langchain|ultralytics)\.",
         ),
         examples=(
             "ImportError: cannot import name 'GRPOConfig' from 'trl' (/opt/trl/__init__.py)",
@@ -237,10 +231,9 @@ ROWS = (
         ),
         why="The package is installed, in a version that has no such name or module: older or "
         "newer than the code that imports it; or a file of the program has the package's name.",
-        fix="A name that is new: upgrade the package (python -m pip install -U transformers for "
-        "'transformers.modeling_layers'). One that was removed: upgrade the package in the frame "
-        "above, or install the version of its time. If the path in the message is a file of your "
-        "own, or the message says that it is not a package, rename that file.",
+        fix="A name that is new: upgrade the package. One that was removed: upgrade the package "
+        "in the frame above, or install the version of its time. If the path in the message is a "
+        "file of your own, or the message says that it is not a package, rename that file.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show transformers trl peft accelerate",),
     ),
@@ -252,9 +245,9 @@ ROWS = (
         messages=(
             r"ModuleNotFoundError: No module named '(?P<module>[\w.]{1,200})'",
             r"ImportError: cannot import name '(?P<name>\w{1,200})' from",
-            r"ImportError: Using `\w{1,60}` requires|requires the following packages that were n"
-            r"ot found",
-            r"ImportError: \S{1,200} requires the \S{1,200} library but it was not found",
+            r"ImportError: Using `\w{1,60}` requires|requires the following packages that were "
+            r"not found",
+            r"\S{1,200} requires the \S{1,200} library but it was not found",
         ),
         examples=(
             "ModuleNotFoundError: No module named 'flash_attn'",
@@ -264,10 +257,10 @@ ROWS = (
         ),
         why="A package is missing in the environment that runs the training, or has another "
         "version than the code was written for.",
-        fix="Install the package into the interpreter that runs the training (python -m pip, "
-        "not pip alone), in the version that the code's requirements name. A module of your own "
-        "is found from the directory in which the training starts; if the message names a "
-        "circular import or a file of your own, rename that file or move the import.",
+        fix="Install the package into the interpreter that runs the training (python -m pip, not "
+        "pip alone), in the version that the code's requirements name. A module of your own is "
+        "found from the directory in which the training starts; if the message names a circular "
+        "import or a file of your own, rename that file or move the import.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show torch transformers",),
         sources=("python-exceptions",),
@@ -285,34 +278,33 @@ ROWS = (
         title="The code fits the installed versions",
         errors=("TypeError", "AttributeError"),
         messages=(
-            r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokeni"
-            r"zer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequen"
-            r"ceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollato"
-            r"r\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)\.\w{1,40}\(\) got an unexpect"
-            r"ed keyword argument '(?P<argument>\w{1,100})'",
+            r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
+            r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
+            r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
+            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)\.\w{1,40}\(\) got "
+            r"an unexpected keyword argument '(?P<argument>\w{1,100})'",
             r"AttributeError: module '(?:torch|torchvision|torchaudio|torchmetrics|transformers|"
-            r"peft|trl|accelerate|datasets|diffusers|lightning|pytorch_lightning|deepspeed|bitsa"
-            r"ndbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|tokenizer"
-            r"s|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|vllm)(?:\.[\w.]{1,200"
-            r"})?' has no attribute '\w{1,200}'",
-            r"AttributeError: '(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|Tokenizer(?:Fas"
-            r"t)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|ForSequenceClassif"
-            r"ication|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|DataCollator\w{0,40}"
-            r"|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no attribute '\w{1,200}'",
+            r"peft|trl|accelerate|datasets|diffusers|lightning|pytorch_lightning|deepspeed|"
+            r"bitsandbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|"
+            r"tokenizers|huggingface_hub|jax|tensorflow|keras|PIL|cv2|apex|megatron|"
+            r"vllm)(?:\.[\w.]{1,200})?' has no attribute '\w{1,200}'",
+            r"AttributeError: '(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
+            r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
+            r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
+            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)' object has no "
+            r"attribute '\w{1,200}'",
             r"(?:\w{0,40}(?:Trainer|Callback|Model|Tokenizer|Plugin|Collator)\._\w{2,60}|"
-            r"_unsloth_\w{3,60}|"
-            r"_fast_\w{3,60})\(\) (?:takes (?:from )?\d|got an unexpected|missing \d)",
+            r"_unsloth_\w{3,60}|_fast_\w{3,60})\(\) (?:takes (?:from )?\d|got an unexpected|"
+            r"missing \d)",
             r"'(?:AdamW?(?:8bit)?|PagedAdamW\w{0,6}|SGD|AcceleratedOptimizer)' object has no "
-            r"attribute "
-            r"'(?:train|eval)'",
+            r"attribute '(?:train|eval)'",
             r"name 'Pre[Tt]rained\w{3,30}' is not defined",
             r"'Lightning\w{2,30}' object has no attribute",
             r"(?:prepare_model_for_\w{3,30}|get_peft_model\w{0,20}|load_dataset|from_pretrained|"
             r"flash_attn_\w{1,40}|flash_attention_\w{1,30}|apply_rotary_pos_emb\w{0,20}|"
             r"causal_mask|init_process_group)\(\) got an unexpected keyword",
-            r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator"
-            r"|Model)' has"
-            r" no attribute '\w{1,200}'",
+            r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator|"
+            r"Model)' has no attribute '\w{1,200}'",
         ),
         examples=(
             "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",

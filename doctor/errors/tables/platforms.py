@@ -9,29 +9,23 @@ ROWS = (
     Cause(
         id="windows-page-file",
         errors=("OSError",),
-        messages=(
-            r"error code: <1455>",
-            r"WinError 1455",
-        ),
+        messages=(r"error code: <1455>", r"WinError 1455"),
         examples=(
-            "RuntimeError: Couldn't open shared file mapping: <torch_14808_1591070686>, "
-            "error code: <1455>",
-            "OSError: [WinError 1455] The paging file is too small for this operation "
-            'to complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of '
-            "its dependencies.",
+            "RuntimeError: Couldn't open shared file mapping: <torch_14808_1591070686>, error "
+            "code: <1455>",
+            "OSError: [WinError 1455] The paging file is too small for this operation to "
+            'complete. Error loading "torch\\lib\\cudnn_cnn_train64_8.dll" or one of its '
+            "dependencies.",
         ),
-        why="Each DataLoader worker of Windows imports torch again and reserves memory for "
-        "its libraries, more than the page file allows.",
-        fix="Lower num_workers (0 to 2), or enlarge the page file (system properties, "
-        "advanced, performance, virtual memory: some 32 GB), then restart.",
+        why="Each DataLoader worker of Windows imports torch again and reserves memory for its "
+        "libraries, more than the page file allows.",
+        fix="Lower num_workers (0 to 2), or enlarge the page file (system properties, advanced, "
+        "performance, virtual memory: some 32 GB), then restart.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
         id="windows-library-missing",
-        errors=(
-            "OSError",
-            "ImportError",
-        ),
+        errors=("OSError", "ImportError"),
         messages=(
             r"DLL load failed: ",
             r"WinError (?:126|127|182|1114)\]",
@@ -39,17 +33,16 @@ ROWS = (
         ),
         examples=(
             "ImportError: DLL load failed: The specified module could not be found.",
-            "OSError: [WinError 126] The specified module could not be found. Error "
-            'loading "torch\\lib\\fbgemm.dll" or one of its dependencies.',
-            "ImportError: DLL load failed while importing flash_attn_2_cuda: The "
-            "specified procedure could not be found.",
+            "OSError: [WinError 126] The specified module could not be found. Error loading "
+            '"torch\\lib\\fbgemm.dll" or one of its dependencies.',
+            "ImportError: DLL load failed while importing flash_attn_2_cuda: The specified "
+            "procedure could not be found.",
         ),
-        why="A library that the named one needs is missing or of another version: the "
-        "Visual C++ runtime, libomp, CUDA of another version, or torch itself for an "
-        "extension.",
+        why="A library that the named one needs is missing or of another version: the Visual C++ "
+        "runtime, libomp, CUDA of another version, or torch itself for an extension.",
         fix="Install the current Microsoft Visual C++ Redistributable (x64) and restart; "
-        "reinstall torch with one command of its install page. For an extension "
-        "install the wheel of exactly this torch, CUDA and Python.",
+        "reinstall torch with one command of its install page. For an extension install the wheel "
+        "of exactly this torch, CUDA and Python.",
         owner=Owner.ENVIRONMENT,
         commands=('python -c "import torch; print(torch.__version__)"',),
     ),
@@ -57,14 +50,14 @@ ROWS = (
         id="windows-without-libuv",
         errors=("RuntimeError",),
         messages=(
-            r"use_libuv was requested but PyTorch was built? without? libuv|built withou"
-            r"t libuv support",
+            r"use_libuv was requested but PyTorch was built? without? libuv|built without libuv "
+            r"support",
         ),
         examples=(
             "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
         ),
-        why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
-        "not have.",
+        why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do not "
+        "have.",
         fix="Set USE_LIBUV=0 in the environment before torchrun (or "
         'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without a launcher.',
         owner=Owner.ENVIRONMENT,
@@ -74,34 +67,31 @@ ROWS = (
         id="compile-not-available",
         errors=("RuntimeError",),
         messages=(
-            r"Windows not yet supported for torch\.compile|(?:Dynamo|torch\.compile) is "
-            r"not supported on Python",
+            r"Windows not yet supported for torch\.compile|(?:Dynamo|torch\.compile) is not "
+            r"supported on Python",
         ),
         examples=(
             "RuntimeError: Windows not yet supported for torch.compile",
             "RuntimeError: Dynamo is not supported on Python 3.13+",
         ),
-        why="This torch cannot compile on this system or Python: Python 3.12 needs torch "
-        "2.4, 3.13 torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
-        fix="Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade "
-        "torch, use an older Python, or WSL2.",
+        why="This torch cannot compile on this system or Python: Python 3.12 needs torch 2.4, "
+        "3.13 torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
+        fix="Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade torch, use "
+        "an older Python, or WSL2.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            "python --version",
-            "python -m pip show torch",
-        ),
+        commands=("python --version", "python -m pip show torch"),
     ),
     Cause(
         id="mps-operator-missing",
         errors=("NotImplementedError",),
         messages=(r"not (?:currently )?implemented for the MPS device",),
         examples=(
-            "NotImplementedError: The operator 'aten::linalg_svd' is not currently "
-            "implemented for the MPS device.",
+            "NotImplementedError: The operator 'aten::linalg_svd' is not currently implemented "
+            "for the MPS device.",
         ),
         why="Apple's GPU has no kernel for this operation in this torch.",
-        fix="Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on "
-        "the CPU), upgrade torch, or call it on x.cpu().",
+        fix="Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on the "
+        "CPU), upgrade torch, or call it on x.cpu().",
         owner=Owner.ENVIRONMENT,
         commands=("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
     ),
@@ -111,8 +101,8 @@ ROWS = (
         messages=(r"Placeholder storage has not been allocated on MPS device",),
         examples=("RuntimeError: Placeholder storage has not been allocated on MPS device!",),
         why="The model is on the Mac's GPU and an input is on the CPU.",
-        fix="Move the batch, too: {key: value.to(model.device) for key, value in "
-        "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
+        fix="Move the batch, too: {key: value.to(model.device) for key, value in batch.items()}; "
+        "or keep both on the CPU (use_cpu=True of TrainingArguments).",
     ),
     Cause(
         id="ascend-communication-failed",
@@ -122,12 +112,12 @@ ROWS = (
             "hcclCommInitRootInfoConfig(numRanks, &rootInfo, rank, config), error code is 4",
             "[ERROR] 2025-01-01-00:00:00 ERR02200 DIST call hccl api failed.",
         ),
-        why="Communication between Ascend cards failed; the reason stands in the logs of CANN, not "
-        "in this line.",
-        fix="Read the first ERROR of each rank in ~/ascend/log (its EI or EJ code names it: EI0006 "
-        "is a rank that did not connect in time, HCCL_CONNECT_TIMEOUT). Check that driver, CANN "
-        "and torch_npu are of one release, that npu-smi info shows every card free, and between "
-        "nodes HCCL_SOCKET_IFNAME and hccn_tool's ping.",
+        why="Communication between Ascend cards failed; the reason stands in the logs of CANN, "
+        "not in this line.",
+        fix="Read the first ERROR of each rank in ~/ascend/log (its EI or EJ code names it: "
+        "EI0006 is a rank that did not connect in time, HCCL_CONNECT_TIMEOUT). Check that driver, "
+        "CANN and torch_npu are of one release, that npu-smi info shows every card free, and "
+        "between nodes HCCL_SOCKET_IFNAME and hccn_tool's ping.",
         owner=Owner.ENVIRONMENT,
         commands=("npu-smi info", "grep -rm1 ERROR ~/ascend/log"),
     ),

@@ -19,9 +19,9 @@ ROWS = (
             "RuntimeError: none of output has requires_grad=True, this checkpoint() is not "
             "necessary",
         ),
-        why="backward() found nothing to train: everything is frozen, the loss was computed "
-        "under no_grad or detached, or reentrant checkpointing got inputs without requires_grad, "
-        "as with PEFT on a frozen base.",
+        why="backward() found nothing to train: everything is frozen, the loss was computed under "
+        "no_grad or detached, or reentrant checkpointing got inputs without requires_grad, as "
+        "with PEFT on a frozen base.",
         fix="Make the loss depend on a trainable parameter: look for .detach(), .item(), .data, "
         "numpy(), argmax, torch.tensor(x) and no_grad() between the parameters and the loss, and "
         "for frozen weights. With LoRA and reentrant gradient checkpointing (the default of "
@@ -54,15 +54,17 @@ ROWS = (
         title="The GradScaler meets no bf16 gradients",
         refines=("half-precision-kernel",),
         messages=(
-            r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\"']? not implemented for "
-            r"[\"']BFloat16",
+            r"_amp_(?:foreach_)?non_finite_check_and_unscale\w{0,40}[\""
+            r"']? not implemented for "
+            r"[\""
+            r"']BFloat16",
         ),
         examples=(
             'RuntimeError: "_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for '
             "'BFloat16'",
         ),
-        why="A GradScaler (fp16=True) is enabled and trained weights are bf16, so their "
-        "gradients are, too. On every NVIDIA GPU, not only on old ones.",
+        why="A GradScaler (fp16=True) is enabled and trained weights are bf16, so their gradients "
+        "are, too. On every NVIDIA GPU, not only on old ones.",
         fix="Load the weights in fp32 for fp16 training, or train with bf16=True and without a "
         "scaler.",
         sources=("titan-matrix", "pytorch-127176", "pytorch-194947"),
@@ -109,20 +111,20 @@ ROWS = (
             r"expected scalar type (?P<expected>\w{1,40}) but found (?P<actual>\w{1,40})",
             r"(?:must|to) have the same dtype,? but got",
             r"[Ee]xpected object of (?:scalar )?type \S{1,60} but got",
-            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have th"
-            r"e same dtype",
+            r"mat1 and mat2 must have the same dtype|expected m(?:at)?1 and m(?:at)?2 to have the "
+            r"same dtype",
             r"Found dtype \w{1,40} but expected \w{1,40}",
             r"[Ss]ource and destination dtypes match",
             r"must have the same (?:scalar type|dtype)",
-            r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \(torch\.cuda|torch\.cuda"
-            r"\.\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))[^)]{1,80}\) and (?:weight"
-            r"|bias) type \([^)]{1,80}\) should be the same",
+            r"Input type \((?!torch\.\w{1,30}Tensor\) and \w{4,6} type \(torch\.cuda|"
+            r"torch\.cuda\.\w{1,30}\) and \w{4,6} type \(torch\.\w{1,30}Tensor\))[^)]{1,80}\) and "
+            r"(?:weight|bias) type \([^)]{1,80}\) should be the same",
         ),
         examples=(
-            "RuntimeError: expected backend CUDA and dtype Float but got backend CUDA and "
-            "dtype Half",
-            "RuntimeError: masked_scatter: expected self and source to have same dtypes "
-            "but got Half and Float",
+            "RuntimeError: expected backend CUDA and dtype Float but got backend CUDA and dtype "
+            "Half",
+            "RuntimeError: masked_scatter: expected self and source to have same dtypes but got "
+            "Half and Float",
             "RuntimeError: expected scalar type Half but found Float",
             "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::Half",
@@ -138,11 +140,10 @@ ROWS = (
         why="Parameters or inputs of different dtypes meet outside autocast: in evaluation or "
         "generate, in the loss, in a custom layer, or after only a part of the model was cast.",
         fix="Cast inputs to the dtype of the weights (numpy arrays are float64: "
-        "torch.from_numpy(x).float()), or leave the weights in fp32 and run the "
-        "forward pass, also in evaluation, under torch.autocast with one "
-        "dtype. A tensor that is filled by index needs the dtype of what is "
-        "written, in half precision under autocast: torch.zeros(..., "
-        "dtype=x.dtype), or value.to(x.dtype).",
+        "torch.from_numpy(x).float()), or leave the weights in fp32 and run the forward pass, "
+        "also in evaluation, under torch.autocast with one dtype. A tensor that is filled by "
+        "index needs the dtype of what is written, in half precision under autocast: "
+        "torch.zeros(..., dtype=x.dtype), or value.to(x.dtype).",
         sources=("alpaca-lora-203", "LlamaFactory-724", "LLaVA-774"),
         next_check="SMK001",
     ),
@@ -154,8 +155,8 @@ ROWS = (
         examples=("RuntimeError: Function 'LogBackward0' returned nan values in its 0th output.",),
         why="Anomaly mode stopped at the first function whose gradient is NaN: a logarithm or "
         "division by zero, a square root at zero, an overflow of fp16, or an attention kernel.",
-        fix="Clamp the function's input in fp32 (x.float().clamp(min=1e-6)), compute the loss "
-        "in fp32, and lower the learning rate if the loss had diverged before.",
+        fix="Clamp the function's input in fp32 (x.float().clamp(min=1e-6)), compute the loss in "
+        "fp32, and lower the learning rate if the loss had diverged before.",
         sources=("ps-P8",),
         next_check="SMK002",
     ),
@@ -230,15 +231,14 @@ ROWS = (
             "RuntimeError: index 5 is out of bounds for dimension 0 with size 3",
             "RuntimeError: Class values must be smaller than num_classes.",
         ),
-        why="On the CPU the same fault as a device-side assert: a token id beyond the "
-        "embedding, a position beyond the context length, or a label outside the classes.",
-        fix="Fix the index that exceeds its table: a token beyond the rows of the "
-        "embedding (call model.resize_token_embeddings(len(tokenizer)) after "
-        "adding tokens), a position beyond the model's context length "
-        "(truncate), a label outside the classes (they run from 0 to classes - "
-        "1, also for bincount and one_hot: subtract 1 from labels that begin "
-        "with 1), or an index into a tensor, such as one of another table or of "
-        "a node that a filter removed.",
+        why="On the CPU the same fault as a device-side assert: a token id beyond the embedding, "
+        "a position beyond the context length, or a label outside the classes.",
+        fix="Fix the index that exceeds its table: a token beyond the rows of the embedding (call "
+        "model.resize_token_embeddings(len(tokenizer)) after adding tokens), a position beyond "
+        "the model's context length (truncate), a label outside the classes (they run from 0 to "
+        "classes - 1, also for bincount and one_hot: subtract 1 from labels that begin with 1), "
+        "or an index into a tensor, such as one of another table or of a node that a filter "
+        "removed.",
         sources=("R-BERT-5", "transformers-11958"),
         next_check="CKP011",
     ),
@@ -257,10 +257,10 @@ ROWS = (
         ),
         examples=(
             "recomputed metadata: {'shape': torch.Size([0]), 'dtype': torch.bfloat16",
-            "RuntimeError: Trying to backward through the graph a second time (or directly "
-            "access saved tensors after they have already been freed).",
-            "RuntimeError: one of the variables needed for gradient computation has been "
-            "modified by an inplace operation: [torch.FloatTensor [4]] is at version 2",
+            "RuntimeError: Trying to backward through the graph a second time (or directly access "
+            "saved tensors after they have already been freed).",
+            "RuntimeError: one of the variables needed for gradient computation has been modified "
+            "by an inplace operation: [torch.FloatTensor [4]] is at version 2",
             "RuntimeError: a leaf Variable that requires grad is being used in an in-place "
             "operation.",
             "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values "
@@ -269,8 +269,8 @@ ROWS = (
             "RuntimeError: unscale_() has already been called on this optimizer since the last "
             "update().",
         ),
-        why="The same graph was used twice, or a tensor that backward needs was changed. With "
-        "DDP and reentrant checkpointing a parameter is marked ready twice.",
+        why="The same graph was used twice, or a tensor that backward needs was changed. With DDP "
+        "and reentrant checkpointing a parameter is marked ready twice.",
         fix="Call backward once per forward, or detach what is carried over steps; replace "
         'in-place operations; with DDP and checkpointing use {"use_reentrant": False}.',
         sources=("ps-P7",),
@@ -281,23 +281,23 @@ ROWS = (
         title="Operands are on the same device",
         errors=("RuntimeError",),
         messages=(
-            r"[Ee]xpected object of (?:backend|device type) \w{2,6} but got (?:backend|devic"
-            r"e type)",
-            r"[Ee]xpected object of type torch\.(?:cuda\.)?(?P<kind>\w{1,20}) but found type"
-            r" torch\.(?:cuda\.)?(?P=kind)",
+            r"[Ee]xpected object of (?:backend|device type) \w{2,6} but got (?:backend|device "
+            r"type)",
+            r"[Ee]xpected object of type torch\.(?:cuda\.)?(?P<kind>\w{1,20}) but found type "
+            r"torch\.(?:cuda\.)?(?P=kind)",
             r"Expected all tensors to be on the same device",
             r"Input, output and indices must be on the current device",
             r"Cannot copy out of meta tensor; no data",
             r"module must have its parameters and buffers on device",
             r"is not on the expected device",
             r"is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",
-            r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type \(torch\.(?P=on_g"
-            r"pu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type \(torch\.cuda\.(?"
-            r"P=on_cpu)\)",
+            r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type "
+            r"\(torch\.(?P=on_gpu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type "
+            r"\(torch\.cuda\.(?P=on_cpu)\)",
         ),
         examples=(
-            "RuntimeError: Expected object of backend CPU but got backend CUDA for "
-            "argument #4 'mat1'",
+            "RuntimeError: Expected object of backend CPU but got backend CUDA for argument #4 "
+            "'mat1'",
             "RuntimeError: Expected object of type torch.cuda.FloatTensor but found type "
             "torch.FloatTensor for argument #3 'weight'",
             "RuntimeError: Expected all tensors to be on the same device, but found at least two "
@@ -311,11 +311,10 @@ ROWS = (
             "(torch.cuda.FloatTensor) should be the same",
         ),
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
-        fix="Move the batch and every module with .to(device); create tensors on "
-        "the device of the inputs (torch.arange(n, device=x.device)), make "
-        "constants buffers (register_buffer), and hold layers as attributes or "
-        'in nn.ModuleList. With device_map="auto" send inputs to the first '
-        "layer's device.",
+        fix="Move the batch and every module with .to(device); create tensors on the device of "
+        "the inputs (torch.arange(n, device=x.device)), make constants buffers (register_buffer), "
+        'and hold layers as attributes or in nn.ModuleList. With device_map="auto" send inputs to '
+        "the first layer's device.",
         sources=("ConceptExpress-5",),
         next_check="SMK001",
     ),

@@ -17,8 +17,8 @@ ROWS = (
             r"Signal 1 \(SIGHUP\) received|exitcode {1,6}: -1 \(pid",
         ),
         examples=(
-            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, "
-            "shutting down workers",
+            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting "
+            "down workers",
             "Sending process 2512 closing signal SIGHUP",
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2506 got "
             "signal: 1",
@@ -35,18 +35,19 @@ ROWS = (
         code="LOG036",
         title="The scheduler did not end the job",
         messages=(
-            r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE[^*]{"
-            r"0,60}))",
+            r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION|NODE "
+            r"FAILURE[^*]{0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
             r"CANCELLED AT \d",
-            r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet)",
+            r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet|Pod "
+            r"ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
         ),
         examples=(
             "slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
             "TIME LIMIT ***",
-            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE "
-            "TO PREEMPTION ***",
+            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
+            "PREEMPTION ***",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB "
             "REQUEUE",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
@@ -83,11 +84,11 @@ ROWS = (
             "Received Signals.SIGTERM death signal, shutting down workers",
             "traceback : Signal 15 (SIGTERM) received by PID 88",
             "failed (exitcode: -15) local_rank: 1 (pid: 77)",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with "
-            "signal SIGTERM",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
+            "SIGTERM",
         ),
-        why="SIGTERM asks a process to end: a launcher sends it to the peers of a failed rank, "
-        "a scheduler at the time limit, Kubernetes before it evicts a pod.",
+        why="SIGTERM asks a process to end: a launcher sends it to the peers of a failed rank, a "
+        "scheduler at the time limit, Kubernetes before it evicts a pod.",
         fix="Look for the rank that failed before. If none did, ask the scheduler why it ended "
         "the job, and resume from the last checkpoint.",
         role="consequence",
@@ -106,8 +107,8 @@ ROWS = (
         ),
         examples=(
             "KeyboardInterrupt",
-            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got "
-            "signal: 2",
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: "
+            "2",
             "failed (exitcode: -2) local_rank: 0 (pid: 7)",
         ),
         why="Ctrl-C, a notebook's stop button, or a SIGINT from a scheduler.",
@@ -123,13 +124,12 @@ ROWS = (
         messages=(
             r"xit status (?:3221225477|-1073741819)|exit code:? (?:3221225477|-1073741819)",
             r"Segmentation fault",
-            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exite"
-            r"d on signal 11\b|return code = -11\b|exit code:? 139\b",
+            r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exited "
+            r"on signal 11\b|return code = -11\b|exit code:? 139\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
-            r"corrupted|"
-            r"malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
+            r"corrupted|malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
             r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus error|"
             r"_Py_\w)",
         ),
@@ -144,8 +144,8 @@ ROWS = (
             "Fatal Python error: none_dealloc: deallocating None: bug likely caused by a refcount "
             "error in a C extension",
         ),
-        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or a "
-        "defect of a kernel or a decoder.",
+        why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or "
+        "a defect of a kernel or a decoder.",
         fix="Start python with -X faulthandler to see the Python line. Reinstall torch and its "
         "extensions in a fresh environment; check LD_LIBRARY_PATH and LD_PRELOAD. Where the same "
         "program runs on other nodes, examine this one.",
@@ -170,8 +170,9 @@ ROWS = (
         ),
         why="A process ended itself: a C++ exception or assertion, or NCCL's watchdog after an "
         "error of this or another rank. The reason stands in the lines before.",
-        fix="Look in the lines before, of the same process, for `terminate called`, `Assertion ... "
-        "failed`, `what():` or a watchdog's report; TORCH_SHOW_CPP_STACKTRACES=1 shows the stack.",
+        fix="Look in the lines before, of the same process, for `terminate called`, `Assertion "
+        "... failed`, `what():` or a watchdog's report; TORCH_SHOW_CPP_STACKTRACES=1 shows the "
+        "stack.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("python-faulthandler",),
@@ -205,10 +206,10 @@ ROWS = (
         title="No exception of an unknown class ended a process",
         messages=(),
         examples=(),
-        why="A traceback ended with an exception that is in no class of this table: the log "
-        "names the line of code, and the doctor does not know the cause.",
-        fix="Read the traceback at the line that is named; the first exception counts, later "
-        "ones often follow from it.",
+        why="A traceback ended with an exception that is in no class of this table: the log names "
+        "the line of code, and the doctor does not know the cause.",
+        fix="Read the traceback at the line that is named; the first exception counts, later ones "
+        "often follow from it.",
         role="exception",
         sources=("python-exceptions",),
         quotes=True,

@@ -14,8 +14,8 @@ ROWS = (
             "MIOpen Error: /src/miopen/src/sqlite_db.cpp:227: Internal error while accessing "
             "SQLite database: disk I/O error",
         ),
-        why="MIOpen keeps what it measured in a SQLite database below the home directory, and that "
-        "file system cannot lock or write it: a network file system, or one that is full.",
+        why="MIOpen keeps what it measured in a SQLite database below the home directory, and "
+        "that file system cannot lock or write it: a network file system, or one that is full.",
         fix="Put it on a local disk: MIOPEN_USER_DB_PATH and MIOPEN_CUSTOM_CACHE_DIR, one "
         "directory for each rank.",
         owner=Owner.ENVIRONMENT,
@@ -32,8 +32,8 @@ ROWS = (
         examples=("RuntimeError: Attempting to use hipBLASLt on a unsupported architecture!",),
         why="This build of torch takes hipBLASLt for products of matrices, and hipBLASLt has no "
         "kernels for this GPU.",
-        fix="Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a newer "
-        "torch for ROCm, which asks the GPU first.",
+        fix="Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a "
+        "newer torch for ROCm, which asks the GPU first.",
         owner=Owner.ENVIRONMENT,
         commands=("export TORCH_BLAS_PREFER_HIPBLASLT=0",),
     ),
@@ -62,11 +62,7 @@ ROWS = (
     Cause(
         id="rocm-no-gpu",
         errors=("RuntimeError",),
-        messages=(
-            r"No HIP GPUs are available",
-            r"no ROCm-capable device",
-            r"hipErrorNoDevice",
-        ),
+        messages=(r"No HIP GPUs are available", r"no ROCm-capable device", r"hipErrorNoDevice"),
         examples=(
             "RuntimeError: No HIP GPUs are available",
             "HIP error: no ROCm-capable device is detected",
@@ -92,8 +88,8 @@ ROWS = (
         ),
         why="A kernel on an AMD GPU read or wrote memory that is not there: mostly code for "
         "another architecture, or a ROCm that does not fit the kernel's driver.",
-        fix="Unset HSA_OVERRIDE_GFX_VERSION, and install the torch for ROCm with code for this GPU "
-        "(rocminfo shows its gfx name, TOR003 compares; new ones need the newest ROCm and "
+        fix="Unset HSA_OVERRIDE_GFX_VERSION, and install the torch for ROCm with code for this "
+        "GPU (rocminfo shows its gfx name, TOR003 compares; new ones need the newest ROCm and "
         "amdgpu). Where torch alone works: AMD_SERIALIZE_KERNEL=3 finds the call, then replace "
         "custom kernels.",
         owner=Owner.ENVIRONMENT,

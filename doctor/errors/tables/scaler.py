@@ -14,8 +14,8 @@ ROWS = (
             r"Minimum loss scale reached",
             r"(?:setting|reducing) loss scale to:? (?:0\.\d{1,30}|\d[\d.]{0,20}e-\d{1,3})",
             r"ttempt(?:ed|ing) loss scale: 0(?:\.0{1,6})?\b|reducing loss scale to:? 1(?:\.0)?$",
-            r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but hy"
-            r"steresis) 1\b",
+            r"OVERFLOW!.{0,80}ttempt(?:ed|ing) loss scale: 1(?:\.0{1,6})?, (?:reducing to|but "
+            r"hysteresis) 1\b",
         ),
         examples=(
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore. "
@@ -27,9 +27,9 @@ ROWS = (
             "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 0, reducing to 0",
             "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1",
         ),
-        why="A loss scale is halved at each overflow and doubled after a while without one. Up "
-        "to sixteen halvings at the start are its calibration; one at its minimum, or below 1, "
-        "means that gradients are NaN or infinite at any scale.",
+        why="A loss scale is halved at each overflow and doubled after a while without one. Up to "
+        "sixteen halvings at the start are its calibration; one at its minimum, or below 1, means "
+        "that gradients are NaN or infinite at any scale.",
         fix="Train in bf16 where the GPU supports it. Otherwise lower the learning rate, clip "
         "gradients, and look for the first NaN in the loss or the data.",
         sources=("Chinese-LLaMA-Alpaca-534", "apex-318"),
@@ -53,8 +53,8 @@ ROWS = (
             "ValueError: The loss returned in `training_step` is nan.",
             "RuntimeError: NaN loss detected at step 12",
         ),
-        why="The framework compares the loss or the gradients with infinity and stops: they "
-        "were NaN or infinite at the step that is named. The reason lies in the steps before.",
+        why="The framework compares the loss or the gradients with infinity and stops: they were "
+        "NaN or infinite at the step that is named. The reason lies in the steps before.",
         fix="Lower the learning rate or lengthen the warm-up, clip the gradient norm, use bf16 "
         "with fp32 weights, and look at the batch of that step: labels outside the range, empty "
         "targets, a division by zero.",

@@ -29,8 +29,8 @@ ROWS = (
             "ValueError: batch_norm eps must be positive during training, but got 0.0",
         ),
         why="An option is outside of the range that the message names.",
-        fix="Pass a value in that range: a learning rate of 0 or more, an eps above "
-        "0, a probability from 0 to 1.",
+        fix="Pass a value in that range: a learning rate of 0 or more, an eps above 0, a "
+        "probability from 0 to 1.",
     ),
     Cause(
         id="fused-and-foreach",
@@ -59,13 +59,13 @@ ROWS = (
             r"SparseAdam does not support dense gradients",
         ),
         examples=(
-            "RuntimeError: Adam does not support sparse gradients, please consider "
-            "SparseAdam instead",
-            "RuntimeError: SparseAdam does not support dense gradients, please "
-            "consider Adam instead",
+            "RuntimeError: Adam does not support sparse gradients, please consider SparseAdam "
+            "instead",
+            "RuntimeError: SparseAdam does not support dense gradients, please consider Adam "
+            "instead",
         ),
-        why="An embedding with sparse=True gives sparse gradients, which SparseAdam "
-        "takes alone, and most optimizers not at all.",
+        why="An embedding with sparse=True gives sparse gradients, which SparseAdam takes alone, "
+        "and most optimizers not at all.",
         fix="Use torch.optim.SparseAdam for embeddings with sparse=True only, and "
         "torch.optim.AdamW for all other parameters, or omit sparse=True.",
     ),
@@ -77,8 +77,8 @@ ROWS = (
         why="The schedule was stepped more often than total_steps says.",
         fix="Let total_steps of the schedule (epochs * steps_per_epoch) be the number of "
         "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
-        "gradient accumulation. If the scheduler is stepped once per epoch, that is the number "
-        "of epochs.",
+        "gradient accumulation. If the scheduler is stepped once per epoch, that is the number of "
+        "epochs.",
     ),
     Cause(
         id="schedule-without-steps",
@@ -97,15 +97,12 @@ ROWS = (
             "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
         ),
         why="last_epoch makes the schedule go on from the states of an optimizer that has none.",
-        fix="Omit last_epoch for a new run. To resume, load the states of optimizer and "
-        "schedule instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
+        fix="Omit last_epoch for a new run. To resume, load the states of optimizer and schedule "
+        "instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
     ),
     Cause(
         id="schedule-mode",
-        errors=(
-            "ValueError",
-            "TypeError",
-        ),
+        errors=("ValueError", "TypeError"),
         messages=(
             r"mode \S{1,40} is unknown!",
             r"`cycle_momentum` option enabled",
@@ -136,8 +133,8 @@ ROWS = (
             "AssertionError: No inf checks were recorded prior to update.",
             "AssertionError: No inf checks were recorded for this optimizer.",
         ),
-        why="scaler.step was called without backward() of the scaled loss, or no parameter has "
-        "a gradient.",
+        why="scaler.step was called without backward() of the scaled loss, or no parameter has a "
+        "gradient.",
         fix="Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
         "optimizer the parameters that the loss depends on.",
     ),

@@ -19,9 +19,8 @@ ROWS = (
             "`gpu_memory_utilization` when initializing the engine.",
             "ValueError: The model's max seq len (131072) is larger than the maximum number of "
             "tokens that can be stored in KV cache (83696).",
-            "ValueError: To serve at least one request with max seq len 131072, 16.0 GiB KV "
-            "cache is "
-            "needed, which is larger than the available KV cache memory (9.8 GiB).",
+            "ValueError: To serve at least one request with max seq len 131072, 16.0 GiB KV cache "
+            "is needed, which is larger than the available KV cache memory (9.8 GiB).",
         ),
         why="After the weights, too little of the engine's share of the GPU is left for its cache.",
         fix="Lower max_model_len (vllm_max_model_length in TRL) to what prompts and completions "
@@ -38,8 +37,8 @@ ROWS = (
             r"out of memory at .{0,80}cumem_allocator",
         ),
         examples=(
-            "ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than desired GPU "
-            "memory utilization (0.9, 71.4 GiB).",
+            "ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than desired "
+            "GPU memory utilization (0.9, 71.4 GiB).",
             "AssertionError: Error in memory profiling. Initial free memory 10 GiB, current 12 "
             "GiB.",
             "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
@@ -47,9 +46,9 @@ ROWS = (
         why="The engine asks for a share of the whole GPU, and the training or another process "
         "holds part of it: at its start, or when it wakes up and takes its share back.",
         fix="Lower gpu_memory_utilization (vllm_gpu_memory_utilization in TRL) to what is free, "
-        "start the engine before the model, or give it a GPU of its own; end leftover "
-        "processes. At wake_up(): offload optimizer and model before it generates (sleep level "
-        "2, FSDP or ZeRO offload), and call torch.cuda.empty_cache() first.",
+        "start the engine before the model, or give it a GPU of its own; end leftover processes. "
+        "At wake_up(): offload optimizer and model before it generates (sleep level 2, FSDP or "
+        "ZeRO offload), and call torch.cuda.empty_cache() first.",
         commands=("nvidia-smi",),
     ),
     Cause(
@@ -65,8 +64,8 @@ ROWS = (
         examples=(
             "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
             "proc(s): {}",
-            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack "
-            "trace (above) for the root cause.",
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See "
+            "stack trace (above) for the root cause.",
             "vllm.engine.async_llm_engine.AsyncEngineDeadError: Background loop has errored "
             "already.",
         ),
@@ -83,8 +82,8 @@ ROWS = (
             "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 "
             "seconds. Make sure the server is running by running `trl vllm-serve`.",
         ),
-        why="The training waits for a server that was not started, listens elsewhere, ended, or is "
-        "still loading the model.",
+        why="The training waits for a server that was not started, listens elsewhere, ended, or "
+        "is still loading the model.",
         fix="Start it first (trl vllm-serve --model NAME) on other GPUs than the training's, read "
         "its log to its end, give vllm_server_host and vllm_server_port, and a longer "
         "vllm_server_timeout for large models.",

@@ -13,8 +13,8 @@ ROWS = (
             "RuntimeError: view size is not compatible with input tensor's size and stride (at "
             "least one dimension spans across two contiguous subspaces)",
         ),
-        why="The number of values fits, but their order in memory does not, as after transpose "
-        "or permute.",
+        why="The number of values fits, but their order in memory does not, as after transpose or "
+        "permute.",
         fix="Write reshape instead of view in that line, or call contiguous() before it: the "
         "number of values fits, their order in memory does not, as after transpose or permute.",
     ),
@@ -22,8 +22,8 @@ ROWS = (
         id="einsum-sizes",
         errors=("RuntimeError",),
         messages=(
-            r"einsum\(\): (?:operands do not broadcast|subscript \w|fewer operands|more operands"
-            r"|the number of subscripts)",
+            r"einsum\(\): (?:operands do not broadcast|subscript \w|fewer operands|more operands|"
+            r"the number of subscripts)",
         ),
         examples=(
             "RuntimeError: einsum(): operands do not broadcast with remapped shapes "
@@ -70,14 +70,14 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"Scatter(?:Add)?Backward0 returned an invalid gradient",),
         examples=(
-            "RuntimeError: Function ScatterAddBackward0 returned an invalid gradient at index 1 "
-            "- got [4, 8] but expected shape compatible with [6, 8]",
+            "RuntimeError: Function ScatterAddBackward0 returned an invalid gradient at index 1 - "
+            "got [4, 8] but expected shape compatible with [6, 8]",
         ),
         why="scatter writes a part of its source with a smaller index; its backward pass needs "
         "equal shapes.",
-        fix="Give the index of scatter the shape of what it writes: index.expand_as(source), "
-        "and index.unsqueeze(-1).expand(-1, channels) for whole rows. scatter with a smaller "
-        "index writes a part only, and its backward pass needs equal shapes; index_add writes "
-        "whole rows by an index with one dimension.",
+        fix="Give the index of scatter the shape of what it writes: index.expand_as(source), and "
+        "index.unsqueeze(-1).expand(-1, channels) for whole rows. scatter with a smaller index "
+        "writes a part only, and its backward pass needs equal shapes; index_add writes whole "
+        "rows by an index with one dimension.",
     ),
 )

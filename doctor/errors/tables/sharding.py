@@ -29,8 +29,8 @@ ROWS = (
         errors=("ValueError",),
         messages=(r"Cannot flatten integer dtype",),
         examples=("ValueError: Cannot flatten integer dtype tensors",),
-        why="FSDP joins the parameters of a block into one tensor of floats, and the base model is "
-        "quantized: its weights are stored as integers.",
+        why="FSDP joins the parameters of a block into one tensor of floats, and the base model "
+        "is quantized: its weights are stored as integers.",
         fix="With 4 bits set bnb_4bit_quant_storage to the compute dtype (torch.bfloat16); 8-bit "
         "weights cannot be sharded by FSDP: load them unquantized, or use DDP or ZeRO.",
     ),
@@ -40,28 +40,28 @@ ROWS = (
         messages=(r"got mixed torch\.Tensor and DTensor",),
         examples=(
             "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert "
-            "all "
-            "torch.Tensor to DTensor before calling distributed operators!",
+            "all torch.Tensor to DTensor before calling distributed operators!",
         ),
-        why="A plain tensor meets a parameter that FSDP2 or tensor parallelism has sharded: a call "
-        "around the wrapped forward, a weight that is used outside its module, a buffer.",
-        fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather the "
-        "parameters; fully_shard each module that is called on its own; outside use "
+        why="A plain tensor meets a parameter that FSDP2 or tensor parallelism has sharded: a "
+        "call around the wrapped forward, a weight that is used outside its module, a buffer.",
+        fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather "
+        "the parameters; fully_shard each module that is called on its own; outside use "
         "param.full_tensor().",
     ),
     Cause(
         id="parameters-are-partitioned",
         errors=("RuntimeError", "AssertionError"),
         messages=(
-            r"'weight' must be 2-D",
+            r"'weight' must be 2-D|out of bounds for storage of size 0",
             r"the shape in current model is torch\.Size\(\[0\]\)",
             r"ZeroParamStatus\.|still have inflight params|'status': 'NOT_AVAILABLE'",
         ),
         examples=(
             "RuntimeError: 'weight' must be 2-D",
+            "RuntimeError: setStorage: sizes [64, 64], strides [1, 64], storage offset 0, and "
+            "itemsize 2 requiring a storage size of 8192 are out of bounds for storage of size 0",
             "size mismatch for lm_head.weight: copying a param with shape torch.Size([32000, "
-            "4096]) "
-            "from checkpoint, the shape in current model is torch.Size([0]).",
+            "4096]) from checkpoint, the shape in current model is torch.Size([0]).",
             "RuntimeError: still have inflight params [{'id': 723, 'status': 'AVAILABLE'}]",
         ),
         told_by="DeepSpeed ZeRO-3 is on",
@@ -78,8 +78,8 @@ ROWS = (
         messages=(
             r"Missing key in checkpoint state_dict",
             r"Invalid access pattern|Sharded(?:Object|Tensor)s? (?:are|is) missing|"
-            r"\w{0,20}CheckpointExce"
-            r"ption ranks|Unexpected keys? \(not found in checkpoint|not found in the checkpoint",
+            r"\w{0,20}CheckpointException ranks|Unexpected keys? \(not found in checkpoint|not "
+            r"found in the checkpoint",
         ),
         examples=(
             "CheckpointingException: Invalid access pattern: 36 ShardedObject are missing",
@@ -107,10 +107,10 @@ ROWS = (
             "RuntimeError: Tensors must be CUDA and dense",
             "RuntimeError: No backend type associated with device type cpu",
         ),
-        why="NCCL moves GPU tensors only, and the call got one on the CPU: offloaded states, or an "
-        "object that is saved.",
-        fix='Move it to the GPU first, or start the group with both: init_process_group("cpu:gloo,'
-        'cuda:nccl").',
+        why="NCCL moves GPU tensors only, and the call got one on the CPU: offloaded states, or "
+        "an object that is saved.",
+        fix="Move it to the GPU first, or start the group with both: "
+        'init_process_group("cpu:gloo,cuda:nccl").',
     ),
     Cause(
         id="actor-died",
@@ -135,8 +135,8 @@ ROWS = (
         why="A process of Ray ended without an exception that Ray could pass on: killed for host "
         "memory, crashed in native code, or its node went away.",
         fix="Read that actor's own log (worker-*.err under /tmp/ray/session_latest/logs, by the "
-        "pid of the message) and the kernel log of its node. For a kill lower what is held in host "
-        "memory: offloading, the object store, loader workers.",
+        "pid of the message) and the kernel log of its node. For a kill lower what is held in "
+        "host memory: offloading, the object store, loader workers.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         commands=("sudo dmesg -T | grep -iE 'killed process|oom'",),
@@ -153,8 +153,7 @@ ROWS = (
         examples=(
             "RuntimeError: Some tensors share memory, this will lead to duplicate memory on disk",
             "RuntimeError: The weights trying to be saved contained shared tensors [{'a', 'b'}] "
-            "that "
-            "are mismatching the transformers base configuration.",
+            "that are mismatching the transformers base configuration.",
         ),
         why="safetensors stores no aliases, and two names of the state have one tensor: tied "
         "embeddings, or a module that is registered twice.",

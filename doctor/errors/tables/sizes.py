@@ -69,27 +69,27 @@ ROWS = (
         id="extra-dimension",
         errors=("ValueError", "RuntimeError"),
         messages=(
-            r"[Uu]sing a target size .{1,60} that is different to the input size|multi-targe"
-            r"t not supported",
+            r"[Uu]sing a target size .{1,60} that is different to the input size|multi-target not "
+            r"supported",
             SAME_SIZE,
             r"0D or 1D target tensor expected, multi-target not supported",
             r"only batches of spatial targets supported",
             r"too many values to unpack",
         ),
         examples=(
-            "UserWarning: Using a target size (torch.Size([64])) that is different to the "
-            "input size (torch.Size([64, 1])). This will likely lead to incorrect results "
-            "due to broadcasting.",
+            "UserWarning: Using a target size (torch.Size([64])) that is different to the input "
+            "size (torch.Size([64, 1])). This will likely lead to incorrect results due to "
+            "broadcasting.",
             SAME_SIZE_EXAMPLE,
             "RuntimeError: 0D or 1D target tensor expected, multi-target not supported",
             "RuntimeError: only batches of spatial targets supported (3D tensors) but got targets "
             "of dimension: 4",
             "ValueError: too many values to unpack (expected 2)",
         ),
-        why="One of prediction and target has a dimension that the other lacks: one "
-        "of size 1, or that of one-hot labels.",
-        fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). "
-        "argmax(1) turns one-hot labels into class indices.",
+        why="One of prediction and target has a dimension that the other lacks: one of size 1, or "
+        "that of one-hot labels.",
+        fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). argmax(1) "
+        "turns one-hot labels into class indices.",
         told_by="the shapes are equal but for one dimension",
     ),
     Cause(
@@ -113,20 +113,19 @@ ROWS = (
             STATISTICS_EXAMPLE,
             *TARGET_EXAMPLES,
             ROWS_EXAMPLE,
-            "RuntimeError: Given normalized_shape=[8], expected input with shape "
-            "[*, 8], but got input of size[2, 8, 6, 6]",
-            "RuntimeError: Expected batch2_sizes[0] == bs && batch2_sizes[1] == "
-            "contraction_size to be true, but got false.",
-            "RuntimeError: input and target batch or spatial sizes don't match: "
-            "target [2, 7, 5], input [2, 6, 5, 7]",
+            "RuntimeError: Given normalized_shape=[8], expected input with shape [*, 8], but got "
+            "input of size[2, 8, 6, 6]",
+            "RuntimeError: Expected batch2_sizes[0] == bs && batch2_sizes[1] == contraction_size "
+            "to be true, but got false.",
+            "RuntimeError: input and target batch or spatial sizes don't match: target [2, 7, 5], "
+            "input [2, 6, 5, 7]",
         ),
         why="A layer or a loss takes its channels, features or classes in another dimension than "
         "the tensor has them.",
-        fix="Put the dimensions into the order that is taken: transpose(1, 2) for "
-        "three, permute(0, 3, 1, 2) for images with channels last; a @ "
-        "b.transpose(-2, -1) for a product; logits.transpose(1, 2) for "
-        "cross_entropy, which takes the classes second; nn.GroupNorm(1, "
-        "channels) to normalize channels that come second.",
+        fix="Put the dimensions into the order that is taken: transpose(1, 2) for three, "
+        "permute(0, 3, 1, 2) for images with channels last; a @ b.transpose(-2, -1) for a "
+        "product; logits.transpose(1, 2) for cross_entropy, which takes the classes second; "
+        "nn.GroupNorm(1, channels) to normalize channels that come second.",
         told_by="the size that is expected stands in another dimension",
     ),
     Cause(
@@ -145,15 +144,14 @@ ROWS = (
             "RuntimeError: Index tensor must have the same number of dimensions as input tensor",
             "RuntimeError: The expanded size of the tensor (20) must match the existing size (16) "
             "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
-            "RuntimeError: Size does not match at dimension 0 expected index [8, 1] "
-            "to be smaller than self [4, 10] apart from dimension 1",
+            "RuntimeError: Size does not match at dimension 0 expected index [8, 1] to be smaller "
+            "than self [4, 10] apart from dimension 1",
         ),
         why="Shapes are aligned at the end: a tensor of fewer dimensions needs its missing ones "
         "where the other has more.",
-        fix="Add dimensions of size 1: x[:, None, None, None] for one number per "
-        "image, mask[:, None, None] for a mask of keys, images.unsqueeze(1) for "
-        "one channel, index.unsqueeze(-1) for gather: values.gather(1, "
-        "index.unsqueeze(1)).squeeze(1) picks one value for each row.",
+        fix="Add dimensions of size 1: x[:, None, None, None] for one number per image, mask[:, "
+        "None, None] for a mask of keys, images.unsqueeze(1) for one channel, index.unsqueeze(-1) "
+        "for gather: values.gather(1, index.unsqueeze(1)).squeeze(1) picks one value for each row.",
         told_by="the tensor has fewer dimensions than the other",
     ),
     Cause(
@@ -193,8 +191,8 @@ ROWS = (
         ),
         why="The layer was made for another number of features or channels than its input has.",
         fix="Make both equal, by in_features, in_channels or num_features of the layer or by what "
-        "comes before. In (AxB and CxD), B is the number that the layer gets and C the number that "
-        "it takes.",
+        "comes before. In (AxB and CxD), B is the number that the layer gets and C the number "
+        "that it takes.",
         told_by="the layer before has another number of outputs",
     ),
     Cause(
@@ -223,8 +221,8 @@ ROWS = (
         errors=("RuntimeError",),
         messages=(r"Sizes of tensors must match except in dimension",),
         examples=(
-            "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 25 but "
-            "got size 24 for tensor number 1 in the list.",
+            "RuntimeError: Sizes of tensors must match except in dimension 1. Expected size 25 "
+            "but got size 24 for tensor number 1 in the list.",
         ),
         why="An odd side is halved by a pooling and doubled to another number, so that the images "
         "of a skip connection differ by a pixel.",
@@ -246,8 +244,8 @@ ROWS = (
             "and [3, 2] at entry 2",
         ),
         why="Tensors are joined along one dimension and differ in another one.",
-        fix="Join them along the dimension that differs, torch.cat(..., dim=n), or pad or cut them "
-        "to equal sizes before.",
+        fix="Join them along the dimension that differs, torch.cat(..., dim=n), or pad or cut "
+        "them to equal sizes before.",
     ),
     Cause(
         id="memory-of-a-broadcast",
@@ -268,8 +266,8 @@ ROWS = (
         messages=(r"shape '\[[-\d, ]{1,80}\]' is invalid for input of size",),
         examples=("RuntimeError: shape '[32, 144]' is invalid for input of size 1440",),
         why="A view or reshape holds as many values as its tensor.",
-        fix="Choose sizes with that product, with -1 for one of them, and x.size(0) for the batch. "
-        "A width is divided into heads only if it is a multiple of their number.",
+        fix="Choose sizes with that product, with -1 for one of them, and x.size(0) for the "
+        "batch. A width is divided into heads only if it is a multiple of their number.",
     ),
     Cause(
         id="number-of-dimensions",
@@ -310,13 +308,12 @@ ROWS = (
             "at non-singleton dimension 1.  Target sizes: [2, 20].  Tensor sizes: [1, 16]",
             "IndexError: The shape of the mask [4, 9] at index 1 does not match the shape of the "
             "indexed tensor [4, 8, 31] at index 1",
-            "RuntimeError: shape mismatch: value tensor of shape [3, 8] cannot be "
-            "broadcast to indexing result of shape [5, 8]",
+            "RuntimeError: shape mismatch: value tensor of shape [3, 8] cannot be broadcast to "
+            "indexing result of shape [5, 8]",
         ),
         why="Two tensors are combined whose sizes differ, and neither is 1.",
-        fix="Make the sizes equal, or 1 in one of them: truncate samples to the "
-        "model's positions, cut a mask as its tensor (x[mask] compares the "
-        "dimensions from the left), give both branches of a residual block the "
-        "same stride.",
+        fix="Make the sizes equal, or 1 in one of them: truncate samples to the model's "
+        "positions, cut a mask as its tensor (x[mask] compares the dimensions from the left), "
+        "give both branches of a residual block the same stride.",
     ),
 )

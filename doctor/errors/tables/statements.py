@@ -21,11 +21,10 @@ ROWS = (
         id="device-lacks-feature",
         messages=(
             r"not (?:currently )?(?:supported|available|implemented) (?:on|for|by|with) (?:the |"
-            r"this "
-            r")?(?:MPS|CPU|CUDA|XPU|HPU|NPU|TPU|ROCm|GPU|device|hardware|platform|architecture)\b",
+            r"this )?(?:MPS|CPU|CUDA|XPU|HPU|NPU|TPU|ROCm|GPU|device|hardware|platform|"
+            r"architecture)\b",
             r"[Uu]nsupported (?:compute capability|(?:GPU|CUDA|device) (?:arch\w{0,12}|capability|"
-            r"type"
-            r")|hardware)",
+            r"type)|hardware)",
             rf"requires? {GENERATION}|only supports? {GENERATION}",
             rf"supported only on {GENERATION}|only supported on {GENERATION}",
             r"(?:GPU|device) does ?n[o']t support (?:bf16|bfloat16|fp8|float8|fp16|TF32|FP4)",
@@ -81,13 +80,11 @@ ROWS = (
         refines=("missing-key",),
         messages=(
             r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
-            r"argument|"
-            r"flag|parameter|keyword|key)s?\b",
+            r"argument|flag|parameter|keyword|key)s?\b",
             r"are not used by the HfArgumentParser",
             r"Extra inputs are not permitted|extra fields not permitted",
             r"ConfigKeyError|ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' (?:is "
-            r"not "
-            r"in struct|not in ')",
+            r"not in struct|not in ')",
         ),
         examples=(
             "ValueError: remaining_argv: ['--ld_alpha', '0.8']",
@@ -109,11 +106,9 @@ ROWS = (
             r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)",
             r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]",
             r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
-            r"(?:option|"
-            r"choice|value|type|name|key|backend)s? (?:are|is|:)",
+            r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)",
             r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
-            r"strategy|"
-            r"backend|model type|loss|dtype|precision|value|template|method|format)\b",
+            r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
         ),
         examples=(
             "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
@@ -132,14 +127,13 @@ ROWS = (
         messages=(
             rf"cannot be {TOGETHER}|can not be {TOGETHER}",
             r"mutually exclusive|at the same time|cannot (?:use|set|specify|pass|provide|enable|"
-            r"have) "
-            r"both",
+            r"have) both",
             r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b",
             r"conflicts? with\b|in conflict with|[Oo]nly one of\b",
         ),
         examples=(
-            "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set in the "
-            "DeepSpeed config file.",
+            "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set in "
+            "the DeepSpeed config file.",
             "ValueError: --a and --b are mutually exclusive",
             "ValueError: packing is not compatible with this collator",
             "ValueError: only one of a and b can be set",
@@ -165,8 +159,7 @@ ROWS = (
             "AssertionError: num_query_groups must be divisible by context_parallel_size",
         ),
         told_by="batch sizes, numbers of ranks, heads per rank or sequence lengths are meant, and "
-        "no "
-        "layer's channels",
+        "no layer's channels",
         why="A size is split over ranks, heads, groups or blocks, and does not divide.",
         fix="Change one of the numbers in the message so that it divides: the batch size or the "
         "number of generations by the ranks, heads by the tensor-parallel size, GPUs by the "
@@ -177,16 +170,14 @@ ROWS = (
     Cause(
         id="setting-missing",
         messages=(
-            r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |[Pp]lease "
-            r"set |"
-            r"the following arguments are required",
-            r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|set|"
-            r"passed|given|supply)",
+            r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |"
+            r"[Pp]lease set |the following arguments are required",
+            r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|"
+            r"set|passed|given|supply)",
             r"[Mm]issing (?:mandatory|required) (?:value|key|option|field|argument|parameter|"
             r"config)",
             r"(?:is|are) (?:required|not set|not specified|not provided|not configured|null)\b|No "
-            r"'?\w"
-            r"{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|specified)",
+            r"'?\w{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|specified)",
         ),
         examples=(
             "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
@@ -224,10 +215,8 @@ ROWS = (
         id="message-says-what-to-do",
         messages=(
             r"(?:Error|Exception|ERROR|error)\b[^\n]{0,600}?\b(?:[Pp]lease |HINT: |Hint: |[Mm]ake "
-            r"sure |"
-            r"[Tt]ry (?:to |setting |using |passing |increasing |reducing )|To fix |[Yy]ou (?:must|"
-            r"should|"
-            r"need to|have to) )",
+            r"sure |[Tt]ry (?:to |setting |using |passing |increasing |reducing )|To fix |[Yy]ou "
+            r"(?:must|should|need to|have to) )",
         ),
         examples=("RuntimeError: the cache is stale. Please remove it and run again",),
         why="The cause is not in this table; the message itself asks for something.",
@@ -254,8 +243,8 @@ ROWS = (
         id="assertion-without-text",
         messages=(r"\bassert [^\n]{3,300}\n[^\n]{0,30}AssertionError\s{0,3}(?:\n|$)",),
         examples=("    assert len(self.files) > 0\nAssertionError\n",),
-        why="A condition that the program asserts does not hold, and it says no more than the line "
-        "above AssertionError.",
+        why="A condition that the program asserts does not hold, and it says no more than the "
+        "line above AssertionError.",
         fix="Read that line: a length of 0 is a path or a directory without the files that it "
         "looks for, a type or a device is of an argument that was handed over. Print its names "
         "just before it, and look at the last frame of your own code.",

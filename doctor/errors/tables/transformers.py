@@ -17,12 +17,11 @@ ROWS = (
             "ValueError: Asking to pad but the tokenizer does not have a padding token.",
             "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
         ),
-        why="The tokenizer, or the model's configuration, has no padding token: "
-        "batches of texts of different lengths need it, and the model finds the "
-        "end of each text by it.",
-        fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its "
-        "own and call resize_token_embeddings; then set it in the model's "
-        "configuration, model.config.pad_token_id = tokenizer.pad_token_id.",
+        why="The tokenizer, or the model's configuration, has no padding token: batches of texts "
+        "of different lengths need it, and the model finds the end of each text by it.",
+        fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
+        "resize_token_embeddings; then set it in the model's configuration, "
+        "model.config.pad_token_id = tokenizer.pad_token_id.",
     ),
     Cause(
         id="texts-unpadded",
@@ -33,29 +32,25 @@ ROWS = (
             "padding with 'padding=True' 'truncation=True'",
         ),
         why="Texts of different lengths do not make a tensor.",
-        fix="Pass padding=True and truncation=True to the tokenizer, or use a data collator "
-        "that pads; labels need padding of their own (DataCollatorForSeq2Seq, "
+        fix="Pass padding=True and truncation=True to the tokenizer, or use a data collator that "
+        "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
         "DataCollatorForTokenClassification).",
     ),
     Cause(
         id="labels-missing",
         errors=("ValueError", "TypeError"),
-        messages=(
-            r"did not return a loss from the inputs",
-            r"returned no loss but \w{0,60}Output",
-        ),
+        messages=(r"did not return a loss from the inputs", r"returned no loss but \w{0,60}Output"),
         examples=(
             "ValueError: The model did not return a loss from the inputs",
-            "TypeError: the forward pass returned no loss but "
-            "CausalLMOutputWithPast with logits, past_key_values",
+            "TypeError: the forward pass returned no loss but CausalLMOutputWithPast with logits, "
+            "past_key_values",
         ),
         why="A model of transformers computes a loss only if it gets labels.",
-        fix="Add labels to the batch, under that name: for a causal language model "
-        "they are a copy of input_ids, with -100 where nothing is to be "
-        "learned, as DataCollatorForLanguageModeling(tokenizer, mlm=False) "
-        "makes them. Columns that forward does not name are removed unless "
-        "remove_unused_columns=False. Or return (module, batch, loss) from the "
-        "factory, with a loss(module, batch).",
+        fix="Add labels to the batch, under that name: for a causal language model they are a "
+        "copy of input_ids, with -100 where nothing is to be learned, as "
+        "DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns that forward "
+        "does not name are removed unless remove_unused_columns=False. Or return (module, batch, "
+        "loss) from the factory, with a loss(module, batch).",
     ),
     Cause(
         id="decoder-start-token",
@@ -90,9 +85,8 @@ ROWS = (
         refines=("import-failed",),
         messages=(
             r"has been toggled on, but it cannot be used",
-            r"No module named 'flash_attn'|requires? the following packages .{0,80}flash_a"
-            r"ttn|packages "
-            r"that were not found in your environment: flash_attn",
+            r"No module named 'flash_attn'|requires? the following packages .{0,80}flash_attn|"
+            r"packages that were not found in your environment: flash_attn",
         ),
         examples=(
             "ModuleNotFoundError: No module named 'flash_attn'",
@@ -100,9 +94,8 @@ ROWS = (
             "following error: the package flash_attn seems to be not installed.",
         ),
         why="The package flash-attn is not installed, or not for this torch.",
-        fix="Load the model with attn_implementation='sdpa', torch's own kernel, or "
-        "install flash-attn "
-        "into this environment: its prebuilt wheel for this torch, CUDA and Python, or "
+        fix="Load the model with attn_implementation='sdpa', torch's own kernel, or install "
+        "flash-attn into this environment: its prebuilt wheel for this torch, CUDA and Python, or "
         "pip install flash-attn --no-build-isolation where nvcc is.",
         commands=("python -m pip show flash-attn torch",),
     ),
@@ -164,21 +157,19 @@ ROWS = (
             r"Unexpected key\(s\) in state_dict",
         ),
         examples=(
-            "RuntimeError: Error(s) in loading state_dict for Net:\n\tUnexpected key(s) in "
-            'state_dict: "module.fc.weight".',
+            "RuntimeError: Error(s) in loading state_dict for Net:\n"
+            '\tUnexpected key(s) in state_dict: "module.fc.weight".',
             "RuntimeError: Error(s) in loading state_dict for Deeper: Missing key(s) in "
             'state_dict: "norm.weight", "norm.bias". ',
         ),
-        why="The file's names or shapes are not those of the model: a prefix of a "
-        "wrapper, a whole checkpoint around the weights, another model, or a "
-        "head of another size.",
-        fix="Compare the keys. Where each unexpected key is a missing one with a "
-        "prefix (module. of DataParallel and DDP, _orig_mod. of torch.compile), "
-        "remove it: {key.removeprefix('module.'): value for key, value in "
-        "state.items()}. Keys such as epoch and optimizer are those of a whole "
-        "checkpoint: load the weights in it, checkpoint['model']. Otherwise "
-        "load the file into the model that wrote it; strict=False skips layers "
-        "that are new or were removed. `doctor scan FILE` lists its tensors.",
+        why="The file's names or shapes are not those of the model: a prefix of a wrapper, a "
+        "whole checkpoint around the weights, another model, or a head of another size.",
+        fix="Compare the keys. Where each unexpected key is a missing one with a prefix (module. "
+        "of DataParallel and DDP, _orig_mod. of torch.compile), remove it: "
+        "{key.removeprefix('module.'): value for key, value in state.items()}. Keys such as epoch "
+        "and optimizer are those of a whole checkpoint: load the weights in it, "
+        "checkpoint['model']. Otherwise load the file into the model that wrote it; strict=False "
+        "skips layers that are new or were removed. `doctor scan FILE` lists its tensors.",
     ),
     Cause(
         id="model-as-weights",
@@ -186,7 +177,7 @@ ROWS = (
         messages=(r"Expected state_dict to be dict-like",),
         examples=("TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",),
         why="The file holds a whole model.",
-        fix="Pass a state dict: model.load_state_dict(loaded.state_dict()), since the file "
-        "holds a whole model.",
+        fix="Pass a state dict: model.load_state_dict(loaded.state_dict()), since the file holds "
+        "a whole model.",
     ),
 )

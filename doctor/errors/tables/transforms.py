@@ -16,8 +16,8 @@ ROWS = (
             "RuntimeError: vmap: called random operation while in randomness error mode. Please "
             "either use the 'same' or 'different' randomness flags on vmap",
         ),
-        why="dropout, rand, bernoulli and normal_ draw numbers, and vmap does not know whether all "
-        "samples are to get the same.",
+        why="dropout, rand, bernoulli and normal_ draw numbers, and vmap does not know whether "
+        "all samples are to get the same.",
         fix="Pass randomness='different' to torch.func.vmap, or 'same' for equal draws in every "
         "sample, or draw them outside and pass them in as an argument.",
     ),
@@ -35,16 +35,14 @@ ROWS = (
             "on a Tensor.",
             "RuntimeError: vmap: It looks like you're attempting to use a Tensor in some "
             "data-dependent control flow.",
-            "RuntimeError: vmap: We do not support batching operators that can "
-            "output dynamic shape. Attempting to use an operator that has a dynamic "
-            "shape",
+            "RuntimeError: vmap: We do not support batching operators that can output dynamic "
+            "shape. Attempting to use an operator that has a dynamic shape",
         ),
-        why="Under vmap a tensor stands for all samples, which would go several "
-        "ways, or have several shapes (x[mask], nonzero, unique, "
-        "masked_select).",
-        fix="Keep the value a tensor: no .item(), float(), int() or tolist() there, "
-        "and torch.where or a factor of a mask in place of x[mask], and of if, "
-        "while or assert on a tensor.",
+        why="Under vmap a tensor stands for all samples, which would go several ways, or have "
+        "several shapes (x[mask], nonzero, unique, masked_select).",
+        fix="Keep the value a tensor: no .item(), float(), int() or tolist() there, and "
+        "torch.where or a factor of a mask in place of x[mask], and of if, while or assert on a "
+        "tensor.",
     ),
     Cause(
         id="changed-in-place-under-vmap",
@@ -55,8 +53,8 @@ ROWS = (
             "RuntimeError: During a functorch (grad, vjp, etc) transform, the function provided "
             "attempted to call in-place operation that would mutate a captured Tensor.",
         ),
-        why="The function of torch.func gets one sample, and must not change a tensor from outside "
-        "of it.",
+        why="The function of torch.func gets one sample, and must not change a tensor from "
+        "outside of it.",
         fix="Write the operation without an in-place change (x = x + y, torch.cat, torch.where), "
         "pass the tensor in as an argument and return the new one.",
     ),
@@ -77,8 +75,8 @@ ROWS = (
         errors=("ValueError",),
         messages=(r"same size in the mapped dimension", r"in_dim.{0,80}(?:Tensor|map over)"),
         examples=(
-            "ValueError: vmap: Expected all tensors to have the same size in the mapped dimension, "
-            "got sizes [4, 3] for the mapped dimension",
+            "ValueError: vmap: Expected all tensors to have the same size in the mapped "
+            "dimension, got sizes [4, 3] for the mapped dimension",
             "ValueError: vmap(f, in_dims=0, ...)(<inputs>): Got in_dim=0 for an input but the "
             "input is of type <class 'dict'>. We cannot map over non-Tensor arguments",
         ),
@@ -109,7 +107,7 @@ ROWS = (
             "RuntimeError: Missing key(s): 'first.weight'.",
         ),
         why="functional_call takes the tensors of a module by their names in it.",
-        fix="Give functional_call the names of named_parameters() and named_buffers() of that very "
-        "module: without a prefix such as module., and with strict=False for some of them.",
+        fix="Give functional_call the names of named_parameters() and named_buffers() of that "
+        "very module: without a prefix such as module., and with strict=False for some of them.",
     ),
 )

@@ -35,10 +35,7 @@ ROWS = (
     ),
     Cause(
         id="mask-dtype",
-        errors=(
-            "RuntimeError",
-            "TypeError",
-        ),
+        errors=("RuntimeError", "TypeError"),
         messages=(
             r"only bool and floating types of",
             r"only supports boolean masks",
@@ -49,18 +46,18 @@ ROWS = (
         ),
         examples=(
             "AssertionError: only bool and floating types of key_padding_mask are supported",
-            "RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype "
-            "long int",
+            "RuntimeError: masked_fill_ only supports boolean masks, but got mask with dtype long "
+            "int",
             "RuntimeError: masked_select: expected BoolTensor for mask",
-            "RuntimeError: where expected condition to be a boolean tensor, but got a tensor "
-            "with dtype Float",
+            "RuntimeError: where expected condition to be a boolean tensor, but got a tensor with "
+            "dtype Float",
             "RuntimeError: Negation, the `-` operator, on a bool tensor is not supported.",
             "RuntimeError: Subtraction, the `-` operator, with a bool tensor is not supported.",
         ),
         why="The mask holds integers or floats where booleans are wanted (where, masked_fill, "
         "attention), or booleans are subtracted.",
-        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it with "
-        "~mask, and calculate with mask.float(). key_padding_mask is True where a key is "
+        fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it "
+        "with ~mask, and calculate with mask.float(). key_padding_mask is True where a key is "
         "hidden, while the mask of a tokenizer has 1 where there is text.",
     ),
     Cause(
@@ -123,13 +120,12 @@ ROWS = (
             r"truth value of an array with more than one element is ambiguous",
         ),
         examples=(
-            "ValueError: The truth value of an array with more than one element is ambiguous. "
-            "Use a.any() or a.all()",
+            "ValueError: The truth value of an array with more than one element is ambiguous. Use "
+            "a.any() or a.all()",
             "RuntimeError: Boolean value of Tensor with more than one value is ambiguous",
         ),
-        why="A condition (if, and, or, ==) got a tensor with several values; a "
-        "criterion such as nn.CrossEntropyLoss does where it gets the tensors "
-        "when it is created.",
+        why="A condition (if, and, or, ==) got a tensor with several values; a criterion such as "
+        "nn.CrossEntropyLoss does where it gets the tensors when it is created.",
         fix="Compare tensors with torch.equal, or reduce the condition with .any() or .all(). "
         "Create a criterion first, then call it: nn.CrossEntropyLoss()(output, labels).",
     ),
@@ -141,10 +137,9 @@ ROWS = (
         why="torch has no kernel for this operation in half precision, and autocast does not "
         "convert its input.",
         fix="Compute this operation in fp32: torch has no kernel for it in half precision, and "
-        "autocast does not convert its input. Upgrade torch if it is old: newer versions have more "
-        "such kernels (triu and tril in bf16 since torch 2.1). On a CPU most "
-        "half-precision kernels "
-        "are missing: use float32 there. Else call it with x.float():\n"
+        "autocast does not convert its input. Upgrade torch if it is old: newer versions have "
+        "more such kernels (triu and tril in bf16 since torch 2.1). On a CPU most half-precision "
+        "kernels are missing: use float32 there. Else call it with x.float():\n"
         "with torch.autocast('cuda', enabled=False):",
     ),
 )

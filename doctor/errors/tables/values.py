@@ -9,8 +9,8 @@ ROWS = (
         id="property-raised",
         errors=("AttributeError",),
         messages=(
-            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
-            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
+            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|"
+            r"OptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
         ),
         examples=("AttributeError: 'Net' object has no attribute 'scale'",),
         told_by="the class defines the name with @property",
@@ -23,13 +23,13 @@ ROWS = (
         id="attribute-missing",
         errors=("AttributeError",),
         messages=(
-            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|O"
-            r"ptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
+            r"'(?!AttributeDict'|NoneType'|tuple'|list'|DataParallel'|DistributedDataParallel'|"
+            r"OptimizedModule')[\w.]{1,80}' object has no attribute '\w+'",
         ),
         examples=("AttributeError: 'Net' object has no attribute 'fc2'",),
         told_by="__init__ of the class assigns no such name",
-        why="The object has no such attribute: another spelling, another class than expected, "
-        "or a dict instead of an object.",
+        why="The object has no such attribute: another spelling, another class than expected, or "
+        "a dict instead of an object.",
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
         "object is), and read a dict with value['name'].",
     ),
@@ -50,10 +50,10 @@ ROWS = (
             "NameError: cannot access free variable 'scale' where it is not associated with a "
             "value in enclosing scope",
         ),
-        why="The variable is assigned in a branch or a loop that did not run, or further below "
-        "in the same function.",
-        fix="Assign the variable on every path to that line: it is assigned in a branch or a "
-        "loop that did not run, or further below in the same function.",
+        why="The variable is assigned in a branch or a loop that did not run, or further below in "
+        "the same function.",
+        fix="Assign the variable on every path to that line: it is assigned in a branch or a loop "
+        "that did not run, or further below in the same function.",
     ),
     Cause(
         id="not-callable",
@@ -96,7 +96,7 @@ ROWS = (
         messages=(r"cannot convert float (?:NaN|infinity) to integer",),
         examples=("ValueError: cannot convert float NaN to integer",),
         why="A NaN or inf is converted to a whole number.",
-        fix="Look for the first value that is not finite before that line: a mean of no values, "
-        "a division by 0, or missing entries of a table.",
+        fix="Look for the first value that is not finite before that line: a mean of no values, a "
+        "division by 0, or missing entries of a table.",
     ),
 )

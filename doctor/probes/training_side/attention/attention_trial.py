@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 
 from ... import wire
+from ..subject.timed import synchronize
 from . import attention_cases as cases
 from .attention_cases import Case
 
@@ -97,13 +98,6 @@ def attempt(group: Group, backend: str) -> Tuple[Dict[str, torch.Tensor], float]
     synchronize(tensors.q.device)
     seconds = time.perf_counter() - started
     return dict(zip(cases.PARTS, (output.detach(), *(leaf.grad for leaf in leaves)))), seconds
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
 
 
 def compare(group: Group, result: Dict[str, torch.Tensor]) -> Dict[str, Any]:

@@ -5,7 +5,7 @@ is observed goes on.
 from __future__ import annotations
 
 import types
-from typing import Callable, Optional, TypeVar, Union, overload
+from typing import Callable, Optional, Tuple, TypeVar, Union, overload
 
 import torch
 
@@ -79,3 +79,8 @@ def content(cell: Foreign) -> Foreign:
 def storage_address(tensor: torch.Tensor) -> int:
     """The address of a tensor's memory; 0 of one without a storage, as sparse tensors are."""
     return int(attempt(lambda: tensor.untyped_storage().data_ptr(), 0))
+
+
+def memory_of(tensor: torch.Tensor) -> Tuple[int, int]:
+    """The address and the number of a tensor's values; (0, 0) of one without a storage."""
+    return attempt(lambda: (tensor.data_ptr(), tensor.numel()), (0, 0))

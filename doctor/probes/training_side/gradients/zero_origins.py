@@ -12,7 +12,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..foreign import Arguments, Foreign, Function, Options, Types, containers, places
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing, places
 from ..values import value_origins
 from ..values.value_origins import tensors
 
@@ -55,32 +55,25 @@ class ZeroOrigins(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **options)
         passed_on = next((each for each in entries if each is not None), None)
         for each in tensors(result):
-            self._origins.pop(key_of(each), None)
+            self._origins.pop(observing.memory_of(each), None)
             self.note(each, passed_on or Origin(named(func, each, args, options), *line()))
         return result
 
     def note(self, tensor: torch.Tensor, origin: Origin) -> None:
         """Remember what made this tensor 0, unless it is not."""
         if is_zero(tensor):
-            self._origins[key_of(tensor)] = origin, tensor
+            self._origins[observing.memory_of(tensor)] = origin, tensor
 
     def of(self, tensor: Any) -> Optional[Origin]:
         """What made this tensor 0; None if it is not 0, or that is not known."""
         if not isinstance(tensor, torch.Tensor):
             return None
-        entry = self._origins.get(key_of(tensor))
+        entry = self._origins.get(observing.memory_of(tensor))
         return None if entry is None else entry[0]
 
 
 def line() -> Tuple[str, str]:
     return places.innermost()[0]
-
-
-def key_of(tensor: torch.Tensor) -> Tuple[int, int]:
-    try:
-        return tensor.data_ptr(), tensor.numel()
-    except Exception:  # sparse and other tensors have no storage
-        return 0, 0
 
 
 def is_zero(tensor: torch.Tensor) -> bool:

@@ -25,11 +25,13 @@ class Timed:
         started = time.perf_counter()
         with wire.stage(name):
             yield
-            self._finish()
+            synchronize(self._device)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
-    def _finish(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        elif self._device.type == "mps":
-            torch.mps.synchronize()
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has ended what was queued."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()

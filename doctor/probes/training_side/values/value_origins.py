@@ -86,8 +86,8 @@ class Called(TorchFunctionMode):
 
     def outer(self, inner: torch.Tensor) -> Optional[torch.Tensor]:
         """The input of the function that is being called that this tensor inside of it is."""
-        outside = list(tensors(self.inputs))
-        same = [each for each in outside if same_memory(each, inner)]
+        outside, memory = list(tensors(self.inputs)), observing.memory_of(inner)
+        same = [each for each in outside if observing.memory_of(each) == memory != (0, 0)]
         return same[0] if same else outside[0] if len(outside) == 1 else None
 
     def arguments(self) -> Dict[str, Any]:
@@ -108,13 +108,6 @@ def in_batch(name: str) -> str:
     """ "x of the batch", "part [0] of the batch"."""
     part = "part " if name.startswith("[") else ""
     return "the batch" if name == "batch" else "%s%s of the batch" % (part, name)
-
-
-def same_memory(first: torch.Tensor, second: torch.Tensor) -> bool:
-    try:
-        return first.data_ptr() == second.data_ptr() and first.numel() == second.numel()
-    except Exception:  # sparse and other tensors have no storage
-        return False
 
 
 def tensors(value: Foreign) -> Iterator[torch.Tensor]:

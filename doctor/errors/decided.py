@@ -1,0 +1,103 @@
+"""Which of several causes the sizes and words of a message decide, and what its sizes say."""
+
+from __future__ import annotations
+
+import re
+
+PRODUCT = re.compile(
+    r"shapes cannot be multiplied \((\d{1,9})x(\d{1,9}) and (\d{1,9})x(\d{1,9})\)", re.IGNORECASE
+)
+CHANNELS = re.compile(
+    r"weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, but got "
+    r"(\d+)",
+    re.IGNORECASE,
+)
+BROADCAST = re.compile(
+    r"(?:tensor a|of the tensor) \((\d+)\) must match the (?:size of tensor b|existing size) "
+    r"\((\d+)\) at non-singleton dimension (\d+)",
+    re.IGNORECASE,
+)
+ROWS = re.compile(r"input batch_size \((\d+)\) to match target batch_size \((\d+)\)", re.IGNORECASE)
+WORDS = (
+    (
+        re.compile(r"(?:expected scalar type|have scalar type) Long", re.IGNORECASE),
+        "dtype-of-labels",
+    ),
+    (
+        re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),
+        "batch-of-objects",
+    ),
+)
+LIMITS = {77: "the text encoder of CLIP", 512: "BERT and its relatives", 1024: "GPT-2"}
+"""Positions -> models that have so many."""
+SMALL = 32
+"""Sizes below are channels and heads, whose tensors rather lack a dimension. Our own number."""
+
+Decided = tuple[str, str]
+"""The row that leads, and a sentence before its remedy."""
+
+
+def decided(text: str) -> Decided | None:
+    """What the message decides; None where it decides nothing."""
+    if match := PRODUCT.search(text):
+        return _product(*map(int, match.groups()))
+    if match := CHANNELS.search(text):
+        weight, sizes = ([int(each) for each in match[at].split(",")] for at in (1, 2))
+        return _channels(len(weight), sizes, int(match[3]), int(match[4]))
+    if match := BROADCAST.search(text):
+        return _broadcast(*map(int, match.groups()))
+    if match := ROWS.search(text):
+        return _rows(int(match[1]), int(match[2]))
+    return next(((id, "") for words, id in WORDS if words.search(text)), None)
+
+
+def _product(rows: int, has: int, takes: int, gives: int) -> Decided | None:
+    if 1 in (takes, gives) and max(takes, gives) >= 10_000:  # packed weights
+        return None
+    if rows == takes or has == gives:
+        return "order-of-dimensions", f"One of {rows}x{has} and {takes}x{gives} is transposed."
+    if takes > has and takes % has == 0 and rows % (takes // has) == 0:
+        return "linear-unflattened", (
+            f"The layer takes {takes} = {takes // has} x {has} features: x.flatten(1) before it."
+        )
+    return "layer-size", (
+        f"The layer gets {has} features and takes {takes}: nn.Linear({has}, {gives}), or bring the "
+        "input to the size that the layer was made for (pictures of another size, features that "
+        "were added or left out)."
+    )
+
+
+def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decided:
+    if len(sizes) < dimensions - 1:
+        return "missing-dimension", f"The input has {len(sizes)} dimensions."
+    if takes in sizes[2:] or (len(sizes) == dimensions - 1 and takes in sizes[1:]):
+        return "order-of-dimensions", f"{takes} stands in another dimension of {sizes}."
+    if len(sizes) < dimensions:
+        return "missing-dimension", f"{sizes} has no dimension of samples."
+    sentence = f"The layer takes {takes} channels and gets {has}: in_channels={has}, or"
+    if takes == 3 and has in (1, 2, 4):
+        return "layer-size", f'{sentence} image.convert("RGB") when pictures are read.'
+    if takes == 1 and has in (3, 4):
+        return "layer-size", f'{sentence} image.convert("L") when pictures are read.'
+    return "layer-size", f"{sentence} give the layer before it {takes} outputs."
+
+
+def _broadcast(one: int, other: int, dimension: int) -> Decided | None:
+    if min(one, other) < SMALL:
+        return None
+    sentence = f"Dimension {dimension} is {one} in one tensor and {other} in the other."
+    for limit, models in LIMITS.items():
+        if limit in (one, other) and max(one, other) > limit:
+            sentence += (
+                f" {limit} is the number of positions of {models}: if it is that, "
+                f"tokenizer(..., truncation=True, max_length={limit})."
+            )
+    return "differing-sizes", sentence
+
+
+def _rows(predictions: int, labels: int) -> Decided | None:
+    small, large = sorted((predictions, labels))
+    if not small or large % small:
+        return None
+    many = "predictions" if predictions > labels else "labels"
+    return "rows-and-labels", f"There are {large // small} {many} for each of the others."
