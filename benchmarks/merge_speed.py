@@ -31,12 +31,10 @@ sys.path.insert(0, {root!r})
 import os
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from doctor.checkpoint import merges
-from doctor.checkpoint.analysis import equivalence
-from doctor.checkpoint.analysis.merging import merge
+from doctor.checkpoint.analysis import workers
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
-for module in (merge, equivalence):
-    module.usable_processors = lambda: {threads}
+workers.usable_processors = lambda: {threads}
 began, used = time.perf_counter(), time.process_time()
 result = read(ScanRequest(**json.loads({request!r})), no_stage, lambda note: None)
 found = result.merge or result.equality

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
 from typing import Any
 
 import torch
 from accelerate import Accelerator
+from arguments import options
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
-torch.set_num_threads(1)
+args = options()
 torch.manual_seed(0)
 steps = 2 if args.kind == "accumulation" else 1
 accelerator = Accelerator(cpu=True, gradient_accumulation_steps=steps)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
+from arguments import options
 from lightning_fabric import Fabric, seed_everything
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
-torch.set_num_threads(1)
+args = options()
 seed_everything(0)
 world = int(os.environ.get("WORLD_SIZE", "1"))
 fabric = Fabric(accelerator="cpu", devices=world, strategy="ddp" if world > 1 else "auto")

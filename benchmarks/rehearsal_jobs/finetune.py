@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
+from arguments import options
 from datasets import Dataset
 from peft import LoraConfig
 from tokenizers import Tokenizer
@@ -16,14 +16,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.trainer_utils import get_last_checkpoint
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="sft")
-parser.add_argument("--fault", default="")
-parser.add_argument("--resume_from_checkpoint", default="")
-args = parser.parse_args()
+args = options("sft", resume_from_checkpoint="")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 words = {word: number for number, word in enumerate(["<pad>", "<eos>", *map(str, range(60))])}
 inner = Tokenizer(WordLevel(words, unk_token="<pad>"))

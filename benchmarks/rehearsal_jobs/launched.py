@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import ProjectConfiguration, set_seed
+from arguments import options
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="skips")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
-torch.set_num_threads(1)
+args = options("skips")
 set_seed(0)
 project = ProjectConfiguration(args.out, automatic_checkpoint_naming=True, total_limit=2)
 accelerator = Accelerator(cpu=True, project_config=project)

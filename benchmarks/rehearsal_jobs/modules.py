@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import pytorch_lightning as lightning
 import torch
+from arguments import options
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="by hand")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options("by hand")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 
 
 class Module(lightning.LightningModule):

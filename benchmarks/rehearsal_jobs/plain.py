@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
 import shutil
@@ -13,19 +12,12 @@ import time
 from typing import Any
 
 import torch
+from arguments import options
 from torch import nn
 from torch.nn import functional as F
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-parser.add_argument("--steps", type=int, default=12)
-parser.add_argument("--every", type=int, default=4)
-parser.add_argument("--init_from", default="")
-args = parser.parse_args()
+args = options(steps=12, every=4, init_from="")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 
 if fault == "import":

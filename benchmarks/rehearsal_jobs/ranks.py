@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from arguments import options
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="ddp")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options("ddp")
 fault = args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
+from arguments import options
 from torch import nn
 from transformers import (
     EarlyStoppingCallback,
@@ -21,13 +21,8 @@ from transformers import (
 )
 from transformers.trainer_utils import get_last_checkpoint
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="generate")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options("generate")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import glob
 import os
 from typing import Any
@@ -10,19 +9,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from arguments import options
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="stateful")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options("stateful")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Iterator
@@ -10,16 +9,12 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from arguments import options
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="own state")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options("own state")
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 ddp = "RANK" in os.environ
 if ddp:

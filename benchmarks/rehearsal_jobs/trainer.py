@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import torch
+from arguments import options
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options()
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 config = GPT2Config(vocab_size=64, n_positions=16, n_embd=16, n_layer=1, n_head=2)
 model: Any = GPT2LMHeadModel(config)

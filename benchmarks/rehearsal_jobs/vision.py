@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
 import signal
@@ -12,17 +11,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from arguments import options
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
+args = options()
 kind, fault = args.kind, args.fault
-torch.set_num_threads(1)
 torch.manual_seed(0)
 ddp = "RANK" in os.environ
 if ddp:

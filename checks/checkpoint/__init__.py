@@ -14,6 +14,7 @@ from doctor.checks.checkpoint import (
     merged,
     norms,
     optimizer,
+    padding,
     values,
 )
 
@@ -24,6 +25,7 @@ CHECKS = (
     *changed.CHECKS,
     *optimizer.CHECKS,
     *loading.CHECKS,
+    *padding.CHECKS,
     *agreement.CHECKS,
     *merged.CHECKS,
     *adapter_fit.CHECKS,

@@ -1,13 +1,81 @@
-"""Whether adapters fit the model that they are named for."""
+"""Whether adapters fit their configuration and the model that they are named for."""
 
 from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed
-from doctor.checkpoint.records import AdapterUse, Checkpoint
+from doctor.checkpoint.records import AdapterUse, Checkpoint, LoraFit
 from doctor.checks.checkpoint.merged import misfit, unscaled
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
+
+
+def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
+    lora = checkpoint.lora
+    if lora is None and checkpoint.model.adapter == "LORA" and checkpoint.not_inspectable:
+        return unknown(checkpoint.not_inspectable)
+    if lora is None:
+        return skip("no LoRA adapter with its configuration in these files")
+    if lora.rank is None:
+        return unknown("adapter_config.json names no rank r")
+    return _wrong_size(lora, lora.rank) or _untrained(checkpoint, lora) or _fitting(lora)
+
+
+def _wrong_size(lora: LoraFit, rank: int) -> Verdict | None:
+    wrong = [each for each in lora.stored_ranks if int(each) not in (rank, *lora.other_ranks)]
+    if wrong:
+        text = f"lora_A has rank {listed(wrong, 3)}, adapter_config.json r {rank}"
+        return fail(f"{text}; the same required", fix=RANK_FIX)
+    if lora.alpha == 0:
+        return fail("lora_alpha is 0: the adapter changes nothing", fix=ALPHA_FIX)
+    return None
+
+
+def _fitting(lora: LoraFit) -> Verdict:
+    if lora.absent_targets or lora.strangers:
+        return warn(_targets(lora), fix=TARGETS_FIX)
+    if lora.zero_b is None:
+        return unknown(f"rank {lora.rank}; whether lora_B is zero was not read to the end")
+    alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
+    return ok(f"rank {lora.rank}{alpha}, {lora.b_tensors:,} modules")
+
+
+def _untrained(checkpoint: Checkpoint, lora: LoraFit) -> Verdict | None:
+    """Whether every tensor that begins at zero still is."""
+    if not lora.b_tensors or lora.zero_b != lora.b_tensors:
+        return None
+    zero = f"all {lora.b_tensors:,} tensors lora_B are zero, as they are initialized"
+    steps = length_of_run(checkpoint)
+    if steps and steps >= MIN_STEPS:
+        text = f"{zero}, after {steps:,} steps: the adapter was not trained"
+        return fail(text, fix=UNTRAINED_FIX)
+    if steps:
+        return note(f"{zero}, after {steps:,} steps; {MIN_STEPS} required for a verdict")
+    return warn(f"{zero}; the length of the run is not recorded", fix=UNTRAINED_FIX)
+
+
+def _targets(lora: LoraFit) -> str:
+    if lora.absent_targets:
+        names = listed(list(lora.absent_targets), 3)
+        return f"target_modules names {names}, of which there is no tensor"
+    names = listed(list(lora.strangers), 3)
+    return f"tensors of {names}, which target_modules does not name: loading leaves them out"
+
+
+RANK_FIX = (
+    "Take adapter_config.json from the same save as the adapter's weights: peft refuses other "
+    "shapes."
+)
+ALPHA_FIX = "Train with lora_alpha above 0: the adapter's output is scaled by lora_alpha / r."
+TARGETS_FIX = (
+    "Take adapter_config.json from the same save as the adapter's weights, and list the modules "
+    "that the adapter has in target_modules."
+)
+UNTRAINED_FIX = (
+    "Check that the optimizer was created from the parameters of the model that get_peft_model "
+    "returned, and print lora_B.grad after backward()."
+)
 
 
 def adapter_fits(checkpoint: Checkpoint) -> Verdict:
@@ -48,6 +116,33 @@ ZERO_FIX = (
     "one of its two factors begins at zero, and a product of zero changes nothing."
 )
 
+ADAPTER = Check(
+    code="CKP013",
+    slug="adapter-agrees",
+    title="The LoRA adapter fits its configuration and was trained",
+    why="peft builds the adapter from adapter_config.json: another rank fails, tensors of modules "
+    "that it does not name are left out, and an alpha of 0 turns the adapter off. lora_B is "
+    "initialized to zero, so an adapter whose lora_B are all zero never trained.",
+    passes=("rank and target modules are those of the tensors, and some lora_B is not zero",),
+    notes=("every lora_B is zero after fewer than 10 steps",),
+    warns=(
+        "target_modules names modules without tensors, or tensors lie in others",
+        "every lora_B is zero, and the length of the run is not recorded",
+    ),
+    fails=(
+        "the rank of a tensor is not that of adapter_config.json",
+        "lora_alpha is 0",
+        "every lora_B is zero after 10 or more steps",
+    ),
+    fix=TARGETS_FIX,
+    limits="that the base model is the one that the adapter was trained on.",
+    owner=Owner.JOB,
+    judge=adapter_agrees,
+    required="checkpoint",
+    sources=("peft-793",),
+    after=("CKP001",),
+)
+
 FITS = Check(
     code="CKP017",
     slug="adapter-fits-model",
@@ -70,4 +165,4 @@ FITS = Check(
     after=("CKP001",),
 )
 
-CHECKS = (FITS,)
+CHECKS = (ADAPTER, FITS)

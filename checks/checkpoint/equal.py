@@ -26,6 +26,9 @@ def equals_other(checkpoint: Checkpoint) -> Verdict:
 
 def _different(equality: Equality) -> Verdict | None:
     of = f"of {equality.compared:,} tensors"
+    if len(turned := [name for name in equality.converted if name.startswith(TURNED)]) > 1:
+        text = f"{listed(turned, 3)}: heads of one size required"
+        return fail(text, fix=HEADS_FIX)
     if equality.differing_count:
         first = equality.differing[0]
         worst = max(equality.differing, key=lambda each: each.relative or 0.0)
@@ -34,7 +37,7 @@ def _different(equality: Equality) -> Verdict | None:
             text = f"{text}; the most {_described(worst)}"
         if reason := _reason(equality):
             text = f"{text}; {reason}"
-        return fail(text, fix=VALUES_FIX)
+        return fail(text, fix=ORDER_FIX if "order" in text or TURNED in text else VALUES_FIX)
     if equality.reshaped_count:
         text = f"{equality.reshaped_count:,} {of} have other shapes"
         return fail(f"{text}: {listed(list(equality.reshaped), 2)}", fix=NAMES_FIX)
@@ -52,6 +55,8 @@ def _reason(equality: Equality) -> str:
     reasons = {each.reason for each in equality.differing}
     if len(reasons) == 1 and (only := reasons.pop()):
         return only
+    if any("order" in each or each.startswith(TURNED) for each in reasons):
+        return "; ".join(sorted(filter(None, reasons)))
     known = [each for each in equality.differing if each.relative is not None]
     rough = [each for each in known if (each.relative or 0.0) >= ROUGH]
     if len(known) > 1 and 2 * len(rough) > len(known):
@@ -102,6 +107,17 @@ def _equal(equality: Equality, same: int) -> Verdict:
     return ok(text) if not alone else note(text)
 
 
+TURNED = "permuted rotary halves"
+
+ORDER_FIX = (
+    "Convert again without the permutation of rows, or with the number of heads of config.json, "
+    "and compare the logits of both: llama.cpp and Meta interleave the halves of rotary heads, "
+    "transformers does not."
+)
+HEADS_FIX = (
+    "Convert again with the numbers of heads of config.json: queries have num_attention_heads, "
+    "keys num_key_value_heads."
+)
 VALUES_FIX = (
     "Convert again from the source, with the current version of the converter, and compare the "
     "result; where the tensors named are expected to differ, the two are not the same step."

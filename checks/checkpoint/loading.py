@@ -1,4 +1,4 @@
-"""Loading a checkpoint: adapters in half precision, code in pickles, the padding token."""
+"""Loading a checkpoint: adapters in half precision, code in pickles."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checkpoint.dtypes import HALVES
-from doctor.checkpoint.formats.pickle_uses import reader_of
+from doctor.checkpoint.formats.pickle_uses import PLAIN, reader_of
 from doctor.checkpoint.formats.weights_only import NEWEST, SINCE, UNTIL
-from doctor.checkpoint.records import Checkpoint, Loading, Tokenizer
+from doctor.checkpoint.records import Checkpoint, Loading
 from doctor.facts.machine import Torch
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.switches import is_before
@@ -27,9 +27,6 @@ SAFE = "2.6"
 TORCH_NOT_EXAMINED = Unknown(reason="torch was not examined")
 
 FLOATS = ("F32", "F64")
-
-MARKER = re.compile(r"[<\[{(|].+[>\]})|]|.*pad.*", re.IGNORECASE)
-"""What special tokens look like: <pad>, [PAD], <|endoftext|>, </s>."""
 
 
 def adapters_fp32(checkpoint: Checkpoint) -> Verdict:
@@ -71,6 +68,9 @@ def loads_without_code(
         summary = f"pickled with protocol {loading.protocol}; torch.load(weights_only=True) reads"
         return warn(f"{summary} 2 only", fix=PROTOCOL_FIX)
     summary = f"{_admitted(loading)}{_bypass(loading, torch)}"
+    if plain := [name for name in _refused(loading, _version(torch)) if PLAIN.fullmatch(name)]:
+        text = f"torch.load(weights_only=True) refuses {_listed(tuple(plain))}, which hold values"
+        return note(f"{text} and run nothing", fix=PLAIN_FIX)
     if loading.unfamiliar:
         return note(f"{summary}; {_unfamiliar(loading)}")
     return ok(summary)
@@ -134,8 +134,8 @@ def _admitted(loading: Loading) -> str:
 
 def _restricted(loading: Loading, torch: Torch | Unknown) -> Verdict | None:
     """What weights-only loading refuses, or torch loads without it; None where there is none."""
-    version = NEWEST if isinstance(torch, Unknown) else torch.version
-    if refused := _refused(loading, version):
+    version, refused = _version(torch), _refused(loading, _version(torch))
+    if not all(map(PLAIN.fullmatch, refused)):
         changing = not set(loading.refused).issuperset(refused) or bool(set(refused) & SINCE.keys())
         of = f" of torch {version}" if changing else ""
         summary = f"torch.load(weights_only=True){of} refuses {_listed(refused)}"
@@ -145,6 +145,10 @@ def _restricted(loading: Loading, torch: Torch | Unknown) -> Verdict | None:
         summary = f"torch.distributed.checkpoint unpickles without weights_only and imports {names}"
         return warn(f"{summary}; plain weights required", fix=EXECUTED_FIX)
     return None
+
+
+def _version(torch: Torch | Unknown) -> str:
+    return NEWEST if isinstance(torch, Unknown) else torch.version
 
 
 def _refused(loading: Loading, version: str) -> tuple[str, ...]:
@@ -199,62 +203,13 @@ EXECUTED_FIX = (
     "dcp.save receives."
 )
 
+PLAIN_FIX = (
+    "Load it with weights_only=False, as Lightning does, or name the classes in "
+    "torch.serialization.add_safe_globals([...]). Plain dicts and strings need neither."
+)
+
 PROTOCOL_FIX = "Save with the default protocol: torch.save(..., pickle_protocol=2)."
 
-
-def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
-    tokenizer = checkpoint.tokenizer
-    if tokenizer is None:
-        return skip("no tokenizer files beside the weights")
-    if tokenizer.pad is None:
-        return _no_padding(tokenizer)
-    number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
-    token = f"padding token {tokenizer.pad}{number}"
-    rows = tokenizer.vocabulary
-    if tokenizer.pad_id is not None and rows is not None and tokenizer.pad_id >= rows:
-        return fail(f"{token}; config.json has {rows:,} embeddings", fix=ROWS_FIX)
-    if not MARKER.fullmatch(tokenizer.pad):
-        return warn(f"{token} is an ordinary token; a dedicated one required")
-    if difference := _configured_differently(tokenizer):
-        return warn(f"{token}; {difference}", fix=CONFIGURED_FIX)
-    if tokenizer.pad == tokenizer.eos:
-        return ok(f"{token}, which also ends a text: collators that mask padding mask it too")
-    if tokenizer.pad == tokenizer.unk:
-        return ok(f"{token}, which also stands for unknown text")
-    return ok(token)
-
-
-def _no_padding(tokenizer: Tokenizer) -> Verdict:
-    if tokenizer.problems:
-        return unknown(tokenizer.problems[0].message)
-    if "tokenizer_config.json" not in tokenizer.files:
-        return unknown(f"{tokenizer.files[0]} names none, and tokenizer_config.json is missing")
-    summary = "tokenizer_config.json names no padding token"
-    if tokenizer.first is not None and not MARKER.fullmatch(tokenizer.first):
-        summary = f"{summary}, and token 0, a common default, is {tokenizer.first!r}"
-    zero = [file for file, number in tokenizer.configured.items() if number == 0]
-    if zero:
-        summary = f"{summary}; pad_token_id is 0 in {zero[0]}"
-    return warn(f"{summary}; a dedicated token required")
-
-
-def _configured_differently(tokenizer: Tokenizer) -> str:
-    """Where a configuration names another number than the tokenizer; "" where none does."""
-    for file, number in tokenizer.configured.items():
-        if tokenizer.pad_id is not None and number != tokenizer.pad_id:
-            return f"pad_token_id is {number} in {file}"
-    return ""
-
-
-ROWS_FIX = (
-    "After adding the token, resize the embeddings and save the model:\n"
-    "model.resize_token_embeddings(len(tokenizer))"
-)
-
-CONFIGURED_FIX = (
-    "Set the same number in model.config and in model.generation_config:\n"
-    "model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id"
-)
 
 ADAPTERS = Check(
     code="CKP008",
@@ -289,7 +244,10 @@ WITHOUT_CODE = Check(
         "no pickle beside them names a global that is known to run commands, or calls one that its "
         "usual writers do not call",
     ),
-    notes=("a file beside the weights names classes that its usual writers do not put into it",),
+    notes=(
+        "a file beside the weights names classes that its usual writers do not put into it",
+        "weights-only loading refuses classes that hold plain values, such as argparse.Namespace",
+    ),
     warns=(
         "a pickle names globals that weights-only loading refuses, or is of a protocol above 2",
         "a torch.distributed.checkpoint holds objects of classes that such files do not usually "
@@ -316,33 +274,4 @@ WITHOUT_CODE = Check(
     leads=True,
 )
 
-PADDING = Check(
-    code="CKP011",
-    slug="pad-token",
-    title="The tokenizer defines a dedicated padding token",
-    why="Without a padding token batches cannot be padded, and loaders that default to token 0 pad "
-    'with an ordinary token: "!" in the vocabularies of Llama 3 and GPT-2. Real occurrences of '
-    "it are then masked from attention and loss like padding.",
-    passes=(
-        "the tokenizer names a padding token that looks like a special token",
-        "config.json and generation_config.json name the same number, or none",
-        "the embedding has a row for it",
-    ),
-    warns=(
-        "no padding token is named, or it is an ordinary token of the vocabulary",
-        "a configuration names another number",
-    ),
-    fails=("the padding token's number exceeds the embedding's rows in config.json",),
-    fix="Add a token before get_peft_model, and resize the embeddings. Llama 3.1 and later have "
-    "<|finetune_right_pad_id|>, which needs no new row.\n"
-    'tokenizer.add_special_tokens({"pad_token": "<|pad|>"})\n'
-    "model.resize_token_embeddings(len(tokenizer))\n"
-    "model.config.pad_token_id = tokenizer.pad_token_id",
-    limits="that the collator masks the padding in the labels.",
-    owner=Owner.JOB,
-    judge=padding_token_dedicated,
-    required="checkpoint",
-    sources=("bts-fix4", "exllamav2-415"),
-)
-
-CHECKS = (ADAPTERS, WITHOUT_CODE, PADDING)
+CHECKS = (ADAPTERS, WITHOUT_CODE)

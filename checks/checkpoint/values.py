@@ -21,6 +21,12 @@ ZERO_INITIALIZED = re.compile(
 )
 """Matrices that are initialized to zero on purpose, or hold constants."""
 
+LARGEST = {"F16": 65504, "F8_E5M2": 57344, "F8_E4M3": 448}
+"""Dtype -> its largest value, beyond which a cast gives Inf, or NaN where there is no Inf."""
+
+EMPTY = 0.25
+"""Share of zero rows that no padding of a vocabulary has. Our own number."""
+
 PADDED = ("embedding", "head")
 """Parts whose last rows are often zeros: tokens that do not exist."""
 
@@ -46,10 +52,16 @@ def values_finite(checkpoint: Checkpoint) -> Verdict:
 def _failure(values: Values) -> Verdict | None:
     """What no whole checkpoint holds; None where there is none of it."""
     if nonfinite := [tensor for tensor in values.nonfinite if not tensor.masks]:
+        first = min(nonfinite, key=_of_optimizer)
         rest = values.nonfinite_tensors - 1
         more = f" (and {rest:,} more tensor{'s' * (rest != 1)})" if rest > 0 else ""
-        summary = f"{_counts(nonfinite[0])}{more}; every stored value finite required"
-        return fail(summary, seconds=values.seconds)
+        reason, fix = _why_not_finite(first)
+        summary = f"{_counts(first)}{more}{reason}; every stored value finite required"
+        return fail(summary, fix=fix, seconds=values.seconds)
+    if values.negative:
+        more = f" and {len(values.negative) - 1:,} more" * (len(values.negative) > 1)
+        summary = f"{shown(values.negative[0])}{more}: negative values in a mean of squares"
+        return fail(f"{summary}; none required", fix=MOMENT_FIX, seconds=values.seconds)
     if values.differing:
         more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
         summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
@@ -59,6 +71,21 @@ def _failure(values: Values) -> Verdict | None:
         summary = f"{values.damaged_records[0]}{more}: not the CRC-32 that the zip gives for it"
         return fail(summary, fix=CRC_FIX, seconds=values.seconds)
     return None
+
+
+def _of_optimizer(tensor: NonFinite) -> bool:
+    return tensor.name.startswith("optimizer ")
+
+
+def _why_not_finite(tensor: NonFinite) -> tuple[str, str | None]:
+    """What the kind of tensor and dtype show, and the remedy for it."""
+    if _of_optimizer(tensor):
+        return f", in {tensor.file}", MOMENT_FIX
+    largest = LARGEST.get(tensor.dtype)
+    if largest is None or (tensor.nan and tensor.dtype != "F8_E4M3"):
+        return "", None
+    kind = {"F16": "fp16"}.get(tensor.dtype, "fp8")
+    return f": a cast to {kind} makes that of what is beyond {largest:,}", OVERFLOW_FIX
 
 
 def _vectors_finite(checkpoint: Checkpoint) -> Verdict:
@@ -83,6 +110,10 @@ def _finite(values: Values) -> Verdict:
         summary += f", {files} with the SHA-256 of the Hub"
     if values.outliers:
         return warn(f"{summary}; {_outlier(values)}", fix=OUTLIER_FIX, seconds=values.seconds)
+    for name, share in values.zero_rows.items():
+        if EMPTY <= share < 1:
+            text = f"{share:.0%} of the rows of {shown(name)} are zeros"
+            return warn(f"{summary}; {text}", fix=ROWS_FIX, seconds=values.seconds)
     if lost := _zeros(values):
         return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
     summary += _alike(values)
@@ -145,6 +176,17 @@ def _alike(values: Values) -> str:
     return "".join(notes)
 
 
+MOMENT_FIX = (
+    "Resume from an earlier checkpoint. Or keep these weights and begin with a new optimizer: "
+    "resume without this state, with a warm-up, and look for the batch or the overflow that made "
+    "it: the first resumed step would make the weights NaN."
+)
+
+OVERFLOW_FIX = (
+    "Go back to the checkpoint in fp32 or bf16 that this one was cast from, and keep its dtype. "
+    "Where it was trained in fp16, return to a checkpoint from before the overflow."
+)
+
 CRC_FIX = (
     "Copy the file again, or return to another checkpoint: bytes of it changed after it was saved."
 )
@@ -163,6 +205,12 @@ ZEROS_FIX = (
     "Compare the file's checksum with the source's, and download it again: a download that "
     "reserves the file's size first leaves zeros where it stopped. Where whole matrices are 0.0 in "
     "a file of the right checksum, they were never trained or are initialized so on purpose."
+)
+
+ROWS_FIX = (
+    "Compare the embedding with that of the base model. Where tokens were added, let "
+    "resize_token_embeddings initialize their rows (mean_resizing=True) and train them: a row of "
+    "zeros is the same input for every such token."
 )
 
 LARGE_FIX = (
@@ -189,10 +237,12 @@ FINITE = Check(
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
+        "a quarter of an embedding's rows or more are zeros",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
     ),
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
+        "a mean of squares in the optimizer's state is negative",
         "without --deep: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "

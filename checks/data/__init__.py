@@ -12,6 +12,7 @@ from doctor.checks.data import (
     targets,
     tokens,
     values,
+    written,
 )
 
 CHECKS = (
@@ -23,5 +24,6 @@ CHECKS = (
     *pace.CHECKS,
     *prompts.CHECKS,
     *values.CHECKS,
+    *written.CHECKS,
     *delivered.CHECKS,
 )

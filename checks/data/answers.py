@@ -5,13 +5,15 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checks.data.labels import fills_the_length
-from doctor.checks.data.seen import each_split, observed, passed, share
+from doctor.checks.data.seen import FEW, each_split, observed, passed, share
 from doctor.facts.data import Data, Split, Stops
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown
 
 UNSTOPPED = 0.9
 """Share of answers without a trained stop that is a warning. Our own number."""
+PACKED_TOKENS = 4096
+"""Tokens of joined documents among which some end. Our own number."""
 CUT = 0.05
 """Share of cut answers that is a warning. Our own number."""
 NO_ANSWERS = "no row has a prompt that is not trained, followed by an answer that is"
@@ -47,9 +49,15 @@ def _stop_trained(split: Split) -> Verdict:
 
 def _whole_chats(stops: Stops, split: Split) -> Verdict:
     """Chats that are trained from their first token on."""
+    what = "documents end with" if stops.whole else "chats have"
+    if stops.unended == stops.whole and stops.whole >= FEW and stops.tokens >= PACKED_TOKENS:
+        text = f"no stop in {stops.tokens:,} tokens of {stops.whole:,} rows of one length"
+        return note(
+            f"{text} ({_stated(stops)}): documents run into each other, or are longer", fix=JOINED
+        )
     if not stops.chats:
         return skip(NO_ANSWERS)
-    text = share(stops.untrained, stops.chats, "chats have a stop, and no label of it is trained")
+    text = share(stops.untrained, stops.chats, f"{what} a stop, and no label of it is trained")
     if stops.untrained >= UNSTOPPED * stops.chats:
         return observed(f"{text} ({_stated(stops)})", stops.chats, fix=MASKED)
     return passed(f"{text} ({_stated(stops)})", split)
@@ -77,6 +85,7 @@ def _instead(stops: Stops) -> str:
     return "; no stop follows the answer"
 
 
+JOINED = "Append eos_token_id to each document before documents are joined and cut into rows."
 MASKED = (
     "Train the stop: give padding a token of its own, as labels that are masked by the padding's "
     "id lose an equal eos_token, or extend the mask of the answer by the stop."
@@ -102,10 +111,14 @@ STOP = Check(
     why="A model that was never trained to emit the stop does not end its answers. Often another "
     "token is trained than the one in generation_config.",
     passes=("an answer's last trained labels contain a token at which generation stops",),
-    notes=("answers end with another special token, and no generation_config is known",),
+    notes=(
+        "answers end with another special token, and no generation_config is known",
+        "no stop is in 4,096 or more tokens of 32 or more rows that are trained as a whole",
+    ),
     warns=(
         "at least 90 % of 32 or more answers that are not cut train none",
-        "at least 90 % of 32 or more chats that are trained as a whole have a stop that is masked",
+        "at least 90 % of 32 or more chats or documents that are trained as a whole have a stop "
+        "that is masked",
     ),
     fix="Let each answer end with a token of generation_config.eos_token_id, and train it.",
     owner=Owner.JOB,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
+from doctor._util.units import shown
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Inputs
@@ -30,6 +31,9 @@ def _scaled(split: Split) -> Verdict:
             f"{inputs.name} has the shape {list(inputs.shape)}: channels are last", fix=LAST
         )
     whole = inputs.whole and low >= 0 and BYTES[0] < high <= BYTES[1]
+    if inputs.unscaled:
+        text = f"{seen}: as if 0 to 255 were normalized by {shown(inputs.unscaled)}"
+        return observed(f"{text}, which is meant for 0 to 1", inputs.samples, fix=UNSCALED)
     if inputs.expected_low is None or inputs.expected_high is None:
         if not whole:
             return passed(seen, split)
@@ -60,6 +64,7 @@ def _expected(
     return passed(f"{seen}; {expected}", split)
 
 
+UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
 LAST = "Bring the channels to the second axis: images.permute(0, 3, 1, 2)."
 
 SCALED = Check(
@@ -73,6 +78,7 @@ SCALED = Check(
     warns=(
         "values exceed three times the stated range, are in 0 to 1 where negative ones must "
         "occur, or whole numbers to 255 at the first convolution",
+        "they are what a known normalization for 0 to 1 gives for 0 to 255",
         "channels are last",
     ),
     fix="Apply the transforms of the weights: weights.transforms(), the image processor, or timm's "

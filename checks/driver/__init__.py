@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from doctor.checks.driver import cuda_version, driver
+from doctor.checks.driver import cuda_version, driver, reported
 
-CHECKS = (*driver.CHECKS, *cuda_version.CHECKS)
+CHECKS = (*driver.CHECKS, *cuda_version.CHECKS, *reported.CHECKS)

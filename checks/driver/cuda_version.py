@@ -58,6 +58,8 @@ def runs_torch_cuda(
         return verdict
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter, number)
     fix = f"{wheel.fix} Or upgrade the driver on the host." if wheel.commands else wheel.fix
+    if "pgrade the driver" not in fix and isinstance(torch, Torch) and torch.cuda:
+        fix = f"Upgrade the driver on the host to {_least_driver(torch.cuda)} or newer. {fix}"
     return replace(verdict, fix=fix, commands=wheel.commands)
 
 
@@ -90,8 +92,16 @@ def _by_version(
         return _noted(verdict) if is_525 else verdict
     if created:
         return ok(f"{summary}; a CUDA context was created nevertheless")
-    least_driver = f"driver {least[0]} or newer" if least else "a newer driver"
-    return fail(f"{summary}, which requires {least_driver}")
+    return fail(f"{summary}, which requires driver {_least_driver(torch.cuda)} or newer")
+
+
+def _least_driver(cuda: str) -> str:
+    """The first branch that runs a build for this CUDA; a later one where no row has it."""
+    major, minor = (int(part) for part in cuda.split(".")[:2])
+    if major in wheels.MINIMUM:
+        return str(wheels.MINIMUM[major][0])
+    branches = [branch for branch, has in wheels.DRIVER_CUDA.items() if has >= (major, minor)]
+    return str(min(branches, default=max(wheels.DRIVER_CUDA)))
 
 
 def _within_major(summary: str, torch: Torch, job_gpus: JobGpus | Unknown) -> Verdict:

@@ -15,6 +15,7 @@ from doctor.judge.known_errors import (
     KERNEL_LOG,
     LIBRARY,
     MISMATCHED,
+    NOT_INITIALIZED,
     NOT_LOADED,
     STUB,
 )
@@ -120,6 +121,7 @@ NVML_REMEDIES = {
 }
 CUDA_REMEDIES = {
     2: GPU_TAKEN,
+    3: NOT_INITIALIZED,
     34: STUB,
     46: GPU_TAKEN,
     NO_DEVICE: _outcome(

@@ -20,6 +20,8 @@ ACTIONS = {
     6: "reset the PCIe bus",
     7: "reboot the system",
 }
+IN_PROGRESS = 2
+FABRIC_NOT_READY = "the NVLink fabric is in progress of its start; completed required"
 REMAPS = (63, 156)
 """Xids of a row or unit that the next reset replaces."""
 _COUNTED = {
@@ -62,6 +64,7 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
             gpu.sram_threshold,
             Fault("the threshold of errors in SRAM is exceeded", "memory", spent=True),
         ),
+        (gpu.fabric == IN_PROGRESS, Fault(FABRIC_NOT_READY, "warn")),
         (gpu.remap_pending, Fault("row remap pending until the GPU is reset", "warn", remap=True)),
         (
             gpu.retired_pages_pending,

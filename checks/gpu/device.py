@@ -10,7 +10,7 @@ from doctor.checks.gpu.visible import VISIBLE
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Host, KernelEvent
 from doctor.facts.memory.room import shares_memory
-from doctor.facts.views import USED_BYTES, JobGpu, JobGpus
+from doctor.facts.views import UNLISTED, USED_BYTES, JobGpu, JobGpus
 from doctor.hardware.xids import BROKEN, XIDS
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
@@ -73,9 +73,18 @@ def _free(gpu: JobGpu) -> Verdict:
         summary += f" (NVML lists {gpu.other_processes} compute processes)"
     elif gpu.nvml and gpu.nvml.display_active:
         return warn(f"{summary}; a desktop runs on it", fix=CLOSE_DESKTOP)
+    if gpu.nvml and gpu.nvml.unread.get("processes") == UNLISTED:
+        return warn(f"{summary}; no process is listed, and the GPU is idle", FUSER, fix=ORPHANED)
     return fail(summary) if share > USED_SHARE else warn(summary)
 
 
+FUSER = "sudo fuser -v /dev/nvidia*"
+ORPHANED = (
+    "A process that nvidia-smi cannot list holds the memory: one that was orphaned, or one in "
+    "another container. Find it on the host (outside of containers) with fuser and end it; if "
+    "nothing holds the GPU, reset it. A server that reserves memory in this container is not "
+    "listed either."
+)
 CLOSE_DESKTOP = (
     "Close browsers and other graphical programs, or train without a desktop: what they use is not "
     "available to the job."
@@ -197,6 +206,7 @@ MEMORY_HEALTHY = Check(
     warns=(
         "a row remap or a page retirement is pending, or rows were remapped during the run",
         f"there are more than {CORRECTED:,} corrected errors",
+        "the NVLink fabric is still in progress of its start",
         "an Xid occurred during the run after which the GPU works on, or the catalogue lacks it",
         "an NVLink reported an error (Xid 74, 136, 144 to 150, 155), no link is down, and the "
         "driver requests no action",

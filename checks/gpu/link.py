@@ -57,6 +57,15 @@ def _text(load: Load, watched: Watched | None) -> str:
     return text
 
 
+def missing_lanes(name: str, watched: Watched, widest: int) -> str:
+    """What the link lacks in lanes, "" if nothing; `widest`: of the GPUs of the same model."""
+    if not (watched.link and watched.link_max):
+        return ""
+    lanes = max(widest, min(watched.link_max[1], _least_lanes(name)))
+    now = watched.link[1]
+    return f"{now} PCIe lanes in use, {lanes} required" if now < lanes else ""
+
+
 def _least_lanes(name: str) -> int:
     family = family_of(name)
     return CONSUMER_LANES if family and family.segment in ("consumer", "laptop") else LANES
@@ -73,9 +82,8 @@ def _problems(load: Load, watched: Watched | None, widest: int) -> list[str]:
     least, of_link = LEAST_FROM_HOST, ""
     link, most = (watched.link, watched.link_max) if watched else (None, None)
     if link and most and not _reading_is_wrong(load, link):
-        lanes = max(widest, min(most[1], _least_lanes(load.name)))
-        if link[1] < lanes:
-            problems.append(f"{link[1]} PCIe lanes under load, {lanes} required")
+        missing = missing_lanes(load.name, watched, widest) if watched else ""
+        problems += [missing] if missing else []
         if link[0] <= SLOW_GENERATION and most[0] >= FAST_GENERATION:
             problems.append(f"PCIe generation {link[0]} under load, {most[0]} supported")
         # In a virtual machine the maximum is the GPU's own, whatever generation its slot has.

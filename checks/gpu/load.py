@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor.checks.gpu.device import SLOWDOWNS
-from doctor.checks.gpu.link import LEAST_FROM_HOST, LINK_SHARE, MOST_REPLAYS, Link, link_of
+from doctor.checks.gpu.link import (
+    LEAST_FROM_HOST,
+    LINK_SHARE,
+    MOST_REPLAYS,
+    Link,
+    link_of,
+    missing_lanes,
+)
 from doctor.checks.gpu.rates import (
     COPY_FLOOR,
     COPY_SHARE,
@@ -33,11 +40,13 @@ from doctor.judge.known_errors import GPU_TAKEN, fail_by, find_cause
 
 
 def speed(
-    load: tuple[Load, ...],
+    load: tuple[Load, ...] | Unknown,
     watched: tuple[Watched, ...] | Unknown | None,
     job_gpus: JobGpus | Unknown,
     driver: Driver | Unknown | None,
 ) -> Verdict:
+    if isinstance(load, Unknown):
+        return _lanes(watched, job_gpus, load.reason)
     if not load:
         return unknown("no GPU was put under load")
     samples = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
@@ -60,6 +69,22 @@ def speed(
             link = Link(f"{link.text} (confidential computing: copies are encrypted)")
         verdicts.append(_speed(each, load, samples.get(each.uuid or ""), link, gpu))
     return worst(*verdicts)
+
+
+def _lanes(
+    watched: tuple[Watched, ...] | Unknown | None, job_gpus: JobGpus | Unknown, reason: str
+) -> Verdict:
+    """Of a report without a load the width of the links, which is the same on an idle GPU."""
+    gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
+    known = {gpu.nvml.uuid: gpu for gpu in gpus if gpu.nvml}
+    records = watched if isinstance(watched, tuple) else ()
+    linked = [(known[each.uuid], each) for each in records if each.uuid in known and each.link]
+    missing = []
+    for gpu, each in linked:
+        same = [other.link[1] for peer, other in linked if peer.name == gpu.name and other.link]
+        if text := missing_lanes(gpu.name, each, max(same)):
+            missing.append(warn(f"{gpu.label}: {text}"))
+    return worst(*missing) if missing else unknown(reason)
 
 
 def label(load: Load) -> str:
@@ -181,6 +206,7 @@ SPEED = Check(
     sources=("gpu-fryer", "mamf", "dcgm", "vast-self-test", "pcie-link", "gearshifft-82"),
     after=("DRV001",),
     targets=ON_CUDA,
+    also=("read",),
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.units import listed
+from doctor.checks.gpu.remedies import LINK
 from doctor.errors.cause import Cause
 from doctor.facts.load import PeerCopy, Peers, Watched
 from doctor.facts.machine import Host
@@ -30,13 +31,15 @@ SLICED = "a MIG slice has no peer access"
 
 
 def copies_arrive(
-    peers: Peers,
+    peers: Peers | Unknown,
     watched: tuple[Watched, ...] | Unknown | None,
     job_gpus: JobGpus | Unknown,
     host: Host | Unknown,
 ) -> Verdict:
     if is_sliced(job_gpus):
         return skip(SLICED)
+    if isinstance(peers, Unknown):
+        return worst(*(_links(watched, job_gpus) or [unknown(peers.reason)]))
     if not peers.copies:
         return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
@@ -156,7 +159,7 @@ def _links(
             summaries.append(
                 f"{gpu.uuid}: {gpu.nvlink_errors} NVLink errors during the run; 0 expected"
             )
-    return [warn(summary, switches_off=P2P) for summary in summaries]
+    return [warn(summary, fix=LINK, switches_off=P2P) for summary in summaries]
 
 
 def _is_bridged(name: str) -> bool:
@@ -201,6 +204,7 @@ COPIES_ARRIVE = Check(
     sources=("nccl-troubleshooting", "nccl-2079", "pytorch-84803", "vllm-4992"),
     after=("DRV001",),
     targets=("nvidia",),
+    also=("read",),
 )
 
 CHECKS = (COPIES_ARRIVE,)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu.counters import ACTIONS, Fault
+from doctor.checks.gpu.counters import ACTIONS, FABRIC_NOT_READY, Fault
 from doctor.hardware.xids import BY_NUMBER
+from doctor.judge.known_errors import FABRIC
 
 RETURN = "Rented: return the machine and report the GPU's UUID. "
 LOST = (
@@ -54,8 +55,10 @@ def remedy(fault: Fault) -> str:
         return LINK
     if fault.spent or fault.grade == "lost":
         return SPENT if fault.spent else LOST
+    restarts = bool(xid and xid.action == "restart the process")
     if fault.grade == "memory":
-        return CONTAINED if xid and xid.action == "restart the process" else MEMORY
-    if fault.grade == "fail":
-        return RESET
-    return PROCESS if xid and xid.action == "restart the process" else REPORT
+        return CONTAINED if restarts else MEMORY
+    by_text = {FABRIC_NOT_READY: FABRIC.fix}
+    return by_text.get(fault.text) or (
+        RESET if fault.grade == "fail" else PROCESS if restarts else REPORT
+    )

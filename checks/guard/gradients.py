@@ -55,6 +55,8 @@ PRESENT = Check(
         "GRD003",
         enough("steps", 3, "the parameters have gradients in {n} steps", "steps"),
         {
+            "cleared": "Call optimizer.zero_grad() or model.zero_grad() before backward() or after "
+            "step(), not between them.",
             "lost": "Check whether the optimizer still should step: its loss no longer reaches its "
             "parameters, or zero_grad() runs between backward() and step().",
             "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
@@ -93,7 +95,8 @@ NOT_ZERO = Check(
                 "that are all equal, or a batch without anything to predict. Print the share of "
                 "such samples, and end the training or choose harder ones.",
                 "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
-                "value of 0, a mask, a hook, or zero_grad() in the wrong place.",
+                "value of 0, a mask, a hook, or zero_grad(), which belongs before backward() or "
+                "after step().",
             },
         )
     ),

@@ -48,9 +48,9 @@ def _mode(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
     looks = total(guard, "mode_looks")
-    if total(guard, "effective") < 100:
+    if total(guard, "effective") < 20:
         steps = total(guard, "effective")
-        return unknown(f"{steps:,} steps; the mode is looked at from 100 on")
+        return unknown(f"{steps:,} steps; the mode is looked at from 20 on")
     if not looks:
         return skip("no model with dropout or batch norms holds the parameters")
     if looks < LOOKS:
@@ -67,7 +67,7 @@ MODE = Check(
     "often looks better for it.",
     passes=("some module of the model is in training mode at step()",),
     warns=(
-        "at two comparisons in a row, from step 100 on, no module is, and the model has dropout "
+        "at two comparisons in a row, from step 20 on, no module is, and the model has dropout "
         "above 0 or batch norms",
     ),
     fix="Call model.train() at the beginning of every epoch and after every evaluation. Where "
@@ -78,4 +78,33 @@ MODE = Check(
     sources=("vsepp-4",),
 )
 
-CHECKS = (BUFFERS, MODE)
+
+def _kept(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    states = total(guard, "states")
+    if not states:
+        return skip("nothing was saved by torch.save or loaded into a module")
+    return ok(f"{states:,} objects saved or loaded, none with an outdated state dict")
+
+
+KEPT = Check(
+    code="GRD027",
+    slug="kept-state-copied",
+    title="A state dict that is kept is a copy",
+    why="model.state_dict() returns the tensors that are trained, not copies. A best state that is "
+    "kept for the end of the training has the last weights by then, and loading it does nothing.",
+    passes=("no state dict is saved or loaded after steps that have changed its tensors",),
+    warns=(
+        "a state dict taken during the training is saved or loaded at a later step, and its "
+        "tensors are still those of the parameters",
+    ),
+    fix="Keep a copy: copy.deepcopy(model.state_dict()), or torch.save it when it is the best. The "
+    "weights that were meant are lost, unless a file of that step exists.",
+    owner=Owner.JOB,
+    judge=observed("GRD027", _kept),
+    limits="that other copies, such as a dict made of its items, hold copies of the tensors.",
+    sources=("torch-saving-best",),
+)
+
+CHECKS = (BUFFERS, MODE, KEPT)

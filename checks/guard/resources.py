@@ -101,6 +101,10 @@ _in_process = observed(
             "windows of 20 steps after the first 50",
         ),
     ),
+    {
+        "graphs": "Add numbers: total += loss.item(), or loss.detach(), and the same in lists and "
+        "running means; a loss that is kept holds the graph that made it.",
+    },
 )
 
 
@@ -123,6 +127,7 @@ MEMORY = Check(
     "keep their tensors. The job dies of it hours later.",
     passes=("the lowest use of 20 steps does not rise five times in a row",),
     warns=(
+        "the graphs of 50 losses are in memory after their backward passes (also without --all)",
         "it rises five times in a row, evenly, and at that rate the memory that is left lasts for "
         "less than 1,000 steps",
         "NVML's memory in use of a GPU rises five times in a row, evenly, in windows of at least a "

@@ -116,4 +116,78 @@ APPLIED = Check(
     sources=("ps-P5", "ps-P10", "DeepSpeed-8415"),
 )
 
-CHECKS = (RATE, SCALE, APPLIED)
+CLIPS_LEAST, BATCHES_LEAST = 5, 20
+"""What the guard needs for an alarm (doctor.guard.thresholds)."""
+
+
+def _clips(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    clips = total(guard, "clips")
+    if not clips:
+        return skip("no gradients were clipped by torch.nn.utils")
+    if clips < CLIPS_LEAST:
+        return unknown(f"{clips} clippings; at least {CLIPS_LEAST} required")
+    return ok(f"{clips:,} clippings of the gradients that the next step applies")
+
+
+CLIPS = Check(
+    code="GRD026",
+    slug="clipping-applies",
+    title="Clipping acts on the gradients that are applied",
+    why="After step() there is nothing left to clip, and nothing says so. Before "
+    "scaler.unscale_() gradients are tens of thousands of times too large: the limit cuts them "
+    "all, and the unscaled rest hardly trains.",
+    passes=("the first clippings run between backward() and step(), on unscaled gradients",),
+    warns=(
+        "5 steps in a row, gradients are clipped after the step() that applied them, or where "
+        "there are none",
+        "5 steps in a row, gradients are clipped while a GradScaler's scale is in them, to a limit "
+        "1,000 times below that scale",
+    ),
+    fix="Call clip_grad_norm_ or clip_grad_value_ after backward() and before step().",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD026",
+        _clips,
+        {
+            "scaled": "Call scaler.unscale_(optimizer) after the last backward() and before the "
+            "clipping."
+        },
+    ),
+    limits="anything of clipping outside torch.nn.utils, or with torch before 2.7 of the norm.",
+    sources=("torch-amp-examples",),
+)
+
+
+def _advances(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    fetched = total(guard, "fetched")
+    if not fetched:
+        return skip("no torch.utils.data.DataLoader returned a batch")
+    if fetched < BATCHES_LEAST:
+        return unknown(f"{fetched} batches of loaders; at least {BATCHES_LEAST} required")
+    return ok("no 20 steps in a row took the first batch of a new iterator again")
+
+
+ADVANCES = Check(
+    code="GRD028",
+    slug="loader-advances",
+    title="Each step takes the next batch",
+    why="iter() of a DataLoader begins a new epoch. next(iter(loader)) in a loop returns the first "
+    "batch at every step unless the loader shuffles, and the rest of the data is never trained on.",
+    passes=("no 20 steps in a row train on the same first batch of a loader",),
+    warns=(
+        "20 steps in a row do, each from a new iterator that is dropped at once, of a loader that "
+        "has more batches",
+    ),
+    fix="Iterate over the loader, `for batch in loader:`, or keep one iterator and make a new one "
+    "when it raises StopIteration. To overfit one batch on purpose, fetch it once before the loop.",
+    owner=Owner.JOB,
+    judge=observed("GRD028", _advances),
+    limits="that batches differ which no torch.utils.data.DataLoader returned.",
+    sources=("torch-data-loading",),
+)
+
+CHECKS = (RATE, SCALE, APPLIED, CLIPS, ADVANCES)

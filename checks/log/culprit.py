@@ -16,6 +16,11 @@ CLOSE = 2
 """Sequence numbers that differ by more are of different groups where lines name none."""
 FEW = 0.25
 """Share of the ranks that may be the ones that the others wait for. Our own number."""
+ALONE = (
+    " Rank 0 may be at work alone, evaluating, saving or loading, while the others wait: let all "
+    "ranks take part (DistributedSampler), or raise the limit (init_process_group(timeout=...), "
+    "ddp_timeout of the Trainer)."
+)
 NAMED = 8
 """Ranks that a sentence lists."""
 
@@ -101,7 +106,8 @@ def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
         tuple(silent),
         f"{_ranks(silent)} silent: no error, while {len(waiting):,} ranks waited{_last(last)}",
         f"Look at {_ranks(silent, '')} first: where it hangs (py-spy dump --pid), its own log, the "
-        "kernel log of its host (Xid, out of memory, a file system that does not answer).",
+        "kernel log of its host (Xid, out of memory, a file system that does not answer)."
+        + (ALONE if silent == [0] else ""),
     )
 
 

@@ -82,6 +82,8 @@ def _story_of(same: _Same) -> Story:
         preferred = [each for each in candidates if _says_more(each, first)]
         preferred = preferred or [each for each in candidates if _is_passed_on(each, first)]
         first = min(preferred, key=order, default=first)
+        alike = [each for each in candidates if _is_reported_by(first, each)]
+        first = min(alike, key=order, default=first)
     return Story(
         first=first,
         others=tuple(event for event in open_ if event is not first),
@@ -98,6 +100,12 @@ def _says_more(event: LogEvent, first: LogEvent) -> bool:
     if class_of(event).role == "consequence":
         return True
     return bool(CONFIRMED & event.groups.keys()) and "reason" not in first.groups
+
+
+def _is_reported_by(first: LogEvent, event: LogEvent) -> bool:
+    """Whether the first is a rank's exception for an earlier line of a library that names none."""
+    earlier = event.path == first.path and event.line < first.line
+    return earlier and event.name == first.name and event.rank is None and first.rank is not None
 
 
 def _is_passed_on(event: LogEvent, first: LogEvent) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.rehearsal import Agreement, Rehearsal
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 
 def _compared(rehearsal: Rehearsal) -> Agreement | Verdict:
@@ -19,10 +19,13 @@ def weights(rehearsal: Rehearsal) -> Verdict:
         return found
     if not found.steps or max(found.steps) == 0:
         return unknown("no weights of all ranks were recorded after the same step")
+    if found.parted and not found.whole:
+        return skip(f"each rank holds another part of the {found.parted} weights")
     differ = some(found.names, found.count)
     if found.differ_from is None:
         steps = ", ".join(str(step) for step in found.steps if step)
-        return ok(f"the weights of {found.ranks} ranks are equal after step {steps}")
+        held = f"; of {found.parted} weights it holds a part" if found.parted else ""
+        return ok(f"what several of {found.ranks} ranks hold is equal after step {steps}{held}")
     if found.replicated:
         when = f"after step {found.differ_from}" if found.differ_from else "before the first step"
         return fail(f"the weights of {found.ranks} ranks differ {when}: {differ}")
@@ -52,7 +55,8 @@ WEIGHTS = Check(
     "weight decay on one rank, and no call of model.module in the training step.",
     owner=Owner.JOB,
     judge=weights,
-    limits="that shards of one model fit together: sharded weights are not compared.",
+    limits="that the parts of a sharded weight fit together: only ranks with the same part are "
+    "compared, as along the replicated dimension of a mesh.",
 )
 
 
@@ -67,7 +71,7 @@ def data(rehearsal: Rehearsal) -> Verdict:
     if found.distinct == found.batches:
         return ok(f"the first batches of {found.batches} ranks differ")
     same = f"{found.batches} ranks have {found.distinct} different first batches"
-    if not found.replicated:
+    if not found.replicated and not found.data_parallel:
         return unknown(f"{same}; along a tensor or pipeline dimension they must be equal")
     return fail(same)
 
@@ -79,11 +83,56 @@ DATA = Check(
     why="Without a distributed sampler every rank trains on the same samples: as many GPUs do the "
     "work of one, and nothing reports it.",
     passes=("the first batches of all ranks differ",),
-    fails=("under DistributedDataParallel ranks have the same first batch",),
+    fails=(
+        "under DistributedDataParallel or FSDP over all ranks, ranks have the same first batch",
+    ),
     fix="Use DistributedSampler, or give each rank its own part or seed of the data.",
     owner=Owner.JOB,
     judge=data,
     limits="that later batches differ, or that no sample is seen twice.",
 )
 
-CHECKS = (WEIGHTS, DATA)
+
+def epochs(rehearsal: Rehearsal) -> Verdict:
+    found = _compared(rehearsal)
+    if rehearsal.trained and not rehearsal.own_trainer:
+        return skip("the doctor distributed the batches, and not the job")
+    if isinstance(found, Verdict):
+        return found
+    if not found.epoch:
+        return skip("no loader of a known length was observed on all ranks")
+    low, high = min(found.epoch), max(found.epoch)
+    if low == high:
+        return ok(f"an epoch has {low:,} batches on each of {found.ranks} ranks")
+    counts = f"an epoch has {low:,} to {high:,} batches, by the samplers of {found.ranks} ranks"
+    if found.uneven_end:
+        return fail(f"{counts}; the epoch of one rank had ended when another waited for it")
+    if found.joined:
+        return ok(f"{counts}; it trains under Join")
+    if found.went_on:
+        return note(f"{counts}; the ranks went on after the end of an epoch")
+    return warn(
+        f"{counts}: at its end the ranks with more of them wait for the others, unless the loop "
+        "counts steps on all ranks"
+    )
+
+
+EPOCHS = Check(
+    code="RHS018",
+    slug="ranks-same-epoch",
+    title="The epoch has as many batches on each rank",
+    why="Gradients are exchanged at each step: the rank with one batch more waits at the end of "
+    "the first epoch, hours after the start, until a time limit ends the job.",
+    passes=("the samplers of all ranks have the same length", "they differ, and Join is used"),
+    notes=("they differ, and all ranks went on after the end of an epoch",),
+    warns=("they differ, and no epoch ended in the steps",),
+    fails=("they differ, one rank's epoch ended, and the run did not end",),
+    fix="Use DistributedSampler, which gives each rank as many samples, or drop_last on all ranks; "
+    "else train under torch.distributed.algorithms.Join.",
+    owner=Owner.JOB,
+    judge=epochs,
+    limits="that a sampler of the job's own returns as many batches as it says. Streams have no "
+    "length.",
+)
+
+CHECKS = (WEIGHTS, DATA, EPOCHS)

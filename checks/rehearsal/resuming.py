@@ -26,7 +26,7 @@ def _resumed(rehearsal: Rehearsal) -> Resumed | Verdict:
     run = rehearsal.run("resume")
     if run is not None and run.code and not run.steps:
         return unknown("the continued run ended before its first step: see RHS009")
-    if reason := unobserved(run):
+    if reason := unobserved(rehearsal.run("stop")) or unobserved(run):
         return reason
     if rehearsal.resumed is None:
         return unknown("no state was recorded both at a save and at the resume")
@@ -115,8 +115,8 @@ RESUMES = Check(
     fix="Load the newest whole checkpoint before the first step, and the step with it.",
     owner=Owner.JOB,
     judge=resumes,
-    limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers and the "
-    "order of the data are not compared. A resume that a file of settings or a variable asks for "
+    limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers are not "
+    "compared. A resume that a file of settings or a variable asks for "
     "is not seen, nor a checkpoint that C++ or Rust opens (safetensors).",
 )
 
@@ -283,4 +283,43 @@ SCHEDULE = Check(
     sources=("torch-load-optimizer",),
 )
 
-CHECKS = (RESUMES, WEIGHTS, OPTIMIZER, SCHEDULE)
+
+def data(rehearsal: Rehearsal) -> Verdict:
+    return _of(rehearsal, (), _data)
+
+
+def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
+    order = found.order
+    if order is None:
+        return skip("no loader with a dataset that is read by index was observed")
+    if order.untold:
+        return skip(f"not compared: {shown(order.untold, 200)}")
+    after = f"the {order.steps} steps after step {found.saved_step}"
+    if order.same:
+        return ok(f"{after} take the samples that they take without the stop")
+    if not order.again and not order.left_out:
+        return note(f"{after} take the same samples in another order")
+    return note(
+        f"{after} take other samples than without the stop: of {order.samples:,} until then "
+        f"{order.again:,} are seen more often and {order.left_out:,} less often",
+        fix="Nothing, if that is acceptable. Else save the position in the epoch and the state of "
+        "the sampler's generator (StatefulDataLoader, skip_first_batches, set_epoch).",
+    )
+
+
+DATA = Check(
+    code="RHS019",
+    slug="resume-samples",
+    title="The resume goes on with the samples that were to come",
+    why="A resume that starts its epoch anew trains on the first samples twice and, if it always "
+    "stops in the same part of the epoch, never on the last ones.",
+    passes=("each step after the resume takes the samples that it takes without the stop",),
+    notes=("samples are seen more or less often than without the stop, which are counted",),
+    fix="Nothing, if that is acceptable: a correct resume may take another order.",
+    owner=Owner.JOB,
+    judge=data,
+    limits="what is drawn at random within a sample, such as crops and masks. Streams, and loops "
+    "without a DataLoader of torch, are not compared.",
+)
+
+CHECKS = (RESUMES, WEIGHTS, OPTIMIZER, SCHEDULE, DATA)

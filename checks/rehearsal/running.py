@@ -11,12 +11,17 @@ from doctor._util.units import gib, shown
 from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.guard import Guarded, GuardError
-from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun
+from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun, Waiting
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
 NEARLY_ALL = 0.95
 """Share of the GPU's memory that leaves too little for longer batches. Our own number."""
+STILL, STILL_STEPS = 10.0, 20
+"""Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
+own numbers."""
+MOST_RANKS = 4
+"""That are named."""
 GROWTH_CALLS = 8
 """Calls of a model in an evaluation from which growth is read. Our own number."""
 RISING = 0.7
@@ -58,11 +63,18 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
 def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{_cut(run)} after {run.seconds:.0f} s"
-    where = f"; it waits at {_place(run)}" if run.frames else ""
+    where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
     if run.stuck:
         where += f"; SIGKILL did not end {some(run.stuck, len(run.stuck))}"
     if not run.steps:
         return fail(f"no training step, {how}{where}")
+    if hang := _hang(run):
+        return fail(
+            f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
+            f"{how}: {hang}",
+            fix="All ranks must call the same collectives in the same order: look for a condition "
+            "on the rank, an exception that one rank catches, or loops of unequal length.",
+        )
     world = max(rank.world for rank in run.ranks)
     silent = sorted(set(range(world)) - {rank.rank for rank in run.ranks})
     if silent:
@@ -82,7 +94,35 @@ def _printed_error(run: RehearsedRun) -> GuardError | None:
     return None
 
 
+def _hang(run: RehearsedRun) -> str:
+    """Where each rank waits, if no step came for long and they are at different collectives."""
+    seconds = [each for rank in run.ranks for each in rank.seconds]
+    longest = max(STILL, STILL_STEPS * median(seconds)) if seconds else STILL
+    if run.still is None or run.still < longest or len(run.waiting) < 2:
+        return ""
+    inside = [each for each in run.waiting if each.inside]
+    calls = {(each.collective, each.number, each.inside) for each in run.waiting}
+    if not inside or (len(calls) == 1 and not any(each.ended for each in run.waiting)):
+        return ""
+    return "; ".join(map(_waits, run.waiting[:MOST_RANKS]))
+
+
+def _waits(waiting: Waiting) -> str:
+    rank, place = f"rank {waiting.rank}", shown(waiting.place, 200)
+    if waiting.ended:
+        return f"{rank} had ended"
+    if waiting.inside:
+        return f"{rank} waits in {waiting.collective} (its collective {waiting.number}) at {place}"
+    last = f", last in {waiting.collective} ({waiting.number})" if waiting.collective else ""
+    return f"{rank} is at {place}{last}"
+
+
 def _place(run: RehearsedRun) -> str:
+    placed = next((each.place for each in run.waiting if each.place), "")
+    return shown(placed, 200) if placed else _frame(run)
+
+
+def _frame(run: RehearsedRun) -> str:
     return next((shown(line.strip(), 200) for line in run.frames if "File " in line), "?")
 
 
@@ -115,7 +155,11 @@ RUNS = Check(
     "that never meets the others.",
     passes=("every rank took steps, and the exit code is 0",),
     warns=("it took steps, and --budget ended it",),
-    fails=("the exit code is not 0", "a rank took no step"),
+    fails=(
+        "the exit code is not 0",
+        "a rank took no step",
+        "no step came for long, and the ranks wait in different collectives",
+    ),
     fix="Read the summary's error; doctor explain proposes the causes of its message.",
     owner=Owner.JOB,
     judge=runs,
@@ -161,8 +205,9 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
     if run is not None and dying is not None and (run.code or run.cut):
         how = _cut(run) or f"exit code {run.code}{_error(run)}"
+        what = "generate()" if dying.generating else "the evaluation"
         return fail(
-            f"the evaluation after step {dying.evaluating} did not end: {how}",
+            f"{what} after step {dying.evaluating} did not end: {how}",
             fix="The error of RHS003 is raised by the evaluation, not by the training step: call "
             "the evaluation once before the first step, so that it fails there."
             if run.code
@@ -177,6 +222,8 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     growth = max(done, key=growth_per_sample)
     first = done[0]
     summary = f"{first.samples} samples in {first.calls} calls, {first.seconds:.2g} s"
+    generated = sum(each.generated for each in done)
+    summary += f"; generate() was called {generated} times" if generated else ""
     if growth_per_sample(growth):
         grown = growth.memory[-1] - growth.memory[1]
         each = growth_per_sample(growth)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.naming import words
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainers import is_of_datasets
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -43,6 +44,8 @@ def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _reason(reading: Training, call: Call, number: int) -> str:
+    if call.method == "load_from_checkpoint" and call.receiver and not call.receiver[:1].isupper():
+        return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
     if call.name in WRAPPERS:
@@ -76,9 +79,10 @@ def _is_batch(reading: Training, call: Call) -> bool:
 def _is_dataset(reading: Training, call: Call) -> bool:
     """A dataset of Hugging Face, by what made it."""
     values = evaluate.options(reading, Value("name", name=call.receiver), call)
-    return bool(values) and all(
+    made = bool(values) and all(
         each.call >= 0 and reading.calls[each.call].name.startswith(DATASETS) for each in values
     )
+    return made or is_of_datasets(reading, call)
 
 
 RULES = (
@@ -93,6 +97,7 @@ RULES = (
         fires=(
             "x.to(device) and the like of a batch, as a statement",
             "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
+            "model.load_from_checkpoint(path) of a module, as a statement",
             "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
         ),
         fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",

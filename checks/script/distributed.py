@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.loop import calls_reached
+from doctor.checks.script.loop import calls_reached, stepped
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -233,7 +233,7 @@ ONE_RANK = re.compile(
 def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
         call = reading.calls[number]
-        if not _is_collective(reading, call) or "group" in call.keywords:
+        if not _is_collective(reading, call) or _is_of_group(call):
             continue
         site, arms = _on_one_rank(reading, call, DEEP)
         if arms and not _has_partner(reading, call, site, arms):
@@ -241,6 +241,29 @@ def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterato
             through = "" if site is call else f"{site.method}() calls "
             yield Match(site.span, through + message)
     yield from _backward_skipped(reading)
+    yield from _stepped_on_one(reading)
+
+
+GROUPS = {"barrier": 0, "all_reduce": 2, "broadcast": 2, "all_gather": 2, "reduce": 3}
+"""Positions of the group of processes."""
+PART = re.compile(
+    r"(?:^|[._\s(])(?:tp|dp|pp|cp|ep|sp|mp|model|data|pipe\w*|tensor|shard\w*|group|stage|expert|"
+    r"sequence|context|\w*parallel)_(?:\w+_)*rank|get_rank\([^)\s]|get_\w+_rank"
+)
+
+
+def _is_of_group(call: Call) -> bool:
+    """It is called by a part of the processes on purpose."""
+    return "group" in call.keywords or len(call.args) > GROUPS.get(call.method, 9)
+
+
+def _stepped_on_one(reading: Training) -> Iterator[Match]:
+    """optimizer.step() under a test for one rank, in a loop of DDP."""
+    for number in reading.methods("step") if ddp_calls(reading) else ():
+        call = reading.calls[number]
+        if call.loops and stepped(reading, call) and _rank_arms(reading, call.arms):
+            message = "under a test for one rank: the others keep their weights"
+            yield Match(call.span, f"{call.name}() {message}")
 
 
 FINITE = re.compile(r"\b(?:isfinite|isnan|isinf)\(")
@@ -320,6 +343,8 @@ def _asks_rank(reading: Training, branch: int) -> bool:
     if reading.script.branches[branch].kind != "if" or test is None:
         return False
     text = test.text
+    if PART.search(text):
+        return False
     return bool(ONE_RANK.search(text)) and " or " not in text and "not " not in text
 
 

@@ -145,6 +145,8 @@ def _options(
         yield from _named(reading, value, scope, position, arms, depth)
     elif value.kind == "call" and depth:
         yield from _returned(reading, value, depth)
+    elif value.kind == "item" and depth and value.items and value.items[0].kind == "call":
+        yield from _element_returned(reading, value, depth)
     else:
         yield value
 
@@ -272,6 +274,36 @@ def _returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
     last = len(reading.calls)
     for each in returns:
         yield from _options(reading, each, function, last, (), depth - 1)
+
+
+def _element_returned(reading: Reading, value: Value, depth: int) -> Iterator[Value]:
+    """One of several values that a function of this file returns."""
+    index = value.items[-1].literal
+    call = reading.calls[value.items[0].call]
+    function = reading.target_function(call)
+    returns = reading.function(function).returns if function is not None else ()
+    if (
+        function is None
+        or not returns
+        or not isinstance(index, int)
+        or not all(each.kind == "list" and 0 <= index < len(each.items) for each in returns)
+    ):
+        yield value
+        return
+    last = len(reading.calls)
+    for each in returns:
+        yield from _options(reading, each.items[index], function, last, (), depth - 1)
+
+
+def flag_default(reading: Reading, name: str) -> object:
+    """The default of a command line argument: what args.name is unless the user says otherwise."""
+    last = name.rpartition(".")[2]
+    for number in reading.methods("add_argument") if "." in name else ():
+        call = reading.calls[number]
+        flags = {str(v.literal).lstrip("-").replace("-", "_") for v in call.args}
+        if last in flags and "default" in call.keywords:
+            return call.keywords["default"].literal
+    return None
 
 
 def truth(reading: Reading, value: Value | None, call: Call) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.modules import FACTORIES
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
@@ -12,6 +12,10 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
+ON_CPU = {
+    "torch.tensor", "torch.ones", "torch.FloatTensor", "torch.Tensor", "torch.as_tensor",
+    "torch.from_numpy",
+}  # fmt: skip
 PLACES = {"to", "cuda", "type_as", "xpu", "register_buffer", "mps"}
 ARITHMETIC = {"Add", "Sub", "Mult", "MatMult", "Div"}
 TABLES = (FACTORIES - {"tensor"}) | {"linspace"}
@@ -55,6 +59,7 @@ def left_on_cpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         inside = function.name == "forward" and function.owner in reading.modules
         if inside and _is_new(call) and _is_combined(reading, call, number):
             yield Match(call.span, f"torch.{call.method}() makes a tensor on the CPU")
+    yield from _weights_left(reading)
     for each in reading.script.assignments:
         if _is_table(reading, each):
             yield Match(each.span, f"{each.target} is no buffer: it stays on the CPU")
@@ -83,9 +88,13 @@ def _is_new(call: Call) -> bool:
 
 def _is_combined(reading: Training, call: Call, number: int) -> bool:
     """It meets the input on the GPU as it is: in a recurrent layer, or in arithmetic."""
+    if not call.targets and not call.arms:
+        return _is_looked_up(reading, call.scope, number, "")
     if len(call.targets) != 1 or call.arms:
         return False
     name = call.targets[0]
+    if _is_looked_up(reading, call.scope, number, name):
+        return not moved_later(reading, call, name, number)
     here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
     moved = any(each.method in PLACES and each.receiver == name for each in here)
     again = len([a for a in reading.assigned.get(reading.key(name, call.scope), ())]) > 1
@@ -99,6 +108,48 @@ def _is_combined(reading: Training, call: Call, number: int) -> bool:
         if recurrent and any(name in (v.name, *v.names) for v in each.args[1:]):
             return True
     return False
+
+
+def moved_later(reading: Training, call: Call, name: str, number: int) -> bool:
+    """The name is moved, or set again."""
+    here = [reading.calls[n] for n in reading.scope_calls(call.scope) if n > number]
+    again = len(reading.assigned.get(reading.key(name, call.scope), ())) > 1
+    return again or any(each.method in PLACES and each.receiver == name for each in here)
+
+
+def _is_looked_up(reading: Training, scope: int, number: int, name: str) -> bool:
+    """An Embedding of the module gets it as it is."""
+    for n in reading.scope_calls(scope):
+        each = reading.calls[n]
+        if n <= number or not each.name.startswith("self.") or len(each.args) != 1:
+            continue
+        value = each.args[0]
+        same = value.name == name if name else value.kind == "call" and value.call == number
+        made = objects.callee(reading, each) if same else []
+        if made and all(m is not None and m.name == "torch.nn.Embedding" for m in made):
+            return True
+    return False
+
+
+def _weights_left(reading: Training) -> Iterator[Match]:
+    """The weights of a loss, made on the CPU, and neither they nor the loss are moved."""
+    for number in reading.methods("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss"):
+        call = reading.calls[number]
+        moved = any(
+            reading.calls[n].receiver_call == number or reading.calls[n].receiver in call.targets
+            for n in reading.methods("to", "cuda")
+        ) or any(set(call.targets) & set(reading.calls[n].targets) for n in reading.methods("to"))
+        for key in ("weight", "pos_weight"):
+            value = call.keywords.get(key)
+            options = evaluate.options(reading, value, call) if value is not None else []
+            made = [reading.calls[v.call] for v in options if v.kind == "call"]
+            plain = (
+                made
+                and len(made) == len(options)
+                and all(m.name in ON_CPU and "device" not in m.keywords for m in made)
+            )
+            if plain and not moved and not reading.modules & {reading.function(call.scope).owner}:
+                yield Match(call.span, f"{key} of {call.method} stays on the CPU")
 
 
 def _is_table(reading: Training, each: Assignment) -> bool:
@@ -175,19 +226,37 @@ def base_not_initialized(reading: Training, machine: ScriptMachine) -> Iterator[
     for number in reading.functions_by_name.get("__init__", ()):
         function = reading.function(number)
         bases = [c.bases for c in reading.script.classes if c.name == function.owner]
-        if not bases or not any(b == "torch.nn.Module" for b in bases[0]):
+        known = ("torch.nn.Module", "LightningModule", "LightningDataModule")
+        if not bases or not any(b.endswith(known) for b in bases[0]):
             continue
         calls = [reading.calls[n] for n in reading.scope_calls(number)]
-        if any(call.method == "__init__" or call.name == "super" for call in calls):
-            continue
-        layers = [
-            call for call in calls
-            if call.name.startswith("torch.nn.") and call.targets
-            and call.targets[0].startswith("self.") and not call.arms
+        started = [
+            n for n in reading.scope_calls(number)
+            if reading.calls[n].method == "__init__" or reading.calls[n].name == "super"
         ]  # fmt: skip
+        if bases[0][0].endswith("LightningDataModule") and not started and calls is not None:
+            if len(bases[0]) == 1 and _sets_attributes(reading, number):
+                yield Match(function.span, f"{function.owner} does not call super().__init__()")
+            continue
+        if started and not any(_is_set(reading.calls[n]) for n in reading.scope_calls(number)
+                               if n < started[0]):  # fmt: skip
+            continue
+        layers = [call for call in calls if _is_set(call)]
         if layers and len(bases[0]) == 1:
             message = f"{function.owner} sets layers before Module.__init__(): it raises"
             yield Match(function.span, message)
+
+
+def _is_set(call: Call) -> bool:
+    """self.x = nn.Layer(...)."""
+    own = bool(call.targets) and call.targets[0].startswith("self.")
+    return call.name.startswith("torch.nn.") and own and not call.arms
+
+
+def _sets_attributes(reading: Training, scope: int) -> bool:
+    return any(
+        a.scope == scope and a.target.startswith("self.") for a in reading.script.assignments
+    )
 
 
 RULES = (
@@ -230,9 +299,12 @@ RULES = (
         find=base_not_initialized,
         why="Setting a layer before it raises an AttributeError: cannot assign module before "
         "Module.__init__() call.",
-        fires=("__init__ of a Module sets layers and does not call __init__ of its base",),
+        fires=(
+            "__init__ of a Module sets layers before __init__ of its base, or without it",
+            "__init__ of a LightningDataModule without that of its base",
+        ),
         fix="Begin __init__ with super().__init__().",
-        needs=("Module", "LightningModule", "PreTrainedModel"),
+        needs=("Module", "LightningModule", "PreTrainedModel", "LightningDataModule"),
         sources=("torch-module",),
     ),
 )

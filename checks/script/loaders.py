@@ -89,10 +89,43 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         items = call.args[0].items if call.args and call.args[0].kind == "list" else ()
         names = [reading.calls[v.call].name for v in items if v.kind == "call"]
-        for wanted in ("torchvision.transforms.Normalize",):
+        for wanted in ("torchvision.transforms.Normalize", "torchvision.transforms.RandomErasing"):
             after = "torchvision.transforms.ToTensor"
             if wanted in names and after in names and names.index(wanted) < names.index(after):
-                yield Match(call.span, "Normalize comes before ToTensor: it raises", "fail")
+                short = wanted.rpartition(".")[2]
+                yield Match(call.span, f"{short} comes before ToTensor: it raises", "fail")
+
+
+def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """An IterableDataset whose workers all read the same files."""
+    if reading.mentions("get_worker_info", "worker_init_fn", "split_by_worker", "worker_id"):
+        return
+    streams = {c.name for c in reading.script.classes
+               if any(b.endswith("IterableDataset") for b in c.bases)}  # fmt: skip
+    for number in reading.methods("DataLoader") if streams else ():
+        call = reading.calls[number]
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        made = [reading.calls[v.call].name for v in evaluate.options(reading, data, call)
+                if v.kind == "call"] if data is not None else []  # fmt: skip
+        if len(made) != 1 or made[0] not in streams or not _has_workers(reading, call):
+            continue
+        for scope in reading.functions_by_name.get("__iter__", ()):
+            loops = [loop for loop in reading.script.loops if loop.scope == scope]
+            drawn = any("rand" in reading.calls[n].name for n in reading.scope_calls(scope)
+                        if reading.calls[n].method not in ("shuffle", "Random"))  # fmt: skip
+            over = [loop.iterable for loop in loops if loop.iterable is not None]
+            reads = any(value.name or value.names for value in over)
+            if reading.function(scope).owner == made[0] and reads and not drawn:
+                yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
+
+
+def _has_workers(reading: Training, call: Call) -> bool:
+    """num_workers is above 0, also by the default of a command line argument."""
+    value = call.keywords.get("num_workers")
+    if value is None:
+        return False
+    found = evaluate.literals(reading, value, call) | {evaluate.flag_default(reading, value.name)}
+    return any(isinstance(n, int) and n > 1 for n in found)
 
 
 GENERATORS = {
@@ -164,6 +197,19 @@ def _is_constant(reading: Training, value: Value, call: Call) -> bool:
 
 
 RULES = (
+    Rule(
+        code="SCR332",
+        slug="stream-repeated",
+        title="Workers share the samples of a stream",
+        severity="fail",
+        find=stream_repeated,
+        why="Every worker of a loader has its own copy of an IterableDataset. Without a split by "
+        "get_worker_info() each sample is read as often as there are workers.",
+        fires=("an IterableDataset over files or rows, num_workers, and no get_worker_info",),
+        fix="In __iter__, keep every num_workers-th file, by torch.utils.data.get_worker_info().",
+        sources=("torch-iterable-dataset",),
+        needs=("IterableDataset",),
+    ),
     Rule(
         code="SCR286",
         slug="loader-settings",

@@ -45,9 +45,24 @@ def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator
             and _applies(reading, reading.calls[n])
             and not exclusive(reading.calls[n].arms, call.arms)
         ]
+        steps += _entered(reading, call)
         if steps and min(steps) > number and not _at_end(reading, call, steps):
             message = f"{call.receiver}.step() comes before the optimizer's first step"
             yield Match(call.span, message)
+
+
+def _entered(reading: Training, call: Call) -> list[int]:
+    """Calls in the same loop of functions of this file in which an optimizer steps."""
+    return [
+        n
+        for n in reading.by_loop[call.loops[-1]]
+        if reading.calls[n].scope == call.scope
+        and (function := reading.target_function(reading.calls[n])) is not None
+        and any(
+            reading.calls[m].method == "step" and _applies(reading, reading.calls[m])
+            for m in calls_reached(reading, reading.scope_calls(function))
+        )
+    ]
 
 
 def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
@@ -303,10 +318,10 @@ def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _eval_in_loops(reading: Training) -> Iterator[Match]:
-    backwards = set(reading.backwards)
-    for loop in sorted({loop for n in backwards for loop in reading.calls[n].loops}):
-        inside = reading.by_loop[loop]
-        reached = calls_reached(reading, inside)
+    for loop in sorted(reading.by_loop):
+        reached = calls_reached(reading, reading.by_loop[loop])
+        if reading.backward_numbers.isdisjoint(reached):
+            continue
         if not any(reading.calls[n].method == "train" for n in reached):
             yield from _first_eval(reading, reached)
 
@@ -318,11 +333,22 @@ def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
         if call.method != "eval" or call.args or not call.receiver:
             continue
         state = _is_trained(reading, call, number)
-        if state is False:
+        if state is False or _is_made_in(reading, call, reached):
             continue
         message = f"{call.receiver}.eval() in the loop, and no train() there"
         yield Match(call.span, message, "fail", "" if state else "it may be another model")
         return
+
+
+def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:
+    """Every iteration makes its own model: folds, runs with other settings."""
+    key = reading.key(call.receiver, call.scope)
+    made = {n for each in reading.trained for n in each.lineage.calls}
+    own = {n for each in reading.trained if key in each.lineage.names for n in each.lineage.calls}
+    return any(
+        reading.calls[n].method[:1].isupper() or reading.calls[n].method == "from_pretrained"
+        for n in (own or made) & set(reached)
+    )
 
 
 def _eval_before(reading: Training) -> Iterator[Match]:
@@ -332,6 +358,8 @@ def _eval_before(reading: Training) -> Iterator[Match]:
     for number in reading.methods("eval"):
         call = reading.calls[number]
         if call.loops or call.arms or not call.receiver or call.args:
+            continue
+        if reading.key(call.receiver, call.scope) not in reading.stepped_names:
             continue
         if not _trains_later(reading, call, number):
             continue

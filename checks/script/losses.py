@@ -16,6 +16,7 @@ LOSSES = {
     "BCEWithLogitsLoss": "bce_logits", "binary_cross_entropy_with_logits": "bce_logits",
     "BCELoss": "bce", "binary_cross_entropy": "bce", "NLLLoss": "nll", "nll_loss": "nll",
     "KLDivLoss": "kl", "kl_div": "kl", "MSELoss": "mse", "mse_loss": "mse", "L1Loss": "mse",
+    "CTCLoss": "ctc", "ctc_loss": "ctc",
     "l1_loss": "mse", "SmoothL1Loss": "mse", "smooth_l1_loss": "mse", "HuberLoss": "mse",
 }  # fmt: skip
 WORDS = (
@@ -25,6 +26,8 @@ WORDS = (
     r"nll_loss\b",
     "KLDivLoss",
     "kl_div",
+    "CTCLoss",
+    "ctc_loss",
 )
 """Of the losses that stand in files of their own. cross_entropy would be in most models."""
 ORDERED = ("cross_entropy", "bce_logits", "bce", "nll", "kl")
@@ -270,6 +273,17 @@ RULES = (
         "minimum is not where the distributions agree.",
         "KLDivLoss or kl_div on the result of a softmax, or of a layer",
         "Pass log_softmax of the logits as input.",
+    ),
+    _table(
+        "SCR310",
+        "ctc-on-logits",
+        "CTCLoss receives log-probabilities",
+        "ctc",
+        NOT_LOGARITHMS,
+        "CTCLoss adds up log-probabilities over paths. Without log_softmax its input has no such "
+        "meaning, and the loss becomes negative or does not fall.",
+        "CTCLoss or ctc_loss on the output of a layer or of a softmax",
+        "Apply log_softmax over the characters first.",
     ),
     _table(
         "SCR285",

@@ -81,6 +81,36 @@ def method_of(reading: Reading, owner: str, name: str) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
+def operand(call: Call) -> Value | None:
+    """What a method is called on, or the first argument of a function of torch or numpy."""
+    if call.base is not None:
+        return call.base
+    if call.receiver_call >= 0:
+        return Value("call", call=call.receiver_call)
+    if call.name.startswith(("torch.", "numpy.")):
+        return call.args[0] if call.args else None
+    return Value("name", name=call.receiver) if call.receiver else None
+
+
+def sites(reading: Reading, function: int) -> list[int]:
+    """Calls that enter a function of this file, also a forward through its module."""
+    found = reading.call_sites.get(function, [])
+    return found or reading.cached(_forward_sites).get(function, [])
+
+
+def _forward_sites(reading: Reading) -> dict[int, list[int]]:
+    table: dict[int, list[int]] = {}
+    for number, call in enumerate(reading.calls if reading.modules else ()):
+        if not call.name or call.name.startswith("torch.") or call.name in reading.modules:
+            continue
+        for made in callee(reading, call):
+            if made is not None and made.name in reading.modules:
+                function = method_of(reading, made.name, "forward")
+                if function is not None:
+                    table.setdefault(function, []).append(number)
+    return table
+
+
 def last_definition(reading: Reading, name: str, call: Call) -> list[Value]:
     """What the name may hold at a call, one assignment back."""
     number = reading.numbers[id(call)]

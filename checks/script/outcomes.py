@@ -20,6 +20,8 @@ VIEWS = {
 """Methods and functions that leave the numbers as they are."""
 PASSING = {"Dropout", "Identity", "Flatten", "Unflatten", "dropout", "DataParallel"}
 DEPTH = 10
+MOST_SITES = 8
+"""Calls of one function that are followed. Our own number."""
 
 
 def outcomes(
@@ -61,6 +63,8 @@ def _of_name(
     if any(each.augmented for each in reading.assigned.get(reading.key(name, scope), ())):
         return {UNKNOWN}
     results = evaluate.definitions(reading, name, scope, position, arms)
+    if not results and evaluate.is_parameter(reading, scope, name):
+        return _of_parameter(reading, name, scope, index, depth)
     if not results or any(each.scope != scope for each in results):
         return {UNKNOWN}
     parts = [
@@ -69,6 +73,21 @@ def _of_name(
         if each.position <= position
     ]
     return set().union(*parts) or {UNKNOWN}
+
+
+def _of_parameter(
+    reading: Reading, name: str, scope: int, index: int | None, depth: int
+) -> set[str]:
+    """What all calls of a function of this file, or of a module's forward, pass."""
+    sites = objects.sites(reading, scope)
+    found: set[str] = set()
+    for site in sites[:MOST_SITES]:
+        call = reading.calls[site]
+        value = evaluate.argument_of(reading, call, scope, name)
+        if value is None:
+            return {UNKNOWN}
+        found |= outcomes(reading, value, call.scope, site, call.arms, index, depth - 1)
+    return found or {UNKNOWN}
 
 
 def _of_item(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.lineage import OF_THE_MODEL, parameter_owners
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -51,7 +51,13 @@ def _is_renewed(reading: Training, made: Call, number: int) -> bool:
 
 
 def _last_backward(reading: Training, made: Call) -> int | None:
-    return max((n for n in reading.backwards if _is_later(reading, n, made)), default=None)
+    ends = []
+    for n in reading.backwards:
+        if _is_later(reading, n, made):
+            sites = reading.call_sites.get(reading.calls[n].scope, ())
+            here = [s for s in sites if reading.calls[s].scope == made.scope]
+            ends.append(max(here, default=n))
+    return max(ends, default=None)
 
 
 def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[tuple[Span, str]]:
@@ -64,7 +70,8 @@ def _added(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
         if n < number or call.scope != made.scope or exclusive(call.arms, made.arms):
             continue
         sharded = call.method.startswith(("FSDP", "Fully"))
-        kept = sharded and "use_orig_params" in call.keywords
+        asked = call.keywords.get("use_orig_params")
+        kept = sharded and asked is not None and asked.literal is not False
         if _names_owner(reading, call, key) and (last is None or n < last) and not kept:
             yield call.span, ADDS[call.method]
 
@@ -108,6 +115,8 @@ def _replaced(reading: Training, each: Assignment, owner: str, key: tuple[object
     if each.value.kind != "call":
         return ""
     call = reading.calls[each.value.call]
+    while call.method in OF_THE_MODEL and call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
     if each.target.startswith(f"{owner}.") and objects.is_layer(reading, call):
         return f"{each.target} is replaced"
     if reading.key(each.target, each.scope) != key or each.arms:

@@ -208,6 +208,7 @@ HARMLESS = (
 
 def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Everything of a model is frozen, and nothing after it thaws or replaces a part."""
+    yield from _frozen_at_once(reading)
     for each in reading.script.assignments:
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             continue
@@ -232,6 +233,36 @@ def all_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(each.span, f"{parts[-1]} is frozen, too: nothing of {name} trains")
         elif not reading.mentions("peft", "lora", "adapter", "prompt"):
             yield Match(each.span, f"all parameters of {name}, which the optimizer has, are frozen")
+
+
+def _frozen_at_once(reading: Training) -> Iterator[Match]:
+    """model.requires_grad_(False) of what the only optimizer holds."""
+    if reading.mentions("peft", "lora", "adapter", "prompt", "inject", "autograd"):
+        return
+    thaws = [
+        n for n in reading.methods("requires_grad_")
+        if not reading.calls[n].args or reading.calls[n].args[0].literal is not False
+    ]  # fmt: skip
+    assigned = any(a.target.endswith("requires_grad") for a in reading.script.assignments)
+    for number in reading.methods("requires_grad_") if not thaws and not assigned else ():
+        call = reading.calls[number]
+        held = [
+            n for n in reading.optimizers
+            if reading.calls[n].scope == call.scope and n > number
+            and _holds_only(reading, reading.calls[n], call.receiver)
+        ]  # fmt: skip
+        if (
+            held
+            and len(held) == len(reading.optimizers)
+            and not call.arms
+            and not any(
+                a.target.startswith(f"{call.receiver}.") or a.target == call.receiver
+                for a in reading.script.assignments
+                if number < a.position <= held[0]
+            )
+        ):
+            message = f"all parameters of {call.receiver}, which the optimizer has, are frozen"
+            yield Match(call.span, message)
 
 
 def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
@@ -297,6 +328,11 @@ def rate_without_effect(reading: Training, machine: ScriptMachine) -> Iterator[M
                 continue
             if any(reading.calls[n].method == "state_dict" for n in iterable.calls):
                 yield Match(each.span, f"{each.target} is set in a copy that state_dict() made")
+        for number in each.loops:
+            loop = reading.script.loops[number]
+            groups = loop.iterable is not None and loop.iterable.name.endswith(".param_groups")
+            if groups and each.target in (f"{loop.target}[learning_rate]", f"{loop.target}[LR]"):
+                yield Match(each.span, f"{each.target} is read by nothing: the key is lr")
 
 
 RULES = (
@@ -360,6 +396,7 @@ RULES = (
         "copy that state_dict() returns, change nothing.",
         fires=(
             "optimizer.lr = ...",
+            "group['learning_rate'] = ... in a loop over param_groups",
             "a loop over optimizer.state_dict()['param_groups'] that sets lr",
         ),
         fix="for group in optimizer.param_groups: group['lr'] = rate",

@@ -176,7 +176,16 @@ class Reading:
         if call.receiver:
             owner = self.function(call.scope).owner
             candidates = [n for n in candidates if self.function(n).owner == owner]
+        elif candidates:
+            if self.assigned.get(self.key(name, call.scope)):
+                return None
+            candidates = [n for n in candidates if not self._is_method(n)]
         return candidates[0] if len(candidates) == 1 and name else None
+
+    def _is_method(self, number: int) -> bool:
+        """It is defined in the body of a class, not within another function."""
+        function = self.function(number)
+        return bool(function.owner) and self.function(function.parent).owner != function.owner
 
     @cached_property
     def call_sites(self) -> dict[int, list[int]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.scores import improvements
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -118,20 +120,86 @@ def _asked(reading: Training, call: Call, key: str) -> bool:
 
 
 def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """The optimizer's state is saved, and a resume loads the model and the epoch only."""
-    held = {t for n in reading.optimizers for t in reading.calls[n].targets}
-    loads = [reading.calls[n] for n in reading.methods("load_state_dict")]
-    for _, saved in _saved(reading):
+    """What is saved beside the model and the epoch, and a resume does not read."""
+    if not reading.trains:
+        return
+    names = {name for name, _ in _loaded(reading)}
+    handed = any(
+        v.kind == "name" and v.name in names and c.name != "print"
+        for c in reading.calls
+        for v in (*c.args, *c.keywords.values())
+    ) or any(v.name in names for f in reading.script.functions for v in f.returns)
+    if not names or handed:
+        return
+    read = _keys_read(reading, names)
+    yield from _unused(reading, names)
+    written = _saved(reading)
+    for _, saved in written:
+        starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
+        if not starts:
+            continue
         for key, value in zip(saved.keys, saved.items, strict=True):
             call = reading.calls[value.call] if value.kind == "call" else None
-            if call is None or call.method != "state_dict" or call.receiver not in held:
-                continue
-            restored = any(each.receiver == call.receiver for each in loads)
-            starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
-            if starts and not restored and reading.trains:
-                message = f"{call.receiver} is saved as {key}, and starts anew on a resume"
+            state = call is not None and call.method == "state_dict"
+            best = "best" in key.casefold() and value.kind == "name"
+            if (state or best) and key not in read:
+                name = call.receiver if call is not None else value.name
+                message = f"{name} is saved as {key}, and starts anew on a resume"
                 yield Match(starts[0].span, message)
                 return
+    yield from _best_not_saved(reading, [saved for _, saved in written])
+
+
+def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
+    """A resumed run forgets the best score: its first epoch replaces the best checkpoint."""
+    starts = [a for d in written for k in d.keys if "epoch" in k for a in _epochs(reading, k)]
+    if not starts or any("best" in k.casefold() for d in written for k in d.keys):
+        return
+    for each in improvements(reading):
+        found = reading.assigned.get(reading.key(each.target, each.scope), ())
+        fixed = [a for a in found if not a.loops and a is not each]
+        if "best" in each.target.casefold() and fixed and all(
+            a.value.kind in ("literal", "call", "other") and not a.value.names for a in fixed
+        ) and any(n in reading.methods("save") and reading.calls[n].arms[-1:] == each.arms[-1:]
+                  for n in reading.methods("save")):  # fmt: skip
+            yield Match(starts[0].span, f"{each.target} starts anew on a resume: it is not saved")
+            return
+
+
+def _keys_read(reading: Training, names: set[str]) -> set[str]:
+    """Keys of a loaded checkpoint that the file reads or asks for."""
+    found: set[str] = set()
+    for value, _, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind == "item" and part.name.endswith("]"):
+                found.add(part.name.rpartition("[")[2][:-1])
+    for call in reading.calls:
+        if call.method in ("get", "pop") and call.receiver in names:
+            found |= {str(v.literal) for v in call.args[:1]}
+        if call.receiver.endswith("]"):
+            found.add(call.receiver.rpartition("[")[2][:-1])
+    return found
+
+
+def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
+    """start = checkpoint["epoch"] + 1, which nothing reads."""
+    if not reading.backwards:
+        return
+    for each in reading.script.assignments:
+        loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
+                     (each.value.name, *each.value.names))  # fmt: skip
+        if not loaded or "epoch" not in each.target or each.augmented:
+            continue
+        last = each.target.rpartition(".")[2]
+        reads = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)}
+        reads |= {n for loop in reading.script.loops if loop.iterable is not None
+                  for n in loop.iterable.names}  # fmt: skip
+        reads |= {n for c in reading.script.comparisons for v in (c.left, c.right)
+                  for n in (v.name, *v.names)}  # fmt: skip
+        used = any(name.rpartition(".")[2] == last for name in reads)
+        if not used and any("epoch" in name for loop in reading.script.loops
+                            for name in loop.targets):  # fmt: skip
+            yield Match(each.span, f"{each.target} is restored, and no loop starts at it")
 
 
 def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
@@ -187,13 +255,18 @@ RULES = (
     Rule(
         code="SCR303",
         slug="optimizer-not-restored",
-        title="A resume restores the optimizer",
+        title="A resume restores what was saved",
         severity="warn",
         find=not_restored,
-        why="A fresh Adam has no averages: its first steps are as large as the rate, and the loss "
-        "jumps after every resume.",
-        fires=("the optimizer's state is saved, a resume reads the epoch, and never that state",),
-        fix="Call optimizer.load_state_dict(checkpoint['optimizer']).",
+        why="A fresh Adam has no averages, so the loss jumps after every resume; a fresh scheduler "
+        "starts its warm-up again; a fresh best score lets a worse epoch replace the best weights.",
+        fires=(
+            "a state_dict() or a best score is saved, a resume reads the epoch, and never that key",
+            "a resume reads the epoch, and the best score that decides about saving is not saved",
+            "the epoch is read of the checkpoint, and no loop starts at it",
+        ),
+        fix="Call load_state_dict(checkpoint[...]) for each entry, and start the loop at the "
+        "restored epoch.",
         needs=("load_state_dict",),
         sources=("torch-optimizer-state",),
     ),

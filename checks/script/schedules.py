@@ -10,8 +10,9 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lightning import stepped_per_epoch
 from doctor.checks.script.loop import stepped
 from doctor.checks.script.naming import direction
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.steps import handed_on
+from doctor.checks.script.steps import leaves
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Loop, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -49,10 +50,10 @@ def _steps(
     reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
 ) -> Iterator[Call]:
     """Steps of the scheduler, where all that the name may hold there agrees."""
-    key = reading.key(name, made.scope)
+    held = reading.names_of(name, made.scope)
     for number in reading.methods("step"):
         step = reading.calls[number]
-        if reading.key(step.receiver, step.scope) != key:
+        if reading.key(step.receiver, step.scope) not in held:
             continue
         makers = _makers(reading, step, number)
         known = [each for each in makers if each is not None and agrees(each)]
@@ -84,6 +85,9 @@ def _takes_epoch(made: Call) -> bool:
     return made.name.startswith("torch.optim.") and not _is_plateau(made)
 
 
+QUIET = {"state_dict", "load_state_dict", "get_last_lr"}
+
+
 def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not reading.backwards or reading.trainers or reading.fits:
         return
@@ -92,9 +96,13 @@ def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         owner, _ = reading.key(name, call.scope)
         if "." in name or not isinstance(owner, int):
             continue
-        if any(reading.key(c.receiver, c.scope) == (owner, name) for c in reading.calls):
+        held = reading.names_of(name, call.scope)
+        if any(
+            reading.key(c.receiver, c.scope) in held and c.method not in QUIET
+            for c in reading.calls
+        ):
             continue
-        if not handed_on(reading, name, number):
+        if not any(leaves(reading, *key, quiet=("torch.save",)) for key in held):
             yield Match(call.span, f"{name}.step() is never called: the rate stays as it starts")
 
 
@@ -131,11 +139,25 @@ def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         for step in _steps(reading, name, made, partial(is_, made)):
             applied = _applied(reading, step)
+            if step.loops and _in_epochs_of_caller(reading, made, step, length):
+                yield Match(step.span, f"{name} is as long as the epochs, and steps in every batch")
+                break
             if step.args or step.keywords or not step.loops or applied is None:
                 continue
             if message := _mismatch(reading, made, step, applied, length):
                 yield Match(step.span, f"{name} {message}")
                 break
+
+
+def _in_epochs_of_caller(reading: Training, made: Call, step: Call, length: list[Value]) -> bool:
+    """The step is in the loop of a function that the loop over epochs calls."""
+    sites = [reading.calls[n] for n in reading.call_sites.get(step.scope, ())]
+    if len(sites) != 1 or made.scope != sites[0].scope or step.args or made.loops:
+        return False
+    if made.method == "StepLR":
+        return False
+    counts = [_count(reading, reading.script.loops[n]) for n in sites[0].loops]
+    return any(_same(count, each) for count in counts if count is not None for each in length)
 
 
 def _length(reading: Training, made: Call) -> list[Value] | None:
@@ -283,7 +305,57 @@ def _is_product(reading: Training, value: Value) -> bool:
     return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 
+RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "initial_lr"}
+
+
+def _absolute_rates(reading: Training) -> Iterator[Match]:
+    """LambdaLR multiplies the rate of the optimizer by what its function returns."""
+    for number in reading.methods("LambdaLR"):
+        call = reading.calls[number]
+        given = evaluate.argument(reading, call, "lr_lambda", 1)
+        if given is None or not call.name.startswith("torch.optim."):
+            continue
+        made = [reading.calls[n] for n in reading.optimizers if call.args and (
+            call.args[0].name in reading.calls[n].targets)]  # fmt: skip
+        if not made or any((rate := m.keywords.get("lr")) is None or rate.literal in (1, 1.0)
+                           for m in made):  # fmt: skip
+            continue
+        for function in _functions(reading, given, call):
+            returns = reading.function(function).returns
+            if returns and any(_is_rate(value) for value in returns):
+                name = reading.function(function).name
+                yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+
+
+def _functions(reading: Training, value: Value, call: Call) -> Iterator[int]:
+    """The function of this file that is passed, also by a function that makes it."""
+    if value.kind == "name":
+        yield from reading.functions_by_name.get(value.name.rpartition(".")[2], ())
+    factory = reading.target_function(reading.calls[value.call]) if value.kind == "call" else None
+    for each in reading.function(factory).returns if factory is not None else ():
+        for n in reading.functions_by_name.get(each.name, ()):
+            if reading.function(n).parent == factory:
+                yield n
+
+
+def _is_rate(value: Value) -> bool:
+    """A product with a rate that no rate divides."""
+    parts = list(flatten([value]))
+    if any(part.name in ("Div", "FloorDiv") and any(
+        set(each.name.rpartition(".")[2:]) & RATES for item in part.items[1:]
+        for each in flatten([item])
+    ) for part in parts):  # fmt: skip
+        return False
+    return any(
+        part.name == "Mult" and any(
+            each.name.rpartition(".")[2] in RATES for item in part.items for each in flatten([item])
+        )
+        for part in parts
+    )  # fmt: skip
+
+
 def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _absolute_rates(reading)
     for number, name in schedulers(reading):
         made = reading.calls[number]
         gamma = evaluate.argument(reading, made, "gamma")

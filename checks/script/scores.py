@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.losses import loss_calls
 from doctor.checks.script.naming import PREDICTED, TRUE, direction, is_loader, words
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
@@ -27,12 +29,55 @@ INFINITE = ("inf", "Inf", "infty", "maxsize")
 
 def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for each in reading.script.assignments:
-        if not each.augmented or not each.loops or not _is_count(reading, each.value):
+        if not each.augmented or not each.loops:
+            continue
+        counts = _is_count(reading, each.value) or _is_weighted(reading, each.value)
+        if not counts and not _is_mean(reading, each):
             continue
         loop = reading.script.loops[each.loops[-1]]
         sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
-        for span in _divided(reading, each, {name for name in sources if is_loader(name)}):
-            yield Match(span, f"{each.target} counts samples and is divided by batches")
+        loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
+        if counts:
+            for span in _divided(reading, each, loaders):
+                yield Match(span, f"{each.target} counts samples and is divided by batches")
+        else:
+            for span in _divided(reading, each, {f"{name}.dataset" for name in loaders}):
+                yield Match(span, f"{each.target} adds a mean per batch and is divided by samples")
+
+
+def _is_made(reading: Training, name: str, at: Assignment) -> bool:
+    """A name that a DataLoader of this file is assigned to."""
+    found = reading.assigned.get(reading.key(name, at.scope), ())
+    return bool(found) and all(
+        a.value.kind == "call" and reading.calls[a.value.call].method == "DataLoader" for a in found
+    )
+
+
+def _is_weighted(reading: Training, value: Value) -> bool:
+    """loss.item() * x.size(0)."""
+    if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
+        return False
+    parts = [reading.calls[v.call] if v.kind == "call" else None for v in value.items]
+    sizes = [
+        (p is not None and p.method == "size" and [a.literal for a in p.args] == [0])
+        or (p is not None and p.name == "len")
+        or v.name.endswith(".shape[0]")
+        for p, v in zip(parts, value.items, strict=True)
+    ]
+    return any(sizes) and any(p is not None and p.method == "item" for p in parts)
+
+
+def _is_mean(reading: Training, each: Assignment) -> bool:
+    """loss.item() of a loss of torch that averages."""
+    call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    if call is None or call.method != "item" or not call.receiver:
+        return False
+    for n, _ in loss_calls(reading):
+        loss = reading.calls[n]
+        if call.receiver in loss.targets and (loss.scope, loss.loops) == (call.scope, call.loops):
+            makers = [made for made in objects.callee(reading, loss)] or [loss]
+            return all(m is not None and "reduction" not in m.keywords for m in makers)
+    return False
 
 
 def _is_count(reading: Training, value: Value) -> bool:
@@ -121,6 +166,15 @@ def _is_averaged(reading: Training, call: Call, number: int) -> bool:
 
 
 def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _decisions(reading)
+    for number in reading.methods("compute", "add_batch"):
+        call = reading.calls[number]
+        if {"predictions", "references"} <= call.keywords.keys():
+            said = [
+                set(words(_root(reading, call.keywords[k]))) for k in ("predictions", "references")
+            ]
+            if said[0] & TRUE and said[1] & PREDICTED:
+                yield Match(call.span, "references are passed as predictions, and the other way")
     for number in reading.methods(*ORDERED, "f1_score"):
         call = reading.calls[number]
         weighted = call.keywords.get("average")
@@ -130,6 +184,33 @@ def score_swapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             first, second = (set(words(_root(reading, value))) for value in call.args[:2])
             if first & PREDICTED and second & TRUE and not (first & TRUE or second & PREDICTED):
                 yield Match(call.span, f"{call.method} takes the truth first, then the prediction")
+
+
+def _decisions(reading: Training) -> Iterator[Match]:
+    """roc_auc_score(y, p > 0.5): the area under two points."""
+    for number in reading.methods("roc_auc_score", "average_precision_score", "roc_curve"):
+        call = reading.calls[number]
+        given = call.keywords.get("y_score") or (call.args[1] if len(call.args) > 1 else None)
+        if not call.name.startswith("sklearn.metrics.") or given is None:
+            continue
+        if _is_decision(reading, given, call):
+            yield Match(call.span, f"{call.method} of decisions: it needs scores")
+
+
+def _is_decision(reading: Training, value: Value, call: Call) -> bool:
+    values = evaluate.options(reading, value, call)
+    for each in values:
+        while (
+            each.kind == "call"
+            and reading.calls[each.call].receiver_call >= 0
+            and (reading.calls[each.call].method in ("astype", "int", "float", "cpu", "numpy"))
+        ):
+            each = Value("call", call=reading.calls[each.call].receiver_call)
+        made = reading.calls[each.call] if each.kind == "call" else None
+        rounds = made is not None and made.method in ("round", "argmax", "rint")
+        if not rounds and not (each.kind == "test" and re.search(r"[<>]", each.text)):
+            return False
+    return bool(values)
 
 
 def _root(reading: Training, value: Value) -> str:
@@ -143,22 +224,65 @@ def _root(reading: Training, value: Value) -> str:
 
 
 def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _not_remembered(reading)
     for each in _improvements(reading):
         update, new, sign = each
-        starts = _starts(reading, update)
+        starts = [start for start in _starts(reading, update) if start != RESTORED]
         if not starts or None in starts:
             continue
         start, better = starts[0], direction(new)
         wrong = len(set(starts)) == 1 and start == sign
         if wrong and abs(start or 0) == 1:
             yield Match(update.span, f"{update.target} starts where no {new} is better", "fail")
+        elif wrong is False and better == sign == -1 and set(starts) == {0}:
+            yield Match(update.span, f"{update.target} starts at 0, and no {new} is below it")
         elif better and better == -sign and start in (0, -sign):
             word = "highest" if sign > 0 else "lowest"
             yield Match(update.span, f"{update.target} keeps the {word} {new}")
 
 
+def _not_remembered(reading: Training) -> Iterator[Match]:
+    """`if new > best: save`, where nothing in a loop sets best."""
+    for each in reading.script.comparisons:
+        names = [v.name for v in (each.left, each.right)]
+        best = [name for name in names if "best" in words(name)]
+        if len(best) != 1 or each.operator not in SIGNS or "" in names:
+            continue
+        key = reading.key(best[0], each.scope)
+        found = reading.assigned.get(key, ())
+        kept = {name for call in reading.calls for name in call.targets}
+        if (
+            not found
+            or any(a.loops for a in found)
+            or not all(
+                a.scope == each.scope or a.value.kind == "item" or _begins(reading, a)
+                for a in found
+            )
+        ):
+            continue
+        if best[0] in kept or any(_start(reading, a.value) is None for a in found):
+            continue
+        saves = [
+            call
+            for n in reading.methods("save", "save_pretrained", "save_checkpoint", "save_model")
+            if (call := reading.calls[n]).scope == each.scope and call.loops
+            and any(test.text and best[0] in test.names for test in reading.tests(call))
+        ]  # fmt: skip
+        if saves and set(reading.script.loops[saves[0].loops[0]].targets).isdisjoint(names):
+            yield Match(each.span, f"{best[0]} is compared, and no improvement is kept in it")
+
+
+def _begins(reading: Training, each: Assignment) -> bool:
+    return reading.function(each.scope).name in ("", "__init__")
+
+
 MISSING = re.compile(r"(?:is None|== None|not [\w.]+) or ")
 SIGNS = {"<": -1, "<=": -1, ">": 1, ">=": 1}
+
+
+def improvements(reading: Training) -> list[Assignment]:
+    """Assignments that keep a new best value."""
+    return [each for each, _, _ in _improvements(reading)]
 
 
 def _improvements(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
@@ -193,8 +317,14 @@ def _starts(reading: Training, update: Assignment) -> list[int | None]:
     return [_start(reading, value) for value in found]
 
 
+RESTORED = 2
+"""A start that is read of a checkpoint."""
+
+
 def _start(reading: Training, value: Value) -> int | None:
     number = value.literal
+    if value.kind == "item" and "best" in value.name:
+        return RESTORED
     if isinstance(number, int | float) and not isinstance(number, bool):
         return (number >= 999) - (number <= -999) if number else 0
     if value.kind == "name" and value.name.rpartition(".")[2] in INFINITE:
@@ -315,10 +445,15 @@ RULES = (
         title="A count of samples is divided by samples",
         severity="warn",
         find=count_by_batches,
-        why="len(loader) is the number of batches: the accuracy is too large by the batch size.",
-        fires=("(prediction == label).sum() is added up and divided by len(loader)",),
-        fix="Divide by the number of samples: len(loader.dataset), or a count of labels.",
-        needs=("sum",),
+        why="len(loader) is the number of batches: a sum over samples that is divided by it is too "
+        "large by the batch size, and a mean per batch divided by samples too small.",
+        fires=(
+            "(prediction == label).sum() is added up and divided by len(loader)",
+            "loss.item() * x.size(0) is added up and divided by len(loader)",
+            "loss.item() of a mean is added up and divided by len(loader.dataset)",
+        ),
+        fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",
+        needs=("sum", "item"),
         sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
     ),
     Rule(
@@ -337,17 +472,21 @@ RULES = (
     Rule(
         code="SCR266",
         slug="score-arguments-swapped",
-        title="Scores receive the truth first",
+        title="Scores receive the truth first, and what they are for",
         severity="warn",
         find=score_swapped,
         why="scikit-learn takes (y_true, y_pred). In the other order precision is recall, AUC "
         "raises and weights count predictions.",
-        fires=("a score of (a name for predictions, a name for labels)",),
-        fix="Exchange the arguments.",
-        needs=("sklearn",),
+        fires=(
+            "a score of (a name for predictions, a name for labels)",
+            "roc_auc_score of decisions, such as p > 0.5, in place of scores",
+            "compute(predictions=labels, references=predictions)",
+        ),
+        fix="Pass the truth first, and for the area under a curve the scores themselves.",
+        needs=("sklearn", "references"),
         sources=("attnsleep-13",),
         training=False,
-        words=("_score", "classification_report", "confusion_matrix", "log_loss"),
+        words=("_score", "classification_report", "confusion_matrix", "log_loss", "references="),
     ),
     Rule(
         code="SCR267",
@@ -357,7 +496,10 @@ RULES = (
         find=best_never_changes,
         why="A best accuracy that starts at infinity is never beaten: no checkpoint is saved. A "
         "loss that is compared with > keeps the worst.",
-        fires=("a loss is kept where it is larger, or an accuracy where it is smaller",),
+        fires=(
+            "a loss is kept where it is larger, or an accuracy where it is smaller",
+            "a checkpoint is saved where a score exceeds the best, and the best never changes",
+        ),
         errors=("the best value starts at infinity and must be exceeded, or the other way round",),
         fix='Start losses at float("inf"), compare with <; start accuracies at 0, compare with >.',
         sources=("keras-oneshot-13", "backdoors101-25"),

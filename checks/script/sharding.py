@@ -120,14 +120,14 @@ def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]
 def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("prepare"):
         call = reading.calls[number]
-        if not _is_accelerator(reading, call) or call.unpacked or call.keywords:
+        if not is_accelerator(reading, call) or call.unpacked or call.keywords:
             continue
         names, targets = [v.name for v in call.args], list(call.targets)
         if names != targets and sorted(names) == sorted(targets):
             yield Match(call.span, "prepare() returns its arguments in their own order")
 
 
-def _is_accelerator(reading: Training, call: Call) -> bool:
+def is_accelerator(reading: Training, call: Call) -> bool:
     values = (
         reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
     )
@@ -138,7 +138,7 @@ def _is_accelerator(reading: Training, call: Call) -> bool:
 
 
 def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
+    prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     if not prepares or reading.mentions("gather", "reduce", "process_id", "num_process"):
         return
     prepared = {t for n in prepares for t in reading.calls[n].targets}
@@ -160,7 +160,7 @@ def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """accelerator.backward() in a loop over a DataLoader that prepare() never got."""
-    prepares = [n for n in reading.methods("prepare") if _is_accelerator(reading, reading.calls[n])]
+    prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     if not prepares or reading.mentions(
         "prepare_data_loader", "sampler", "split_between", "shard", "process_index", "rank",
         "split_dataset",
@@ -178,7 +178,7 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         for loop in reading.loops_over(call.scope, call.targets[0]):
             inside = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
-            if any(c.method == "backward" and _is_accelerator(reading, c) for c in inside):
+            if any(c.method == "backward" and is_accelerator(reading, c) for c in inside):
                 span = reading.calls[prepares[0]].span
                 yield Match(
                     span, f"{call.targets[0]} is not prepared: all GPUs read the same batches"
@@ -192,7 +192,7 @@ def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     prepared = {
         reading.key(target, reading.calls[n].scope)
         for n in reading.methods("prepare")
-        if _is_accelerator(reading, reading.calls[n])
+        if is_accelerator(reading, reading.calls[n])
         for target in reading.calls[n].targets
     }
     for number in reading.methods("save_pretrained", "push_to_hub") if prepared else ():

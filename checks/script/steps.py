@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import amp, evaluate, objects
 from doctor.checks.script.lineage import parameter_owners
 from doctor.checks.script.loop import stepped, zeroes
-from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Span, Value
@@ -122,6 +122,34 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
             message = f"{call.method} is made in every step: it starts without its averages"
             yield Match(call.span, message)
     yield from scaler_made_each_step(reading)
+    yield from _made_each_epoch(reading)
+
+
+def _made_each_epoch(reading: Training) -> Iterator[Match]:
+    """An optimizer with momentum that every epoch makes anew, over a model from outside."""
+    for number in reading.optimizers:
+        call = reading.calls[number]
+        if len(call.loops) != 1 or len(call.targets) != 1 or not _keeps_state(call) or call.arms:
+            continue
+        loop = reading.script.loops[call.loops[0]]
+        held = reading.names_of(call.targets[0], call.scope)
+        steps = [
+            reading.calls[n]
+            for n in reading.methods("step")
+            if reading.key(reading.calls[n].receiver, reading.calls[n].scope) in held
+        ]
+        owners = list(parameter_owners(reading, call, number))
+        if (
+            "epoch" not in loop.target.casefold()
+            or not owners
+            or not any(s.scope != call.scope or len(s.loops) > 1 for s in steps)
+        ):
+            continue
+        if any(_made_in(reading, owner, call, call.loops[0]) for owner in owners):
+            continue
+        if not _starts_again(reading, owners, call, call.loops[0]):
+            yield Match(call.span, f"{call.method} is made in every epoch: it starts without its "
+                        "averages", "warn")  # fmt: skip
 
 
 def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) -> bool:
@@ -242,26 +270,60 @@ def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 
 def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions("step") or reading.trainers or reading.imports_from(*amp.FRAMEWORKS):
+    if reading.trainers or reading.imports_from(*amp.FRAMEWORKS) or reading.fits:
         return
     looped = any(reading.calls[n].loops for n in reading.backwards)
+    calls = [reading.calls[n] for n in reading.methods("step")]
     for number in reading.optimizers if looped else ():
         call = reading.calls[number]
-        if len(call.targets) != 1 or call.arms or handed_on(reading, call.targets[0], number):
+        if len(call.targets) != 1 or call.arms or "." in call.targets[0]:
             continue
-        yield Match(call.span, f"{call.targets[0]}.step() is never called")
+        name = call.targets[0]
+        if any(each.name == f"{name}.step" for each in reading.script.bare):
+            continue
+        held = reading.names_of(name, call.scope)
+        if any(_steps_it(reading, each, held) for each in calls):
+            continue
+        if not any(leaves(reading, *key) for key in held):
+            yield Match(call.span, f"{name}.step() is never called")
 
 
-def handed_on(reading: Training, name: str, number: int) -> bool:
-    """The object that a call made is an argument, returned, or part of another value."""
-    values = [
-        value
-        for each in reading.calls
-        for value in (*each.args, *each.keywords.values(), *each.unpacked)
-    ]
-    values += [value for function in reading.script.functions for value in function.returns]
-    values += [a.value for a in reading.script.assignments if a.value.call != number]
-    return any(name in (value.name, *value.names) for value in values)
+def _steps_it(reading: Training, step: Call, held: set[tuple[object, str]]) -> bool:
+    names = [step.receiver, *(v.name for v in step.args if v.kind == "name")]
+    return any(name and reading.key(name, step.scope) in held for name in names)
+
+
+SCHEDULES = ("torch.optim.lr_scheduler.", "transformers.get_", "torch.save")
+
+
+def leaves(reading: Training, owner: object, name: str, quiet: tuple[str, ...] = SCHEDULES) -> bool:
+    """The object gets another name, is returned, or reaches a function of another file.
+
+    `quiet`: the beginnings of names of functions that may have it.
+    """
+    for value, _, scope in reading.expressions:
+        names = {value.name, *value.names}
+        if f"{name}.step" in names:
+            return True
+        if name in names and reading.key(name, scope) == (owner, name):
+            whole = value.kind == "name" or any(v.name == name for v in flatten(value.items))
+            if whole and not _is_argument(reading, value, scope):
+                return True
+    return any(
+        name in (v.name, *v.names) and reading.key(name, call.scope) == (owner, name)
+        for call in reading.calls
+        if reading.target_function(call) is None and not call.name.startswith(quiet)
+        for v in (*call.args, *call.keywords.values(), *call.unpacked)
+        if v.kind in ("name", "list", "dict")
+    )
+
+
+def _is_argument(reading: Training, value: Value, scope: int) -> bool:
+    """It is an argument of some call, which is judged by that call."""
+    return any(
+        value in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+        for n in reading.scope_calls(scope)
+    )
 
 
 METHODS = {"zero_grad", "step", "backward", "eval", "train", "unscale_", "barrier", "synchronize"}
@@ -271,6 +333,8 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     for each in reading.script.bare:
         if each.name.rpartition(".")[2] in METHODS:
             yield Match(each.span, f"{each.name} is named and not called: () is missing")
+    for number in reading.methods("save"):
+        call = reading.calls[number]
     for number in (*reading.optimizers, *reading.methods("save")):
         call = reading.calls[number]
         first = call.args[0].name if call.args and call.args[0].kind == "name" else ""
@@ -278,9 +342,27 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         if (
             first.rpartition(".")[2] == wanted
             and "." in first
+            and not _is_setting(reading, first, call)
             and call.method != "create_optimizer"
         ):
             yield Match(call.span, f"{first} is passed and not called: () is missing")
+
+
+def _saved_method(reading: Training) -> Iterator[Match]:
+    """torch.save({"model": model.state_dict}, path)."""
+    for number in reading.methods("save"):
+        call = reading.calls[number]
+        values = call.args[:1] if call.name == "torch.save" else ()
+        for item in (item for value in values if value.kind == "dict" for item in value.items):
+            if item.kind == "name" and item.name.endswith(".state_dict"):
+                yield Match(call.span, f"{item.name} is saved and not called: () is missing")
+
+
+def _is_setting(reading: Training, name: str, call: Call) -> bool:
+    """config.parameters of an argument that is no model by its name."""
+    root = name.partition(".")[0]
+    given = evaluate.is_parameter(reading, call.scope, root)
+    return given and not re.search("model|net|module|encoder|self", root.casefold())
 
 
 FEW = 100

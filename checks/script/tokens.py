@@ -223,7 +223,40 @@ def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator
             yield Match(call.span, f"torch.compile({value.name}) without a flag to turn it off")
 
 
+def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Tokens that texts use are added, and the adapters leave the embeddings frozen."""
+    adds = [reading.calls[n] for n in reading.methods("add_tokens", "add_special_tokens")]
+    used = [c for c in adds if c.method == "add_tokens" or any(
+        "additional_special_tokens" in v.keys for v in c.args)]  # fmt: skip
+    if not used or not reading.methods("resize_token_embeddings"):
+        return
+    if reading.mentions("embed_tokens", "lm_head", "trainable_token", "get_input_embeddings"):
+        return
+    for number in reading.methods("LoraConfig"):
+        call = reading.calls[number]
+        given = {"modules_to_save", "trainable_token_indices"} & call.keywords.keys()
+        names = evaluate.options(reading, call.keywords.get("target_modules"), call)
+        written = [v.literal for value in names for v in (value, *value.items)]
+        own = any(w in str(text) for text in written for w in ("embed", "lm_head", "wte"))
+        if not given and not call.unpacked and not own:
+            yield Match(call.span, "the rows of the added tokens stay as they were drawn: "
+                        "modules_to_save is missing")  # fmt: skip
+
+
 RULES = (
+    Rule(
+        code="SCR331",
+        slug="new-tokens-frozen",
+        title="Embeddings of added tokens are trained",
+        severity="warn",
+        find=new_rows_frozen,
+        why="LoRA freezes everything but its adapters: the new rows of the embeddings and the head "
+        "keep their random values, and the model never learns to write these tokens.",
+        fires=("tokens are added and LoraConfig has no modules_to_save",),
+        fix='Pass modules_to_save=["embed_tokens", "lm_head"], or trainable_token_indices.',
+        sources=("peft-new-tokens",),
+        needs=("LoraConfig",),
+    ),
     Rule(
         code="SCR126",
         slug="pad-token-zero",

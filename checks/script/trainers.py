@@ -8,9 +8,10 @@ from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import WRAPPERS, lineage_of, lineage_of_value
 from doctor.checks.script.naming import direction
 from doctor.checks.script.parameters import LOOKS
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Trained, Training
-from doctor.facts.script import Call
+from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
@@ -26,6 +27,9 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
         yield from _resumed(reading, call)
         yield from _columns(reading, call)
         yield from _generated(reading, call)
+        yield from _stopped(reading, call)
+        yield from _metric_missing(reading, call)
+        yield from _collated(reading, call)
 
 
 def _text(reading: Training, call: Call, *names: str) -> str | None:
@@ -95,14 +99,112 @@ def _columns(reading: Training, call: Call) -> Iterator[Match]:
     for number in reading.methods("set_transform", "with_transform"):
         each = reading.calls[number]
         names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
-        known = _is_of_datasets(reading, each)
+        known = is_of_datasets(reading, each)
         if known and each.args and names & given - {""} and each.scope == call.scope:
             message = "the columns that the transform reads are removed: remove_unused_columns"
             yield Match(call.span, message)
             return
 
 
-def _is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
+def _stopped(reading: Training, call: Call) -> Iterator[Match]:
+    """EarlyStoppingCallback asserts that something is evaluated and compared."""
+    if not reading.methods("EarlyStoppingCallback"):
+        return
+    if _text(reading, call, *STRATEGIES) in ("", "no", "None") and "do_eval" not in call.keywords:
+        yield Match(call.span, "EarlyStoppingCallback needs an evaluation: eval_strategy is no")
+    elif not {"metric_for_best_model", "load_best_model_at_end"} & call.keywords.keys():
+        yield Match(call.span, "EarlyStoppingCallback needs metric_for_best_model")
+
+
+def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
+    """metric_for_best_model is none of the keys that compute_metrics returns."""
+    metric = (_text(reading, call, "metric_for_best_model") or "").removeprefix("eval_")
+    for scope in _metrics(reading):
+        function = reading.function(scope)
+        last = len(reading.calls)
+        found = [
+            option
+            for value in function.returns
+            for option in evaluate.options_at(reading, value, scope, last, ())
+        ]
+        written = [v for v in found if v.kind == "dict" and len(v.keys) == len(v.items) > 0]
+        scored = [v for v in found if v.kind == "call" and reading.calls[v.call].name.startswith(
+            "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
+        if found and len(scored) == len(found):
+            yield Match(function.exit_spans[0], "compute_metrics returns a number, not a dict")
+        elif (
+            metric
+            and metric != "loss"
+            and written
+            and len(written) == len(found)
+            and not any(metric in v.keys for v in written)
+            and "tests" not in reading.script.path
+        ):
+            keys = ", ".join(written[0].keys[:3])
+            yield Match(call.span, f"compute_metrics returns no {metric}: it has {keys}")
+        loaded = _loaded_metric(reading, found)
+        if loaded and metric and metric not in ("loss", loaded) and metric in KNOWN:
+            yield Match(call.span, f"compute_metrics returns no {metric}: it has {loaded}")
+
+
+KNOWN = {"accuracy", "f1", "precision", "recall", "matthews_correlation"}
+
+
+def _loaded_metric(reading: Training, found: list[Value]) -> str:
+    """accuracy of evaluate.load("accuracy").compute(...)."""
+    if len(found) != 1 or found[0].kind != "call":
+        return ""
+    call = reading.calls[found[0].call]
+    if call.method != "compute" or not call.receiver:
+        return ""
+    made = [
+        reading.calls[v.call]
+        for v in evaluate.options(reading, Value("name", name=call.receiver), call)
+        if v.kind == "call"
+    ]
+    names = {str(m.args[0].literal) for m in made if m.name == "evaluate.load" and m.args}
+    return names.pop() if len(names) == 1 and names <= KNOWN else ""
+
+
+TEXTS = {"text", "sentence", "prompt", "question", "answer", "image", "audio", "path", "caption",
+         "context", "summary", "document", "review", "content"}  # fmt: skip
+
+
+def _collated(reading: Training, call: Call) -> Iterator[Match]:
+    """The collator of this file reads a column that no forward() takes."""
+    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+        return
+    for number in reading.trainers:
+        made = reading.calls[number]
+        value = made.keywords.get("data_collator")
+        loaded = {reading.calls[n].name.startswith("transformers.Auto") for n in reading.loads}
+        if value is None or loaded != {True} or not reading.is_transformers_trainer(made):
+            continue
+        scopes = set(_collators(reading, value, made))
+        values = [each for each, _, where in reading.expressions if where in scopes]
+        keys = {
+            part.name.rpartition("[")[2].removesuffix("]")
+            for part in flatten(values)
+            if part.kind == "item" and part.name.endswith("]")
+        }
+        for key in sorted(keys & TEXTS)[:1]:
+            message = f"the column {key} that the collator reads is removed: remove_unused_columns"
+            yield Match(call.span, message)
+
+
+def _collators(reading: Training, value: Value, call: Call) -> Iterator[int]:
+    """The function that a collator of this file runs."""
+    if value.kind == "name":
+        yield from reading.functions_by_name.get(value.name, ())
+    for option in evaluate.options(reading, value, call):
+        if option.kind == "call":
+            name = reading.calls[option.call].name
+            for n in reading.functions_by_name.get("__call__", ()):
+                if reading.function(n).owner == name:
+                    yield n
+
+
+def is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
     """The receiver is what a function of the package datasets returned, or made of it."""
     if call.receiver_call >= 0:
         inner = [reading.calls[call.receiver_call]]
@@ -113,7 +215,7 @@ def _is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
         inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
     return any(
         each.name.startswith("datasets.")
-        or (depth > 0 and each is not call and _is_of_datasets(reading, each, depth - 1))
+        or (depth > 0 and each is not call and is_of_datasets(reading, each, depth - 1))
         for each in inner[:8]
     )
 
@@ -311,8 +413,9 @@ def _end_masked(reading: Training) -> Iterator[Match]:
         if last not in ("pad_token", "pad_token_id") or each.value.name != source:
             continue
         rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        held = reading.names_of(owner, each.scope)
         rendered += [
-            scope
+            each.scope if reading.key(owner, scope) in held else scope
             for value, _, scope in reading.expressions
             if value is not each.value and f"{owner}.eos_token" in value.names
         ]
@@ -363,6 +466,7 @@ def _has_bos(reading: Training, owner: str, call: Call, number: int) -> bool | N
         value = evaluate.argument(reading, made, "pretrained_model_name_or_path", 0)
         if value is not None:
             texts |= {str(name).casefold() for name in evaluate.literals(reading, value, made)}
+            texts.add(str(evaluate.flag_default(reading, value.name)).casefold())
     if any(word in text for text in texts for word in NO_BOS):
         return False
     return True if any(word in text for text in texts for word in BOS) else None

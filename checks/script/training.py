@@ -148,15 +148,49 @@ class Training(Reading):
             names |= passed
         return frozenset(names)
 
-    def _passed_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
+    @cached_property
+    def _handed(self) -> dict[tuple[object, str], set[tuple[object, str]]]:
+        """The parameters of this file's functions that receive what a name holds."""
+        table: dict[tuple[object, str], set[tuple[object, str]]] = {}
         for function, sites in self.call_sites.items():
             for parameter in self.function(function).parameters:
                 for site in sites[:8]:
                     call = self.calls[site]
                     value = evaluate.argument_of(self, call, function, parameter.name)
-                    named = value is not None and value.kind == "name"
-                    if named and value and self.key(value.name, call.scope) in names:
-                        yield function, parameter.name
+                    if value is not None and value.kind == "name":
+                        key = self.key(value.name, call.scope)
+                        table.setdefault(key, set()).add((function, parameter.name))
+        return table
+
+    def names_of(self, name: str, scope: int) -> set[tuple[object, str]]:
+        """A name, and the parameters that receive what it holds."""
+        found = {self.key(name, scope)}
+        waiting = list(found)
+        while waiting:
+            for key in self._handed.get(waiting.pop(), set()) - found:
+                found.add(key)
+                waiting.append(key)
+        return found
+
+    @cached_property
+    def stepped_names(self) -> frozenset[tuple[object, str]]:
+        """Names of what an optimizer or a Trainer holds, without those of its copies."""
+        return frozenset(self.trained_names - self._copies)
+
+    @cached_property
+    def _copies(self) -> set[tuple[object, str]]:
+        """Targets of load_state_dict(other.state_dict()): a network that follows another."""
+        return {
+            self.key(call.receiver, call.scope)
+            for n in self.methods("load_state_dict")
+            if (call := self.calls[n]).receiver
+            and call.args
+            and any(self.calls[m].method == "state_dict" for m in call.args[0].calls)
+        }
+
+    def _passed_names(self, names: set[tuple[object, str]]) -> Iterator[tuple[object, str]]:
+        for key in names:
+            yield from self._handed.get(key, ())
 
     def _by_optimizer(self) -> Iterator[Trained]:
         for number in self.optimizers:

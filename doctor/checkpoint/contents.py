@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.collected import (
     Notify,
     ProgressThrottle,
@@ -16,31 +15,22 @@ from doctor.checkpoint.collected import (
     counted_stages,
     unread,
 )
+from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
 from doctor.checkpoint.records import (
     Checkpoint,
     Continuation,
-    Equality,
-    Kind,
-    Merge,
     Movement,
     Plan,
-    Share,
     Values,
 )
 from doctor.checkpoint.runs import read_run, run_checkpoints
 from doctor.checkpoint.scan import scan
-from doctor.checkpoint.tensors import Tensor, distinct
 
 BATCH = 2_000
 """Tensors in one note."""
-
-MOST_DTYPES = 100
-"""Dtypes that are counted one by one; an untrusted file can invent more."""
-
-ORDER: tuple[Kind, ...] = ("embedding", "attention", "MLP", "norm", "head", "other")
 
 
 class ScanRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,88 +67,61 @@ def read(request: ScanRequest, stage: Stage, notify: Notify) -> Checkpoint | Unk
         return checkpoint
     if request.tensors:
         _notify_tensors(current, notify)
-    stored = distinct(current.tensors) if checkpoint.loading.pickles else current.tensors
-    return msgspec.structs.replace(
-        checkpoint,
-        contents=msgspec.structs.replace(checkpoint.contents, shares=shares(stored)),
-        values=_values(checkpoint, current, request.share, stage, progress)
-        if request.deep
-        else None,
-        movement=_movement(checkpoint, current, request.baseline, stage, progress)
-        if request.baseline
-        else None,
-        merge=_merge(request, checkpoint, current, stage, progress) if request.adapters else None,
-        equality=_equality(request, checkpoint, current, stage, progress),
-        continuation=_continuation(request.plan, checkpoint, current, stage),
-    )
+    examined = _examined(request, checkpoint, current, stage, progress)
+    return msgspec.structs.replace(checkpoint, **examined)
+
+
+def _examined(
+    request: ScanRequest,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+    progress: ProgressThrottle,
+) -> dict[str, object]:
+    """Fields of the checkpoint that were requested; Unknown where no tensors were listed."""
+    paths = ModelPaths(request.path, request.merged_from, request.adapters)
+    wanted: dict[str, tuple[object, Callable[[Directory], object]]] = {
+        "values": (
+            request.deep,
+            lambda directory: _values(directory, current, request.share, stage, progress),
+        ),
+        "movement": (
+            request.baseline,
+            lambda directory: _movement(directory, current, request.baseline, stage, progress),
+        ),
+        "merge": (
+            request.adapters,
+            lambda _: read_merge(paths, current, stage, progress, every=request.deep),
+        ),
+        "equality": (
+            request.equals,
+            lambda _: read_equality(request.path, current, request.equals or "", stage, progress),
+        ),
+        "continuation": (
+            request.plan,
+            lambda directory: _continuation(directory, request.plan, checkpoint, current, stage),
+        ),
+    }
+    return {
+        field: unread(checkpoint) if current.directory is None else look(current.directory)
+        for field, (needed, look) in wanted.items()
+        if needed
+    }
 
 
 def _continuation(
-    plan: Plan | None, checkpoint: Checkpoint, current: TensorCollector, stage: Stage
-) -> Continuation | Unknown | None:
+    directory: Directory,
+    plan: Plan | None,
+    checkpoint: Checkpoint,
+    current: TensorCollector,
+    stage: Stage,
+) -> Continuation:
     from doctor.checkpoint.analysis.continuation import read_continuation
 
-    if plan is None:
-        return None
-    if current.directory is None:
-        return unread(checkpoint)
     with stage("read what a resumed run needs"):
         files = [shard.file for shard in current.shards]
-        found = read_continuation(current.directory, files, checkpoint)
+        found = read_continuation(directory, files, checkpoint)
     return msgspec.structs.replace(found, plan=plan)
-
-
-def _equality(
-    request: ScanRequest,
-    checkpoint: Checkpoint,
-    current: TensorCollector,
-    stage: Stage,
-    progress: ProgressThrottle,
-) -> Equality | Unknown | None:
-    if request.equals is None:
-        return None
-    if current.directory is None:
-        return unread(checkpoint)
-    return read_equality(request.path, current, request.equals, stage, progress)
-
-
-def _merge(
-    request: ScanRequest,
-    checkpoint: Checkpoint,
-    current: TensorCollector,
-    stage: Stage,
-    progress: ProgressThrottle,
-) -> Merge | Unknown:
-    if current.directory is None:
-        return unread(checkpoint)
-    paths = ModelPaths(request.path, request.merged_from, request.adapters)
-    return read_merge(paths, current, stage, progress, every=request.deep)
-
-
-def shares(tensors: Iterable[Tensor]) -> tuple[Share, ...]:
-    """Totals of each dtype in each part of a model, the dtype with the most bytes first."""
-    totals: dict[tuple[str, Kind], list[int]] = {}
-    dtypes: set[str] = set()
-    for tensor in tensors:
-        counted = tensor.dtype in dtypes or len(dtypes) < MOST_DTYPES
-        dtype = tensor.dtype if counted else "others"
-        dtypes.add(dtype)
-        total = totals.setdefault((dtype, part_of(tensor)), [0, 0, 0])
-        total[0] += 1
-        total[1] += tensor.elements
-        total[2] += tensor.stored_bytes
-    size = {name: sum(t[2] for (dtype, _), t in totals.items() if dtype == name) for name in dtypes}
-    order = sorted(totals, key=lambda key: (-size[key[0]], key[0], ORDER.index(key[1])))
-    return tuple(
-        Share(
-            dtype=shown(key[0], 40),
-            kind=key[1],
-            tensors=totals[key][0],
-            parameters=totals[key][1],
-            bytes=totals[key][2],
-        )
-        for key in order
-    )
 
 
 def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
@@ -171,17 +134,13 @@ def _notify_tensors(current: TensorCollector, notify: Notify) -> None:
 
 
 def _values(
-    checkpoint: Checkpoint,
+    directory: Directory,
     current: TensorCollector,
     share: tuple[int, int],
     stage: Stage,
     progress: ProgressThrottle,
 ) -> Values | Unknown:
     from doctor.checkpoint.analysis.deep import scan_values
-
-    directory = current.directory
-    if directory is None:
-        return unread(checkpoint)
 
     def report(done: int, total: int) -> None:
         progress("read every value", done, total, "bytes")
@@ -198,17 +157,16 @@ def _values(
 
 
 def _movement(
-    checkpoint: Checkpoint,
+    directory: Directory,
     current: TensorCollector,
-    baseline: str,
+    baseline: str | None,
     stage: Stage,
     progress: ProgressThrottle,
 ) -> Movement | Unknown:
     from doctor.checkpoint.analysis.baseline import compare
 
-    after, before = current.directory, TensorCollector()
-    if after is None:
-        return unread(checkpoint)
+    assert baseline is not None
+    before = TensorCollector()
     earlier = scan(baseline, counted_stages(stage, progress), before.collect)
     if isinstance(earlier, Unknown):
         return Unknown(reason=f"the baseline: {earlier.reason}")
@@ -221,7 +179,7 @@ def _movement(
         progress("compare with the baseline", done, total, "tensors")
 
     with stage("compare with the baseline"):
-        movement = compare(after, current.tensors, baseline_directory, before.tensors, report)
+        movement = compare(directory, current.tensors, baseline_directory, before.tensors, report)
     if isinstance(movement, Unknown):
         return movement
     return msgspec.structs.replace(movement, baseline=redact_url(baseline))

@@ -33,6 +33,7 @@ SECTIONS = {
         "unreadable": "config_unreadable",
         "sizes": "sizes",
         "head_missing": "head_missing",
+        "separate_head": "separate_head",
         "wrapper": "wrapper",
         "embedding_rows": "embedding_rows",
     }),

@@ -22,6 +22,12 @@ MOMENTS = (
 )
 """Slots that are zero until the first gradient."""
 
+SQUARES = frozenset(
+    {"exp_avg_sq", "max_exp_avg_sq", "exp_avg_sq_row", "exp_avg_sq_col", "row_var", "col_var"}
+    | {"square_avg", "acc_delta", "exp_inf", "variance", "sum"}
+)
+"""Sums, means and maxima of squares and magnitudes, which are never negative."""
+
 AVERAGES = ("ax",)
 """ASGD's average of the weights: it shows their dtype, and no gradient."""
 

@@ -20,7 +20,7 @@ from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.layouts.file_names import PICKLED
 from doctor.checkpoint.layouts.layout import FileGroup, Layout
 from doctor.checkpoint.records import Norm, Problem
-from doctor.checkpoint.tensors import OptimizerState, Shard
+from doctor.checkpoint.tensors import OptimizerState, Shard, Tensor
 
 PICKLES = (b"PK\x03\x04", *(b"\x80" + bytes([protocol]) for protocol in range(1, 6)))
 
@@ -98,46 +98,48 @@ def _inventory(directory: Directory, file: str, stage: Stage) -> Inventory:
 
 
 def _weights(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> None:
-    with stage(f"read {shown(file)}"):
-        try:
-            with directory.open(file) as source:
-                shard = read_file(source, file)
-                norms, at_one = read_vectors(source, shard.tensors)
-        except CheckpointError as error:
-            contents.shards.append(_unopened(file, error))
-            return
-    contents.pickles += bool(shard.imports or shard.pickled)
+    shard = _read(directory, file, stage, contents, with_norms=True)
     contents.shards.append(shard)
-    contents.norms += norms
-    contents.initialized_to_one += at_one
 
 
 def _state(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
     """An optimizer's file; what is wrong with it is a note, since the weights are whole."""
-    with stage(f"read {shown(file)}"):
-        try:
-            with directory.open(file) as source:
-                shard = read_file(source, file)
-        except CheckpointError as error:
-            shard = _unopened(file, error)
-    contents.pickles += bool(shard.imports or shard.pickled)
+    shard = _read(directory, file, stage, contents)
     return replace(shard, tensors=(), problems=_as_notes(shard.problems))
 
 
 def _module(directory: Directory, file: str, stage: Stage, contents: LayoutContents) -> Shard:
     """Weights of a further module, under the name of its directory."""
+    shard = _read(directory, file, stage, contents)
+    prefix = f"{file.partition('/')[0]}."
+    return replace(shard, tensors=(), further=_named(shard.tensors, prefix))
+
+
+def _read(
+    directory: Directory,
+    file: str,
+    stage: Stage,
+    contents: LayoutContents,
+    *,
+    with_norms: bool = False,
+) -> Shard:
+    """One file, counted as a pickle where it is one; what cannot be opened is in its problems."""
     with stage(f"read {shown(file)}"):
         try:
             with directory.open(file) as source:
                 shard = read_file(source, file)
+                if with_norms:
+                    norms, at_one = read_vectors(source, shard.tensors)
+                    contents.norms += norms
+                    contents.initialized_to_one += at_one
         except CheckpointError as error:
-            shard = _unopened(file, error)
+            return _unopened(file, error)
     contents.pickles += bool(shard.imports or shard.pickled)
-    prefix = f"{file.partition('/')[0]}."
-    further = tuple(
-        msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in shard.tensors
-    )
-    return replace(shard, tensors=(), further=further)
+    return shard
+
+
+def _named(tensors: Iterable[Tensor], prefix: str) -> tuple[Tensor, ...]:
+    return tuple(msgspec.structs.replace(each, name=prefix + each.name) for each in tensors)
 
 
 def _unopened(file: str, error: CheckpointError) -> Shard:
@@ -243,22 +245,12 @@ def _ranks(directory: Directory, group: FileGroup, stage: Stage, contents: Layou
             continue
         prefix = f"{file.partition('/')[0]}." if components else f"rank.{number}."
         shard = contents.shards[-1]
-        named = tuple(
-            msgspec.structs.replace(tensor, name=prefix + tensor.name) for tensor in shard.tensors
-        )
-        contents.shards[-1] = replace(
-            shard, tensors=named, optimizer=_with_prefix(shard.optimizer, prefix)
-        )
-        contents.norms[before[0] :] = [
-            _renamed(norm, prefix) for norm in contents.norms[before[0] :]
-        ]
-        contents.initialized_to_one[before[1] :] = [
-            _renamed(norm, prefix) for norm in contents.initialized_to_one[before[1] :]
-        ]
-
-
-def _renamed(norm: Norm, prefix: str) -> Norm:
-    return Norm(name=prefix + norm.name, dtype=norm.dtype, size=norm.size, value=norm.value)
+        state = _with_prefix(shard.optimizer, prefix)
+        contents.shards[-1] = replace(shard, tensors=_named(shard.tensors, prefix), optimizer=state)
+        for norms, count in zip((contents.norms, contents.initialized_to_one), before, strict=True):
+            norms[count:] = [
+                msgspec.structs.replace(norm, name=prefix + norm.name) for norm in norms[count:]
+            ]
 
 
 def _with_prefix(state: OptimizerState | None, prefix: str) -> OptimizerState | None:
@@ -274,7 +266,4 @@ def _with_prefix(state: OptimizerState | None, prefix: str) -> OptimizerState | 
         for group in state.groups
     )
     entries = tuple(replace(entry, key=f"{prefix}{entry.key}") for entry in state.entries)
-    masters = tuple(
-        msgspec.structs.replace(master, name=prefix + master.name) for master in state.masters
-    )
-    return replace(state, groups=groups, entries=entries, masters=masters)
+    return replace(state, groups=groups, entries=entries, masters=_named(state.masters, prefix))

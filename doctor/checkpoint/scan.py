@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,8 +15,15 @@ from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, lacks_head, wrapper_of
-from doctor.checkpoint.analysis.tensor_names import is_packed, role
+from doctor.checkpoint.analysis.sizes import (
+    compare_sizes,
+    embeddings,
+    lacks_head,
+    separate_head,
+    wrapper_of,
+)
+from doctor.checkpoint.analysis.tensor_names import is_packed
+from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -37,7 +43,6 @@ from doctor.checkpoint.records import (
     Files,
     Optimizer,
     Problem,
-    Role,
     Tokenizer,
     Training,
 )
@@ -45,9 +50,6 @@ from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
-
-MOST_ROLES = 5_000
-"""Roles that are kept; those of mixed dtypes come first."""
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -82,16 +84,16 @@ def scan(
     shards = contents.shards
     on_tensors(layout.directory, contents)
     tensors = [tensor for shard in shards for tensor in shard.tensors]
-    tensor_roles = _by_role(tensors)
+    counted = count(tensors)
     adapter = _adapter_config(layout, read_json)
     return Checkpoint(
         path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
         files=_files(layout, shards),
-        contents=_contents(contents, tensors, tensor_roles),
+        contents=_contents(contents, tensors, counted),
         model=msgspec.structs.replace(
             config,
-            quantized=config.quantized or any(map(is_packed, tensor_roles)),
+            quantized=config.quantized or any(is_packed(name) for name, *_ in counted),
             adapter=_adapter(adapter),
             unreadable=unreadable,
             **_compared(layout, configured, contents, tensors),
@@ -140,15 +142,14 @@ def _files(layout: Layout, shards: Sequence[Shard]) -> Files:
     )
 
 
-def _contents(
-    contents: LayoutContents, tensors: list[Tensor], roles: dict[str, dict[str, int]]
-) -> Contents:
-    counted = distinct(tensors) if contents.pickles else tensors
+def _contents(contents: LayoutContents, tensors: list[Tensor], counted: Totals) -> Contents:
+    stored = count(distinct(tensors)) if contents.pickles else counted
     return Contents(
         tensors=len(tensors),
-        parameters=sum(tensor.elements for tensor in counted),
-        dtypes=_bytes_by_dtype(counted),
-        roles=_roles(roles),
+        parameters=sum(total.parameters for total in stored.values()),
+        dtypes=bytes_by_dtype(stored),
+        roles=listed_roles(counted),
+        shares=shares(stored),
         norms=tuple(contents.norms),
         initialized_to_one=tuple(contents.initialized_to_one),
     )
@@ -223,6 +224,9 @@ def _compared(
         "embedding_rows": rows,
         "sizes": compare_sizes(config, tensors, embedded),
         "head_missing": lacks_head(config, tensors, embedded),
+        "separate_head": separate_head(config, tensors, embedded, layout.directory)
+        if isinstance(layout.directory, LocalDirectory)
+        else "",
         "wrapper": wrapper_of(tensors)
         if config.get("model_type") and _is_library(contents)
         else "",
@@ -270,28 +274,6 @@ def _sizes_only(path: str, layout: Layout, stage: Stage, began: float) -> Checkp
         problems=layout.problems,
         seconds=time.perf_counter() - began,
     )
-
-
-def _bytes_by_dtype(tensors: list[Tensor]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for each in tensors:
-        size = each.stored_bytes if each.parts else each.end - each.begin
-        sizes[each.dtype] = sizes.get(each.dtype, 0) + size
-    return sizes
-
-
-def _by_role(tensors: list[Tensor]) -> dict[str, dict[str, int]]:
-    """Role -> dtype -> tensors."""
-    pairs = Counter((role(tensor.name), tensor.dtype) for tensor in tensors)
-    by_role: dict[str, dict[str, int]] = {}
-    for (name, dtype), count in pairs.items():
-        by_role.setdefault(name, {})[dtype] = count
-    return by_role
-
-
-def _roles(roles: dict[str, dict[str, int]]) -> tuple[Role, ...]:
-    mixed_first = sorted(roles.items(), key=lambda item: len(item[1]) < 2)
-    return tuple(Role(name=name[:500], dtypes=dtypes) for name, dtypes in mixed_first[:MOST_ROLES])
 
 
 def _valid_text(path: str) -> str:

@@ -63,9 +63,12 @@ class SharedScan:
 
     def values(self, share: tuple[int, int]) -> Values | Unknown:
         """A share of the values."""
-        found = self.read(share)
-        values = found if isinstance(found, Unknown) else found.values
-        return Unknown(reason="no values were read") if values is None else values
+        return _values(self.read(share))
+
+
+def _values(found: Checkpoint | Unknown) -> Values | Unknown:
+    values = found if isinstance(found, Unknown) else found.values
+    return Unknown(reason="no values were read") if values is None else values
 
 
 def meet(
@@ -142,11 +145,8 @@ def _checkpoint(
     headers: list[Checkpoint | Unknown] = []
 
     def read(share: tuple[int, int]) -> Values | Unknown:
-        found = what.read(share)
-        headers.append(found)
-        if isinstance(found, Unknown):
-            return found
-        return Unknown(reason="no values were read") if found.values is None else found.values
+        headers.append(what.read(share))
+        return _values(headers[-1])
 
     labels = {rank: label_of(node, gathered, rank) for rank in readers}
     values = read_all(orders, labels, readers, own, read)

@@ -85,7 +85,6 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         env={name: printable(environ[name]) for name in sorted(filter(_is_recorded, environ))},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
-        kernel_events=read_kernel_log(root),
         hcas=read_hcas(root),
         mac_addresses=read_mac_addresses(root),
         limits=read_limits_of_process(),
@@ -94,6 +93,7 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         **_pci(root / "sys/bus/pci/devices"),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
+        **read_kernel_log(root),
     )
 
 

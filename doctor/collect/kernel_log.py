@@ -4,27 +4,49 @@ started."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from doctor.errors.match import lines_of, table_of
 from doctor.facts.kernel_lines import events
-from doctor.facts.machine import KernelEvent
+from doctor.facts.machine import Reported
+
+OF_KERNEL = ("kernel_modules", "machine_log")
+"""Tables of `doctor.errors` with lines of kernel logs."""
 
 MOST_BYTES = 16 * 2**20
 """More than any kernel keeps."""
 
 
-def read_kernel_log(root: Path = Path("/")) -> tuple[KernelEvent, ...] | None:
-    """The errors of GPUs, oldest first; None if the log cannot be read."""
+NVIDIAS = re.compile(r"NVRM|nvidia-nvswitch|nvidia-gridd|modprobe: .{0,20}unsigned")
+"""Lines of its driver, which name no process."""
+
+
+def read_kernel_log(root: Path = Path("/")) -> dict[str, Any]:
+    """Fields of `Host`: the errors of GPUs, oldest first, and lines that name a known fault; none
+    if the log cannot be read."""
     try:
         file = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
-        return None
+        return {}
     try:
         text = b"".join(_records(file)).decode("utf-8", "replace")
     finally:
         os.close(file)
-    return events(text.splitlines())
+    lines = text.splitlines()
+    own = [line.partition(";")[2] for line in lines if NVIDIAS.search(line)]
+    return {"kernel_events": events(lines), "reported": tuple(known_faults(own))}
+
+
+def known_faults(lines: Sequence[str]) -> Iterator[Reported]:
+    """One line of each row that explains why a machine does not offer its GPUs."""
+    seen: set[str] = set()
+    for cause, line in lines_of(lines):
+        if table_of(cause) in OF_KERNEL and cause.id not in seen:
+            seen.add(cause.id)
+            yield Reported(cause=cause.id, line=line[:300])
 
 
 def _records(file: int) -> Iterator[bytes]:

@@ -13,6 +13,7 @@ from doctor.errors.tables import (
     building,
     communication,
     compilation,
+    container_gpus,
     containers,
     contents,
     cuda,
@@ -30,12 +31,14 @@ from doctor.errors.tables import (
     graph,
     harmless,
     hub,
+    kernel_modules,
     kernels,
     launching,
     layers,
     links,
     loading,
     losses,
+    machine_log,
     memory,
     mixtures,
     model_files,
@@ -69,6 +72,9 @@ from doctor.errors.tables import (
 )
 
 TABLES = (
+    kernel_modules,
+    machine_log,
+    container_gpus,
     moved_names,
     pictures,
     endings,

@@ -17,12 +17,14 @@ BROADCAST = re.compile(
     r"\((\d+)\) at non-singleton dimension (\d+)",
     re.IGNORECASE,
 )
+STATISTICS = re.compile(r"running_mean should contain (\d+) elements not (\d+)", re.IGNORECASE)
 ROWS = re.compile(r"input batch_size \((\d+)\) to match target batch_size \((\d+)\)", re.IGNORECASE)
 WORDS = (
     (
         re.compile(r"(?:expected scalar type|have scalar type) Long", re.IGNORECASE),
         "dtype-of-labels",
     ),
+    (re.compile(r"too many values to unpack \(expected [2-9]\)"), "unpacked-rows"),
     (
         re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),
         "batch-of-objects",
@@ -44,6 +46,9 @@ def decided(text: str) -> Decided | None:
     if match := CHANNELS.search(text):
         weight, sizes = ([int(each) for each in match[at].split(",")] for at in (1, 2))
         return _channels(len(weight), sizes, int(match[3]), int(match[4]))
+    if match := STATISTICS.search(text):
+        has, takes = match.groups()
+        return "layer-size", f"The layer is for {takes} channels and gets {has}: BatchNorm({has})."
     if match := BROADCAST.search(text):
         return _broadcast(*map(int, match.groups()))
     if match := ROWS.search(text):

@@ -105,6 +105,11 @@ def _candidates(folded: str) -> Iterator[Cause]:
             yield from (row for row in _rows(entry.table) if row.id == id)
 
 
+def table_of(cause: Cause) -> str:
+    """The module of the table that holds the row, "" for one that is newer than the index."""
+    return ENTRIES[cause.id].table if cause.id in ENTRIES else ""
+
+
 def row(id: str) -> Cause:
     """The row of this id; only its table is imported. Raises KeyError."""
     return next(each for each in _rows(ENTRIES[id].table) if each.id == id)

@@ -116,6 +116,16 @@ RENAMED = {
     "checkpoint_callback": "enable_checkpointing=", "resume_from_checkpoint":
     "trainer.fit(..., ckpt_path=...)",
     "group_by_length": 'train_sampling_strategy="group_by_length"',
+    "correct_bias": "torch.optim.AdamW, which corrects always",
+    "verbose": "print(scheduler.get_last_lr()); the schedulers of torch print no more",
+    "device": "torch.amp.GradScaler(device) of torch 2.3 or newer",
+    "dispatch_batches": "dataloader_config=DataLoaderConfiguration(...); or upgrade transformers, "
+    "which passes it to a newer accelerate",
+    "split_batches": "dataloader_config=DataLoaderConfiguration(...)",
+    "keep_torch_compile": "a newer accelerate, python -m pip install -U accelerate",
+    "offload_index": "a newer accelerate, python -m pip install -U accelerate",
+    "config": "the release of transformers that the code was written for: its classes take config "
+    "since 4.4x",
     "num_items_in_batch": "an argument that transformers since 4.46 passes to compute_loss: add "
     "num_items_in_batch=None to your compute_loss, and **kwargs to forward if it is refused there",
 }  # fmt: skip
@@ -139,9 +149,8 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "name-not-in-package",
-        r"(?:cannot import name '\w+' from|No module named) '(?P<module>\w+)",
-        "The installed {module} is older, or newer, than the code that imports it. If the name is "
-        "new: python -m pip install -U {module}.",
+        r"'LLaMATokenizer'",
+        "It is LlamaTokenizer: correct the name, also in tokenizer_config.json.",
     ),
     (
         "weights-only-load",
@@ -172,7 +181,7 @@ SAID: tuple[Said, ...] = (
     (
         "trainer-argument-renamed api-changed call-arguments",
         r"got an unexpected keyword argument '(?P<argument>\w+)'",
-        "{argument} is now {renamed}.",
+        "Instead of {argument}: {renamed}.",
     ),
     (
         "library-does-not-fit extension-abi-mismatch cudnn-libraries-not-found",
@@ -268,6 +277,41 @@ SAID: tuple[Said, ...] = (
         r"max locked memory \(kbytes, -l\) (?P<limit>\d+)",
         "The log shows the limit of locked memory: {limit} KiB.",
     ),
+    (
+        "package-version-refused",
+        r"(?P<wanted>[\w-]+[<>=!~][\w.,<>=!~]+) is required .{0,80}but found",
+        'python -m pip install "{wanted}", and restart.',
+    ),
+    (
+        "package-version-refused",
+        r"incompatible version of (?P<wanted>[\w-]+)\.",
+        "python -m pip install -U {wanted}, and restart.",
+    ),
+    (
+        "no-tensor",
+        r"not BatchEncoding",
+        'Unpack what the tokenizer gave: model(**batch), or batch["input_ids"].',
+    ),
+    (
+        "no-tensor module-returns-tuple",
+        r"'list' object has no attribute '(?:to|cuda|size|shape)'",
+        "The batch is a list: move each member with .to(device), or let a collate_fn stack them.",
+    ),
+    (
+        "attribute-missing",
+        r"'\w{0,40}Output\w{0,40}' object has no attribute 'backward'",
+        "Call output.loss.backward(); the output has a loss if labels were passed.",
+    ),
+    (
+        "attribute-missing",
+        r"'Tensor' object has no attribute '(?:loss|logits)'",
+        "The model returns the tensor itself: compute the loss from it.",
+    ),
+    (
+        "name-not-in-package",
+        r"'load_metric' from 'datasets",
+        "It is evaluate.load now: python -m pip install evaluate.",
+    ),
     ("compile-failed", r"Ninja is required", "python -m pip install ninja."),
     (
         "api-changed attribute-missing",
@@ -284,6 +328,12 @@ SAID: tuple[Said, ...] = (
         "sequence-beyond-positions sequence-too-long",
         r"\((?P<length>\d+) > (?P<limit>\d+)\)",
         "{length} tokens are given, {limit} fit: truncation=True, max_length={limit}.",
+    ),
+    (
+        "name-not-in-package",
+        r"(?:cannot import name '\w+' from|No module named) '(?P<module>\w+)",
+        "The installed {module} is older, or newer, than the code that imports it. If the name is "
+        "new: python -m pip install -U {module}.",
     ),
 )
 

@@ -12,6 +12,7 @@ from doctor._util.records import Ended, Number, Section, Unknown
 from doctor.facts.data_rows import (
     Epochs,
     Inputs,
+    LabelMaps,
     Markers,
     Mixing,
     Overlap,
@@ -19,6 +20,7 @@ from doctor.facts.data_rows import (
     Pairs,
     Rendered,
     Repeats,
+    RowTexts,
     Shards,
     Workers,
 )
@@ -100,6 +102,11 @@ class Stops(Section, frozen=True, kw_only=True):
     """Chats without a masked prompt that have a stop, and of which no label is one."""
     chats: int = 0
     """Chats without a masked prompt that have a stop."""
+    whole: int = 0
+    """Of the documents that are trained as a whole, those that were read; none is a chat."""
+    unended: int = 0
+    """Of those, where they fill rows of one length, documents without any stop."""
+    tokens: int = 0
     ends: dict[str, int] = {}
     """Special token -> answers whose last trained label it is."""
     masked_ends: int = 0
@@ -158,6 +165,8 @@ class Split(Section, frozen=True, kw_only=True):
     """Measured where the step was measured on a GPU."""
     pairs: Pairs | None = None
     rendered: Rendered | None = None
+    maps: LabelMaps | None = None
+    texts: RowTexts | None = None
     epochs: Epochs | Unknown | None = None
 
 

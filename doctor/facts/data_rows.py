@@ -60,6 +60,44 @@ class Mixing(Section, frozen=True, kw_only=True):
     """Different structures among the batches."""
 
 
+class LabelMaps(Section, frozen=True, kw_only=True):
+    """Whole numbers for each pixel."""
+
+    maps: int
+    values: int
+    flat: float = 0.0
+    """Share of the pixels that are equal to the ones before and behind them."""
+    borders: int = 0
+    """Pixels whose neighbours differ by 2 or more."""
+    between: int = 0
+    """Of those, pixels strictly between their neighbours."""
+    kinds: int = 0
+    """Different combinations of such a pixel's value and its neighbours'."""
+
+
+class Spellings(Section, frozen=True, kw_only=True):
+    """A column whose values differ in case or space alone."""
+
+    column: str
+    values: int
+    classes: int
+    minor: int = 0
+    """Rows with another spelling than the most frequent one of their class."""
+    pairs: RowPairs = ()
+
+
+class RowTexts(Section, frozen=True, kw_only=True):
+    """The rows of files and tables as they are written."""
+
+    rows: int
+    answers: int = 0
+    empty: int = 0
+    empty_rows: tuple[int, ...] = ()
+    garbled: int = 0
+    garbled_rows: tuple[int, ...] = ()
+    spellings: tuple[Spellings, ...] = ()
+
+
 class Epochs(Section, frozen=True, kw_only=True):
     """The order of the samples in two epochs of a loader that trains, under a DistributedSampler
     that shuffles."""
@@ -73,6 +111,9 @@ class Epochs(Section, frozen=True, kw_only=True):
 
 class Inputs(Section, frozen=True, kw_only=True):
     """Values of images."""
+
+    unscaled: str = ""
+    """The normalization for 0 to 1 that was applied to 0 to 255, "" for none."""
 
     name: str
     samples: int

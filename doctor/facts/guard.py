@@ -67,6 +67,12 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Looks at the model's buffers."""
     mode_looks: int = 0
     """Looks at the mode of a model with dropout or batch norms."""
+    clips: int = 0
+    """Clippings of gradients, until they were judged."""
+    states: int = 0
+    """Objects that torch.save wrote, and state dicts that modules loaded."""
+    fetched: int = 0
+    """Batches of loaders, within the first backward passes."""
     effective: int = 0
     """Most steps of one optimizer that should have changed its weights."""
     skipped: int = 0

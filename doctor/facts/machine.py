@@ -40,6 +40,14 @@ class KernelEvent(Section, frozen=True, kw_only=True):
     """The severity that an NVLink 5 error has; None: the line has none."""
 
 
+class Reported(Section, frozen=True, kw_only=True):
+    """A line that has the message of a row of `doctor.errors`."""
+
+    cause: Product
+    """The row's id."""
+    line: str
+
+
 class Hca(Section, frozen=True, kw_only=True):
     """One port of an InfiniBand or RoCE adapter, from /sys/class/infiniband."""
 
@@ -111,6 +119,9 @@ class Host(Section, frozen=True, kw_only=True):
     """Size of /dev/shm; None: there is none."""
     kernel_events: tuple[KernelEvent, ...] | None = None
     """Errors of GPUs in the kernel log since the driver was loaded; None: it is not readable."""
+    reported: tuple[Reported, ...] | None = None
+    """Lines of the driver in the kernel log, or of a pasted text, that name a known fault; None: no
+    such text could be read."""
     hcas: tuple[Hca, ...] | None = None
     """Ports of InfiniBand and RoCE adapters; () where there are none, None: not read."""
     mac_addresses: tuple[Identifier, ...] | None = None

@@ -55,6 +55,8 @@ class Evaluated(Section, frozen=True, kw_only=True):
     samples: int
     memory: tuple[int, ...] = ()
     """Bytes in use at each call of the model: on the GPU, or resident on a CPU."""
+    generated: int = 0
+    """Calls of generate()."""
 
 
 class RehearsedRank(Section, frozen=True, kw_only=True):
@@ -73,6 +75,8 @@ class RehearsedRank(Section, frozen=True, kw_only=True):
     """Class and message of the exception that ended it."""
     evaluating: int | None = None
     """The step of an evaluation that had begun and did not end."""
+    generating: bool = False
+    """That evaluation had called generate()."""
     evaluations: tuple[Evaluated, ...] = ()
     resident: int = 0
     """Peak of the host's memory, bytes."""
@@ -110,6 +114,22 @@ class OnDisk(Section, frozen=True, kw_only=True):
     """Why it could not be examined."""
 
 
+class Waiting(Section, frozen=True, kw_only=True):
+    """Where a rank was when its run was killed at its deadline."""
+
+    rank: int
+    place: Text = ""
+    """File, line and function of the nearest frame that is not a library's."""
+    collective: Text = ""
+    """The last one that Python code called; "": none."""
+    number: int = 0
+    """How many it had called by then, this one counted."""
+    inside: bool = False
+    """It had not returned."""
+    ended: bool = False
+    """The process had ended by itself before."""
+
+
 class RehearsedRun(Section, frozen=True, kw_only=True):
     """One run of the command."""
 
@@ -145,6 +165,10 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """Lines of its output that speak of a refused write."""
     frames: tuple[Text, ...] = ()
     """Where its processes were when it was killed at its deadline."""
+    waiting: tuple[Waiting, ...] = ()
+    """The same of its ranks."""
+    still: float | None = None
+    """Seconds without a step of any rank before it was killed at its deadline."""
 
     @property
     def steps(self) -> int:
@@ -175,6 +199,23 @@ class Lost(Section, frozen=True, kw_only=True):
     """Of a rate: the step at which both runs differ most."""
 
 
+class SampleOrder(Section, frozen=True, kw_only=True):
+    """The samples of the steps after a resume, beside those of the run that was not stopped."""
+
+    untold: Text = ""
+    """Why they cannot be compared."""
+    steps: int = 0
+    """Steps after the save that were compared."""
+    samples: int = 0
+    """Taken in all of the uninterrupted run's steps until then."""
+    same: bool = False
+    """Each step takes the same samples."""
+    again: int = 0
+    """Samples that the two parts take more often than the uninterrupted run does until then."""
+    left_out: int = 0
+    """Samples that they take less often."""
+
+
 class Resumed(Section, frozen=True, kw_only=True):
     """The state at the start of the continued run, compared with that of the last save."""
 
@@ -202,6 +243,8 @@ class Resumed(Section, frozen=True, kw_only=True):
     extra_keys: tuple[Text, ...] = ()
     prefix: Text = ""
     """What the keys in the file have before the names of the model, or lack."""
+    order: SampleOrder | None = None
+    """None: no loader with a dataset that is read by index was observed."""
 
 
 class Agreement(Section, frozen=True, kw_only=True):
@@ -221,6 +264,20 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Ranks whose first batch was seen."""
     distinct: int = 0
     """Different ones among them."""
+    data_parallel: bool = False
+    """DistributedDataParallel, or FSDP over all ranks: each has data of its own."""
+    parted: int = 0
+    """Weights of which each rank holds another part."""
+    whole: int = 0
+    """Weights that several ranks hold alike, and that were compared."""
+    epoch: tuple[int, ...] = ()
+    """Batches of an epoch of each rank, by the length of its sampler; (): not known of all."""
+    joined: bool = False
+    """The training runs under Join."""
+    went_on: bool = False
+    """All ranks took further steps after an epoch had ended."""
+    uneven_end: bool = False
+    """The epoch of one rank had ended, and that of another had not, when the run was killed."""
 
 
 class TriedBatch(Section, frozen=True, kw_only=True):

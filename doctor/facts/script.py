@@ -85,6 +85,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result is not used."""
     name_span: Span = Span()
     """The called name alone."""
+    base: Value | None = None
+    """What a method is called on, where that is neither a name nor a call: x[:, 1:].reshape(-1)."""
 
     @property
     def method(self) -> str:

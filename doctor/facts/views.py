@@ -13,6 +13,8 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import Settings
 from doctor.job.job import Job, Target
 
+UNLISTED = "no process is listed"
+"""Why the processes on a GPU are not known whose memory is used."""
 USED_BYTES = 2 * GIB
 """A driver's daemon and most desktops use less; a training uses more."""
 

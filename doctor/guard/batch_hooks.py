@@ -7,13 +7,16 @@ import time
 from typing import Callable
 
 from .batches import Batches
+from .early import Early
 from .first_batches import FirstBatches
 from .foreign import Foreign
 from .patches import Patches
 from .switch import Switch
 
 
-def install(switch: Switch, patches: Patches, batches: Batches, first: FirstBatches) -> None:
+def install(
+    switch: Switch, patches: Patches, batches: Batches, first: FirstBatches, early: Early
+) -> None:
     """Wrap the iterators of DataLoader."""
     drawn = batches.index_drawn
 
@@ -21,6 +24,8 @@ def install(switch: Switch, patches: Patches, batches: Batches, first: FirstBatc
         batches.batch_fetched(iterator, data)
         if first.open:
             first.fetched(iterator, data)
+        if early.open:
+            early.fetched(iterator, data)
 
     iterator = _iterator()
     if iterator is not None:

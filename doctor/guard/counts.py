@@ -20,7 +20,8 @@ NAMED = 4
 class Tally:
     """Steps of all optimizers; of them, those with a norm, a learning rate, and skipped ones.
 
-    `looks` counts comparisons of parameters, `began` is in monotonic seconds.
+    `looks` counts comparisons of parameters, `clips` clippings until they were judged, `states`
+    state dicts that were saved or loaded, `fetched` batches. `began` is in monotonic seconds.
     """
 
     steps: int = 0
@@ -28,6 +29,9 @@ class Tally:
     rates: int = 0
     skipped: int = 0
     looks: int = 0
+    clips: int = 0
+    states: int = 0
+    fetched: int = 0
     began: float = field(default_factory=time.monotonic)
 
 
@@ -50,6 +54,9 @@ def counts(
         "norms": tally.norms,
         "rates": tally.rates,
         "looks": tally.looks,
+        "clips": tally.clips,
+        "states": tally.states,
+        "fetched": tally.fetched,
         "buffers": models.buffers,
         "model_looks": models.looks,
         "mode_looks": models.modes,

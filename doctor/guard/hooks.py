@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import batch_hooks, loss_hooks, save_hooks, scaler_hooks, step_hooks
+from . import batch_hooks, clips, kept_states, loss_hooks, save_hooks, scaler_hooks, step_hooks
 from .patches import Patches
 from .protection import Protection
 from .switch import Switch
@@ -38,7 +38,10 @@ class Hooks:
         switch.safely(loss_hooks.install, switch, patches, watch)
         switch.safely(scaler_hooks.install, switch, patches, watch)
         switch.safely(save_hooks.install, switch, patches, watch)
-        switch.safely(batch_hooks.install, switch, patches, watch.batches, watch.first_batches)
+        switch.safely(clips.install, switch, patches, watch.clips)
+        switch.safely(kept_states.install, switch, patches, watch.kept_states)
+        batches = watch.batches, watch.first_batches, watch.early
+        switch.safely(batch_hooks.install, switch, patches, *batches)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)
 

@@ -33,7 +33,7 @@ def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) ->
     torch, steady = switch.torch, watch.steady
     armed, tensor, most = steady.armed, torch.Tensor, LEAST_BACKWARDS - 1
     begin, tracing = _begin(switch, watch), dynamo.tracing(torch)
-    values, hold_steady = watch.values, watch.values.hold_steady
+    values, hold_steady, early = watch.values, watch.values.hold_steady, watch.early
 
     def end() -> None:
         switch.safely(watch.backward_ends)
@@ -44,6 +44,8 @@ def _backward(switch: Switch, watch: Watch, original: Callable[..., Foreign]) ->
     def backward(*args: Foreign, **kwargs: Foreign) -> Foreign:  # noqa: C901 - one frame: a call costs 1 us
         if steady.depth:
             return original(*args, **kwargs)
+        if early.open and tracing() is None:
+            switch.safely(early.passes, args[0] if args else kwargs.get("tensors"))
         if (
             steady.skips is not None
             and steady.stepping is None

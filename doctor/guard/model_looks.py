@@ -56,8 +56,10 @@ class ModelLooks:
         if watch.effective >= limit.MODES_FROM:
             if model is not None:
                 self._look_at_mode(model, watch)
-                self._look_at_left_out(model, watch, stepping)
-            self._look_at_others(watch, stepping)
+                if watch.effective >= limit.IDLE_FROM:
+                    self._look_at_left_out(model, watch, stepping)
+            if watch.effective >= limit.IDLE_FROM:
+                self._look_at_others(watch, stepping)
 
     def _find(self, watch: OptimizerWatch) -> None:
         model, optimizers = objects_of(self.torch, watch.flat)

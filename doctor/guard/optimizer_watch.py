@@ -14,7 +14,7 @@ from .compensation import compensates
 from .foreign import Foreign
 from .gradient_norms import GradientNorms, root
 from .names import names_of
-from .parameters import Parameters, local
+from .parameters import Parameters, local, part
 from .rates import Rates, number
 from .readings import Readings
 from .records import Alarm, Look, Step
@@ -92,6 +92,8 @@ class OptimizerWatch:
         """The loop takes the norm of the gradients itself."""
         self.without_backward = False
         """The last step came without a backward pass since the one before."""
+        self.reached = False
+        """After steps without a gradient: the last backward pass left some that are not 0."""
         self.suspect: Step | None = None
         """A step with gradients that are not finite, until the weights after it were read."""
         self.rates_now: list[float | None] = []
@@ -220,6 +222,7 @@ class OptimizerWatch:
         step.backwards = steady.backwards - armed.backwards
         step.scaled = steady.scaled
         step.moment = time.time()
+        step.reached, self.reached = self.reached, False
         step.losses = steady.take_losses()
         step.unread = armed.steps - 1 - armed.read_at
         armed.read_at = armed.judged = armed.steps
@@ -264,6 +267,11 @@ class OptimizerWatch:
                 step.norm /= extra[1]
         self.whole_norm = not step.norm or not math.isfinite(step.norm)
         self.judge.judge_step(self, step)
+
+    def look_for_gradients(self) -> None:
+        """After a backward pass: whether they are there; this may wait for a device."""
+        gradients = [p.grad for p in self.flat if p.grad is not None]
+        self.reached = any(bool(part(gradient).any()) for gradient in gradients[:16])
 
     def skip(self) -> None:
         """The loss scaler did not call step()."""

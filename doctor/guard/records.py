@@ -38,6 +38,8 @@ class Step:
     uncleared: bool = False
     repeated: bool = False
     """No backward pass since the step before, and the sampled gradient is the same."""
+    reached: bool = False
+    """The last backward pass left gradients, after steps that had none."""
     moment: float = 0.0
     """Seconds since 1970; 0.0 where nothing can be wrong with the step."""
     read: bool = True

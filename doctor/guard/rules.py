@@ -12,6 +12,7 @@ from .records import FAIL, WARN, Alarm, Step
 from .spikes import Spikes
 
 LEAST_BACKWARDS = limit.BACKWARDS_WITHOUT_STEP
+CLEARED = "; backward() leaves gradients that are not 0, and they are gone before step()"
 
 
 class StepRules:
@@ -135,6 +136,11 @@ class StepRules:
     ) -> Iterator[Alarm]:
         yield Alarm(code, status, step.step, text, cause, self.index)
 
+    @property
+    def lacks_gradients(self) -> bool:
+        """Whether the last steps had none that is not 0."""
+        return bool(self.streak.get("none") or self.streak.get("zero"))
+
     def _gradients_present(self, step: Step) -> Iterator[Alarm]:
         if step.backwards == 0 or step.parameters == 0:
             return
@@ -146,9 +152,9 @@ class StepRules:
             f"{count} steps in a row"
         )
         if never and count == limit.WITHOUT_GRADIENTS:
-            yield from self._alarm(
-                codes.OPTIMIZER_HAS_GRADIENTS, FAIL, step, text, "other-parameters"
-            )
+            cause = "cleared" if step.reached else "other-parameters"
+            text += CLEARED if step.reached else ""
+            yield from self._alarm(codes.OPTIMIZER_HAS_GRADIENTS, FAIL, step, text, cause)
         elif not never and count == limit.WITHOUT_GRADIENTS_BESIDE:
             yield from self._alarm(codes.OPTIMIZER_HAS_GRADIENTS, WARN, step, text, "lost")
 
@@ -198,7 +204,9 @@ class StepRules:
                 yield from self._alarm(codes.GRADIENTS_NOT_ZERO, WARN, step, text, "loss-zero")
         elif count in (limit.ZERO_WARNS, limit.ZERO_FAILS):
             status = FAIL if count == limit.ZERO_FAILS else WARN
-            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text)
+            text += CLEARED if step.reached else ""
+            cause = "cut" if step.reached else ""
+            yield from self._alarm(codes.GRADIENTS_NOT_ZERO, status, step, text, cause)
 
     def _zero_applied(self, step: Step) -> Iterator[Alarm]:
         """Something between the loop's norm and step() takes the gradients away."""
@@ -252,7 +260,8 @@ class StepRules:
             self._in_a_row("share", False)
 
     def _cleared(self, step: Step) -> Iterator[Alarm]:
-        if step.backwards and self._in_a_row("uncleared", step.uncleared) == limit.UNCLEARED:
+        uncleared = step.uncleared and step.norm != 0.0  # what zeroes them is no pass
+        if step.backwards and self._in_a_row("uncleared", uncleared) == limit.UNCLEARED:
             text = (
                 f"the gradients of {limit.UNCLEARED} steps in a row were added to those of the "
                 "step before"

@@ -34,6 +34,8 @@ def _save(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> For
                 watch.saved(path, time.time())
 
     def save(*args: Foreign, **kwargs: Foreign) -> Foreign:
+        value = args[0] if args else kwargs.get("obj")
+        switch.safely(watch.kept_states.used, value, "saved")
         result = original(*args, **kwargs)
         switch.safely(note, args, kwargs)
         return result

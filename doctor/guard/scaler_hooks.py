@@ -26,6 +26,7 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
         homes.append(sharded.ShardedGradScaler)
     for home in homes:
         patches.replace(home, "scale", lambda original: _scale(switch, watch, original))
+        patches.replace(home, "unscale_", lambda original: _unscale(watch, original))
         patches.replace(home, "step", lambda original: _step(switch, watch, original))
         patches.replace(home, "update", lambda original: _update(switch, watch, original))
 
@@ -41,18 +42,26 @@ def _untraced(switch: Switch, function: Callable[..., None]) -> Callable[..., No
 
 
 def _scale(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:
-    def note(loss: Foreign, scaled: Foreign) -> None:
+    def note(scaler: Foreign, loss: Foreign, scaled: Foreign) -> None:
         if switch.may_look() and isinstance(loss, switch.torch.Tensor) and scaled is not loss:
-            switch.safely(watch.loss_scaled, loss, scaled)
+            switch.safely(watch.loss_scaled, loss, scaled, scaler)
 
     note = _untraced(switch, note)
 
     def scale(scaler: Foreign, outputs: Foreign) -> Foreign:
         result = original(scaler, outputs)
-        note(outputs, result)
+        note(scaler, outputs, result)
         return result
 
     return scale
+
+
+def _unscale(watch: Watch, original: Callable[..., Foreign]) -> Foreign:
+    def unscale_(scaler: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
+        watch.clips.scaler = None
+        return original(scaler, *args, **kwargs)
+
+    return unscale_
 
 
 def _step(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:

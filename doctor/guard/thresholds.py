@@ -78,8 +78,16 @@ MODEL_FROM = (1, 20)
 MOST_BUFFERS = 512
 MOST_LEFT_OUT, SAMPLED = 16, 64
 """Parameters in no optimizer that are compared, and values of each."""
-MODES_FROM, MODE_LOOKS = 100, 2
-"""Effective steps from which mode and idle optimizers are looked at, and looks in a row."""
+MODES_FROM, MODE_LOOKS = 20, 2
+"""Effective steps from which the mode is looked at, and looks in a row."""
+IDLE_FROM = 100
+"""Effective steps from which optimizers that never step, and parameters in none, are looked at."""
+EARLY_PASSES, GRAPHS_KEPT, SAME_BATCHES = 300, 50, 20
+"""Backward passes that are followed; losses whose graphs are kept; steps on one batch in a row. Our
+own numbers."""
+CLIPS, CLIP_SCALE = 5, 1000.0
+"""Clippings in a row that are wrong, or right; how far a loss scale is above the limit where the
+gradients still have it. Our own numbers."""
 NEVER_REACHED = 100
 """Effective steps in which a parameter never had a gradient."""
 BACKWARDS_WITHOUT_STEP = 200

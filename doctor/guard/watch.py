@@ -11,11 +11,14 @@ from . import rules
 from . import thresholds as limit
 from .accumulation import Accumulation
 from .batches import Batches
+from .clips import Clips
 from .counts import rank_and_world
+from .early import Early
 from .epoch_orders import EpochOrders
 from .first_batches import FirstBatches
 from .foreign import Foreign
 from .judging import Judging
+from .kept_states import KeptStates
 from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
@@ -60,11 +63,16 @@ class Watch:
         self.rules: dict[int, rules.StepRules] = {}
         self.losses: dict[frozenset[int], Spikes] = {}
         """The series of losses by the ids of the parameters that they train."""
+        add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
+        self.early = Early(torch, self.batches, add, tally)
+        self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
+        self.kept_states = KeptStates(torch, add, watches, tally)
         self.scaling = Scaling()
         self.accumulation = Accumulation()
         self.stacks = Stacks()
         self.started = False
         self.files_saved = 0
+        self._without_gradients: list[OptimizerWatch] = []
         self.follows_gradients = False
         """Gradients that nothing has cleared are noted after the next backward pass."""
         self.end_if_wanted: Callable[[], None] = lambda: None
@@ -92,7 +100,9 @@ class Watch:
             clearing.before_backward()
         steady.uncleared = [each for each in steady.uncleared if not each.cleared]
         self._follow_accumulation()
-        self.follows_gradients = bool(steady.uncleared) or self.accumulation.suspicious
+        self._without_gradients = [w for w in self.watches.values() if w.rules.lacks_gradients]
+        followed = steady.uncleared or self.accumulation.suspicious or self._without_gradients
+        self.follows_gradients = bool(followed)
         if steady.backwards - steady.stepped_at >= rules.LEAST_BACKWARDS:
             self._without_step()
         loss = root if type(root) is self.torch.Tensor else self._inner(root)
@@ -110,6 +120,8 @@ class Watch:
         """The outermost backward() returned; called if `follows_gradients`."""
         for clearing in self.steady.uncleared:
             clearing.note()
+        for one in self._without_gradients:
+            one.look_for_gradients()
         if self.accumulation.suspicious:
             watch = self._only()
             if watch is not None:
@@ -162,9 +174,10 @@ class Watch:
 
     # What the hooks of a GradScaler report
 
-    def loss_scaled(self, loss: Foreign, scaled: Foreign) -> None:
+    def loss_scaled(self, loss: Foreign, scaled: Foreign, scaler: Foreign) -> None:
         """GradScaler.scale(loss) returned `scaled`."""
         self.steady.disarm()
+        self.clips.scaler = scaler
         self.scaling.loss_scaled(loss, scaled)
 
     def scaled_step_begins(self, optimizer: Optimizer) -> None:

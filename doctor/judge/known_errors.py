@@ -34,6 +34,7 @@ FABRIC = _row("fabric-not-ready")
 COMPAT = _row("libcuda-compat")
 STUB = _row("libcuda-stub")
 LIBRARY = _row("driver-library-missing")
+NOT_INITIALIZED = _row("cuda-not-initialized")
 NOT_LOADED = _row("kernel-module-not-loaded")
 IN_CONTAINER = _row("container-lost-gpus")
 FORBIDDEN = _row("gpu-no-permission")
@@ -46,7 +47,7 @@ REFUSES_DEVICE = _row("cudnn-refuses-gpu")
 KILLED = _row("killed-sigkill")
 
 DRIVER = (GPU_NOT_STARTED, MISMATCHED, FABRIC, COMPAT, STUB, LIBRARY, NOT_LOADED, IN_CONTAINER,
-          FORBIDDEN)  # fmt: skip
+          FORBIDDEN, _row("wsl-gpu-blocked"))  # fmt: skip
 OF_LIBRARIES = (
     *DRIVER,
     ALLOCATOR_OPTIONS,
@@ -77,6 +78,7 @@ OF_LIBRARIES = (
     _row("shared-memory-full"),
     _row("nccl-timeout"),
     _row("nccl-error"),
+    NOT_INITIALIZED,
     _row("cuda-unavailable"),
 )
 """The first that has the message counts, so the more specific row comes first."""

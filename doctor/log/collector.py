@@ -33,6 +33,8 @@ END = 40
 """Lines from the end of a file in which an exception without a traceback ends it: a launcher's
 summary follows."""
 MOST_RANKS = 65_536
+NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
+"""A failure in the launcher's account, and no line of that rank."""
 MOST_LINES = 8
 """Lines that an event keeps: the first one and its frames, and later ones of the same class, which
 may say more."""
@@ -91,6 +93,8 @@ class Collector:
     def seen(self, line: Line, step: int | None = None) -> None:
         """A line of a rank, with its step where it is one of metrics."""
         rank = line.rank if line.rank is not None else self.rank
+        if self.launcher.open or NUMBER_OF_A_LIST.match(line.text):
+            return
         if rank is None or (rank not in self.ranks and len(self.ranks) >= MOST_RANKS):
             return
         before = self.ranks.get(rank)

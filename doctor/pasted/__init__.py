@@ -1,8 +1,8 @@
 """Reports that people paste -> sections of the facts.
 
 In: text with the output of `python -m torch.utils.collect_env`, `nvidia-smi` (table, -q, -q -x),
-ROCm's tools, `ds_report`, an `env` command, `pip list` or a kernel log, alone or inside a longer
-text.
+ROCm's tools, tools that list links, `ds_report`, an `env` command, a Python prompt, `pip list` or a
+kernel log, alone or inside a longer text.
 Out: a `Reading`: what of host, driver, GPUs and torch the text says. The rest stays unknown.
 A module reads one kind of report; `merge` puts what they read together.
 Imports `facts`, `errors` and `_util`; no checks, no collecting, no logs.
@@ -15,7 +15,9 @@ from doctor.pasted import (
     diagnoses,
     ds_report,
     kernel_log,
+    links,
     packages,
+    printed,
     rocm,
     smi_lists,
     smi_query,
@@ -34,7 +36,9 @@ READERS = (
     smi_table.read,
     smi_lists.read,
     rocm.read,
+    links.read,
     version_lists.read,
+    printed.read,
     ds_report.read,
     packages.read,
     diagnoses.read,
@@ -52,4 +56,7 @@ def read(text: str, *, alone: bool = True) -> Reading:
     reports = [reader(lines) for reader in READERS]
     if not alone and not any(reports):
         return Reading()
-    return kernel_log.add_log(merge([*reports, torch_messages.read(lines)]), lines)
+    errors = torch_messages.read(lines)
+    explained = bool(errors) or any(each.nvml_error for each in reports)
+    known = torch_messages.reported(lines, is_explained=explained, is_report=any(reports))
+    return kernel_log.add_log(merge([*reports, errors, known]), lines)

@@ -1,7 +1,6 @@
 """Verdicts of other tools: `dcgmi diag`, NVIDIA Health Validation, and tools without a fault.
 
-Of `ibv_devinfo` and `nvidia-smi topo -m` nothing is judged: which ports and links the job needs is
-not in them.
+Of `nvidia-smi topo -m` nothing is judged: which links the job needs is not in it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ UUID = re.compile(r"GPU-[\w-]{8,50}")
 MOST_GPUS = 1024
 
 OTHERS = {
-    "ibv_devinfo": re.compile(r"\s*hca_id:\s+\w"),
     "nvidia-smi topo -m": re.compile(r"\s*GPU0\s+X\s+(?:NV\d|PIX|PXB|PHB|NODE|SYS)"),
 }
 

@@ -30,7 +30,10 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     if not found:
         return reading
     gpus, watched = list(reading.gpus), list(reading.watched)
-    for at in dict.fromkeys(event.address for event in found):
+    addresses = dict.fromkeys(event.address for event in found)
+    if len(addresses) > 1:
+        addresses.pop("", None)  # a count of failed probes repeats what an address says
+    for at in addresses:
         own = [event for event in found if event.address == at]
         index = _index(gpus, at)
         if index is None:

@@ -11,9 +11,11 @@ ROW = re.compile(
     r"(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
 )
 CONDA = re.compile(
-    r"\s*(?:\[conda\]\s*)?pytorch\s+(\d[\w.+!-]{0,40})\s+py\S{1,8}_cuda(\d\d\.\d)\S{0,40}\s"
+    r"\s*(?:\[conda\]\s*)?pytorch\s+(\d[\w.+!-]{0,40})\s+"
+    r"(?:py\S{1,8}_cuda(\d\d\.\d)|(?:py\S{1,8}_)?cpu_\S|cuda(\d{2})(\d))\S{0,40}(?:\s|$)"
 )
-"""conda's build of torch names its CUDA: "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch"."""
+"""conda's build of torch names its CUDA, "pytorch 2.5.1 py3.11_cuda12.4_cudnn9.1.0_0 pytorch" or
+"cuda126_generic_py311", or the CPU: "cpu_generic_py311"."""
 HEAD = re.compile(r"\s*(?:Package\s+Version\b|# packages in environment)")
 
 
@@ -29,7 +31,7 @@ def read(lines: list[str]) -> Reading:
         return Reading()
     cuda = cuda_of(torch) if torch else None
     if cuda is None and conda:
-        cuda = conda[2]
+        cuda = conda[2] or (f"{conda[3]}.{conda[4]}" if conda[3] else "")
     return Reading(
         kinds=("pip list",),
         torch=torch,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from doctor._util.units import MIB
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, KernelEvent
+from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
+from doctor.facts.views import UNLISTED
 
 NOT_IN_REPORT = "the report does not tell"
 """How the reason of a section begins that no report contains."""
@@ -77,10 +79,15 @@ class Reading:
     """Names of AMD's architectures, in the order of the GPUs."""
     amd: bool | None = None
     """The GPUs are AMD's: a tool of ROCm printed them."""
+    visible_devices: str | None = None
+    """CUDA_VISIBLE_DEVICES."""
     packages: tuple[str, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
     watched: tuple[Watched, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
+    hcas: tuple[Hca, ...] = ()
+    reported: tuple[Reported, ...] = ()
+    """Lines with a known message that fills no other field."""
 
     def __bool__(self) -> bool:
         return bool(self.kinds)
@@ -97,7 +104,8 @@ def merge(readings: Iterable[Reading]) -> Reading:
         return Reading()
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
     values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
-    lists = ("archs", "gfx", "packages", "watched", "kernel_events")
+    values["reported"] = tuple(each for reading in stating for each in reading.reported)
+    lists = ("archs", "gfx", "packages", "watched", "kernel_events", "hcas", "reported")
     values |= {name: values[name] or () for name in lists}
     return Reading(**values)
 
@@ -120,10 +128,28 @@ def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:
     return sum(len(gpu.__struct_fields__) - len(gpu.unread) for gpu in gpus), len(gpus)
 
 
+def unread_fields(
+    fields: Mapping[str, Any],
+    used: int | None = None,
+    reasons: Mapping[str, str] | None = None,
+    *,
+    is_listed: bool = True,
+) -> dict[str, str]:
+    """Why fields of a GPU have no value. `used`: bytes that the report states as used;
+    `is_listed`: whether the processes that use them are in the report."""
+    every = sorted(set(Gpu.__struct_fields__) - IDENTITY)
+    unread = {name: NOT_IN_REPORT for name in every if fields.get(name) is None}
+    unread |= {name: why for name, why in (reasons or {}).items() if name in unread}
+    if used is not None and fields.get("memory_used") is None:
+        unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"
+    if not is_listed:
+        unread["processes"] = UNLISTED
+    return unread
+
+
 def gpu_named(index: int, name: str, uuid: str | None = None, **stated: Any) -> Gpu:
     """A GPU of which a report states the name, and perhaps other fields."""
-    fields = set(Gpu.__struct_fields__) - IDENTITY - stated.keys()
-    unread = dict.fromkeys(sorted(fields), NOT_IN_REPORT)
+    unread = unread_fields(stated)
     return Gpu(index=index, uuid=uuid or f"GPU-{index}", name=name, unread=unread, **stated)
 
 

@@ -15,6 +15,7 @@ from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
 OK = Ended(how="ok")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 ORIGIN = "read from a pasted report"
 """How the origin of such facts begins."""
 
@@ -72,7 +73,9 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
 
 
 def _host(reading: Reading) -> Host | Unknown:
-    if reading.system is None and not reading.amd and not reading.kernel_events:
+    stated = (reading.system, reading.amd, reading.kernel_events, reading.hcas, reading.reported)
+    is_cpu_build = reading.cuda == "" and bool(reading.gpus or reading.driver)
+    if not (any(stated) or is_cpu_build) and reading.visible_devices is None:
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
@@ -82,13 +85,16 @@ def _host(reading: Reading) -> Host | Unknown:
         release=reading.release or "",
         arch=reading.arch or "",
         pci_listed=False,
-        nvidia_devices=0 if is_rocm else len(reading.gpus),
+        nvidia_devices=0 if is_rocm else len(reading.gpus) or int(bool(reading.driver)),
         amd_devices=max(len(reading.gpus), 1) if is_rocm else 0,
         unusable_amd_nodes={"/dev/kfd": reading.kfd_error} if reading.kfd_error else None,
         device_nodes=("/dev/dxg",) if is_wsl else (),
         sandbox="WSL2" if is_wsl else None,
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
+        reported=reading.reported,
+        env={} if reading.visible_devices is None else {VISIBLE: reading.visible_devices},
+        hcas=reading.hcas or None,
     )
 
 

@@ -9,7 +9,7 @@ from doctor._util.units import MIB
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu
 from doctor.facts.views import USED_BYTES
-from doctor.pasted.reading import NOT_IN_REPORT
+from doctor.pasted.reading import NOT_IN_REPORT, unread_fields
 
 Tree = Mapping[str, Any]
 
@@ -18,6 +18,7 @@ LOST = ("GPU is lost", "GPU requires reset", "Unknown Error")
 
 ABSENT = ("n/a", "[n/a]", "not supported", "[not supported]")
 
+FABRIC = {"not started": 1, "in progress": 2, "completed": 3}
 PLACES: dict[str, tuple[str, ...]] = {
     "name": ("product_name",),
     "uuid": ("uuid", "gpu_uuid"),
@@ -39,6 +40,8 @@ PLACES: dict[str, tuple[str, ...]] = {
         "retired_pages/pending_blacklist",
     ),
     "recovery_action": ("gpu_recovery_action",),
+    "fabric": ("fabric/state",),
+    "sram_threshold": ("ecc_errors/aggregate/sram_threshold_exceeded",),
 }
 """Field of `Gpu` -> where the two forms have it."""
 
@@ -80,7 +83,7 @@ def _gpu(index: int, bus_id: str, tree: Tree) -> Gpu:
         uuid=texts["uuid"] or f"GPU-{index}",
         bus_id=bus_id,
         lost=_lost(tree),
-        unread=_unread(values, texts, used),
+        unread=unread_fields(values, used, _reasons(texts)),
         **{field: value for field, value in values.items() if field != "uuid"}
         | {"name": texts["name"] or ""},
     )
@@ -93,6 +96,8 @@ def _value(field: str, text: str | None) -> Any:
     if field.startswith("memory"):
         number = text.split(" ")[0]
         return int(number) * MIB if number.isdecimal() and len(number) < 10 else None
+    if field == "fabric":
+        return FABRIC.get(text.lower())
     if field == "recovery_action":
         return ACTIONS.get(text.lower())
     return text if field in ("name", "uuid") else WORDS.get(text.lower())
@@ -115,25 +120,10 @@ def _errors(tree: Tree, kind: str) -> int | None:
     return sum(numbers) if numbers else None
 
 
-def _unread(values: Tree, texts: Mapping[str, str | None], used: int | None) -> dict[str, str]:
-    every = set(Gpu.__struct_fields__) - {
-        "index",
-        "uuid",
-        "name",
-        "bus_id",
-        "unread",
-        "slices",
-        "diagnosed",
-    }
-    unread = {}
-    for field in sorted(every - {"lost"}):
-        if values.get(field) is None:
-            text = texts.get(field)
-            absent = text is not None and text.lower() in ABSENT
-            unread[field] = "Not Supported" if absent else text or NOT_IN_REPORT
-    if used is not None and values["memory_used"] is None:
-        unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"
-    return unread
+def _reasons(texts: Mapping[str, str | None]) -> dict[str, str]:
+    """What stands in place of a value."""
+    stated = {field: text for field, text in texts.items() if text}
+    return {f: "Not Supported" if t.lower() in ABSENT else t for f, t in stated.items()}
 
 
 def watched_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Watched, ...]:
@@ -150,7 +140,8 @@ def _watched(index: int, tree: Tree) -> Watched | None:
         if bare in REASONS and value in ("Active", "Not Active"):
             stated = True
             mask |= REASONS[bare] if value == "Active" else 0
-    if not stated:
+    link, most = _link(tree, "current"), _link(tree, "max")
+    if not stated and not (link and most):
         return None
     uuid = _first(tree, PLACES["uuid"]) or f"GPU-{index}"
     heat = _first(tree, ("temperature/gpu_temp", "temperature/gpu_current_temp"))
@@ -160,7 +151,27 @@ def _watched(index: int, tree: Tree) -> Watched | None:
         ("uncorrected", "corrected", "remapped_rows", "pcie_replays", "nvlink_errors", "xids"),
         NOT_IN_REPORT,
     )
-    return Watched(uuid=uuid, samples=1, mask=mask, temperature=celsius, unread=unread)
+    unread |= {} if stated else {"samples": NOT_IN_REPORT}
+    return Watched(
+        uuid=uuid,
+        samples=int(stated),
+        mask=mask,
+        temperature=celsius,
+        link=link,
+        link_max=most,
+        unread=unread,
+    )
+
+
+def _link(tree: Tree, which: str) -> tuple[int, int] | None:
+    """Generation and width of the PCIe link, now or at most."""
+    info = _branch(tree, "pci/gpu_link_info") or _branch(tree, "pci/pci_gpu_link_info")
+    generation = _first(info, (f"pcie_generation/{which}", f"pcie_gen/{which}_link_gen"))
+    width = _first(info, (f"link_width/{which}", f"link_widths/{which}_link_width"))
+    numbers = [(text or "").removesuffix("x") for text in (generation, width)]
+    if not all(each.isdecimal() and 0 < len(each) < 3 for each in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])
 
 
 def _lost(tree: Tree) -> str | None:

@@ -8,10 +8,11 @@ from typing import Any
 from doctor._util.units import MIB
 from doctor.facts.machine import Gpu
 from doctor.facts.views import USED_BYTES
-from doctor.pasted.reading import NOT_IN_REPORT, Reading, cuda_number
+from doctor.pasted.reading import Reading, cuda_number, unread_fields
 
 HEAD = re.compile(
-    r"\s*\|\s*NVIDIA-SMI (?P<tool>[\d.]{3,20})\s+(?:Driver|KMD) Version: (?P<driver>[\d.]{3,20})"
+    r"\s*(?!\s)\|?\s*NVIDIA-SMI (?P<tool>[\d.]{3,20})\s+"
+    r"(?:Driver|KMD) Version: (?P<driver>[\d.]{3,20})"
     r"(?:\s+CUDA(?: UMD)? Version: (?P<cuda>[\d.]{3,8}|N/A|ERR!))?"
 )
 """Drivers since 610 print KMD for the kernel's and UMD for the user's part."""
@@ -28,6 +29,8 @@ READINGS = re.compile(
 )
 """The second line of a GPU, behind its fan: a fan that cannot be read says nothing of the GPU."""
 MIG = re.compile(r"\|\s*(Disabled|Enabled)\*?\s*\|\s*$")
+PROCESS = re.compile(r"\s*\|\s*\d{1,4}\s+(?:(?:N/A|\d{1,3})\s+){0,2}\d{1,9}\s")
+IDLE = re.compile(r"\|\s*0%\s+\S")
 MODES = {"Default": 0, "Prohibited": 2, "E. Process": 3}
 
 ERRORS = (
@@ -59,7 +62,7 @@ def read(lines: list[str]) -> Reading:
     odd = next((n for n, line in enumerate(lines) if ANY_HEAD.match(line)), None)
     match = HEAD.match(lines[head]) if head is not None else None
     start = head if head is not None else odd
-    gpus = _table(lines, start) if start is not None else []
+    gpus = _table(lines, start, _lists_none(lines)) if start is not None else []
     handles = [found for line in lines if (found := NO_HANDLE.match(line))]
     lost = [_lost(found[1], found[2]) for found in handles if not NOT_STARTED.search(found[1])]
     gpus += list({gpu.bus_id: gpu for gpu in lost}.values())
@@ -91,24 +94,31 @@ def _not_understood(line: str) -> str:
     return f"nvidia-smi with a header that is not understood ({header})"
 
 
-def _table(lines: list[str], head: int) -> list[Gpu]:
+def _lists_none(lines: list[str]) -> bool:
+    """Whether the list of processes stands there, and is empty."""
+    start = next((n for n, line in enumerate(lines) if "Processes:" in line), len(lines))
+    rows = lines[start + 1 : start + 12]
+    return any("====" in row for row in rows) and not any(map(PROCESS.match, rows))
+
+
+def _table(lines: list[str], head: int, lists_none: bool) -> list[Gpu]:
     gpus: list[Gpu] = []
     row: list[str] = []
     for line in lines[head + 1 :]:
         if "Processes:" in line or "Compute processes" in line or HEAD.match(line):
             break
         if FIRST.match(line) and row:
-            gpus.append(_gpu(row))
+            gpus.append(_gpu(row, lists_none))
             row = []
         if FIRST.match(line) or (row and len(row) < 4):
             row.append(line)
     if row:
-        gpus.append(_gpu(row))
+        gpus.append(_gpu(row, lists_none))
     return gpus
 
 
-def _gpu(row: list[str]) -> Gpu:
-    """One GPU of two or three lines."""
+def _gpu(row: list[str], lists_none: bool = False) -> Gpu:
+    """One GPU of two or three lines. `lists_none`: no process is listed."""
     first = FIRST.match(row[0])
     assert first is not None, "a row begins with its first line"
     rest = "\n".join(row[1:])
@@ -116,9 +126,13 @@ def _gpu(row: list[str]) -> Gpu:
     mig = next((m[1] for line in row[2:3] if (m := MIG.search(line))), None)
     used = int(memory[1]) * MIB if memory else None
     ecc = first[6]
+    # On an idle GPU without a desktop it is not the job that uses the memory.
+    is_bare = first[3] in ("On", "Off") and first[5] == "Off" and mig != "Enabled"
+    held = lists_none and is_bare and bool(IDLE.search(rest))
+    is_known = used is not None and (used <= USED_BYTES or held)
     fields: dict[str, Any] = {
         "memory_total": int(memory[2]) * MIB if memory else None,
-        "memory_used": used if used is not None and used <= USED_BYTES else None,
+        "memory_used": used if is_known else None,
         "compute_mode": MODES[mode[1]] if mode else None,
         "display_active": {"On": True, "Off": False}.get(first[5]),
         "persistence": {"On": True, "Off": False}.get(first[3]),
@@ -133,7 +147,7 @@ def _gpu(row: list[str]) -> Gpu:
         name=name,
         bus_id=first[4],
         lost=_errors(row),
-        unread=_unread(fields, used),
+        unread=unread_fields(fields, used, is_listed=not held),
         **fields,
     )
 
@@ -144,22 +158,6 @@ def _errors(row: list[str]) -> str | None:
     cells = match.groupdict() if match else {}
     broken = [name for name, value in cells.items() if value == "ERR!"]
     return f"nvidia-smi prints ERR! for {', '.join(broken)}" if broken else None
-
-
-def _unread(fields: dict[str, Any], used: int | None) -> dict[str, str]:
-    every = set(Gpu.__struct_fields__) - {
-        "index",
-        "uuid",
-        "name",
-        "bus_id",
-        "unread",
-        "slices",
-        "diagnosed",
-    }
-    unread = {name: NOT_IN_REPORT for name in sorted(every) if fields.get(name) is None}
-    if used is not None and fields["memory_used"] is None:
-        unread["memory_used"] = f"{NOT_IN_REPORT} whether the job itself uses {used // MIB} MiB"
-    return unread
 
 
 def _lost(error: str, bus_id: str) -> Gpu:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
-from doctor.errors.match import lines_of
-from doctor.facts.machine import Gpu
+from doctor.errors.match import INFORMS, lines_of, table_of, with_message
+from doctor.facts.machine import Gpu, Reported
 from doctor.hardware.find import family_of
 from doctor.pasted.reading import Reading, gpu_named
 
@@ -26,20 +27,36 @@ PREFIX = re.compile(
 
 DRIVER_CODES = {"fabric-not-ready": 802, "libcuda-compat": 803, "libcuda-stub": 34}
 """Row -> the code of cuInit, which DRV001 judges."""
-COUNTING = re.compile(r"cudaGetDeviceCount\(\)\..{0,200}\bError (80[234])\b")
+COUNTING = re.compile(
+    r"cudaGetDeviceCount\(\)\..{0,200}\bError (3|34|304|80[234]|999)\b|"
+    r"cudaGetDeviceCount returned (3|34|100|304|80[234]|999)\b"
+)
 """The number counts where the sentence behind it was cut off."""
 MENTIONED = re.compile(
     r"\b(?:(?:RTX|GTX) ?(?:PRO )?\d{4}(?: ?Ti| Super| D| Laptop)?|"
-    r"[ABHL]\d{2,3}S?|GB\d{2,3}|GH200)\b"
+    r"[ABHLVPT]\d{1,3}S?|K[48]0|GB\d{2,3}|GH200)\b"
 )
 """Models as people write them."""
 KERNEL = (
     "no-kernel-image", "ptx-newer-than-driver", "gpu-code-not-loadable", "kernel-not-supported",
     "hip-no-code",
 )  # fmt: skip
-CUDA = ("driver-too-old", "gpu-not-visible", "rocm-no-gpu", "cuda-unavailable")
+CUDA = (
+    "cuda-not-initialized",
+    "driver-too-old",
+    "gpu-not-visible",
+    "rocm-no-gpu",
+    "cuda-unavailable",
+)
 CUDNN = ("cudnn-mismatch", "cudnn-refuses-gpu")
 KFD = ("rocm-device-denied",)
+JUDGED = (*DRIVER_CODES, *KERNEL, *CUDA, *CUDNN, *KFD, "no-kernel-image", "gpu-at-fault",
+          "xid-hardware")  # fmt: skip
+"""Rows that fill a field of their own, or whose lines other readers know."""
+OF_MACHINE = ("kernel_modules", "machine_log", "container_gpus", "containers")
+"""Tables whose rows explain what other checks only observe. Many of their lines name no error."""
+UNTOLD = ("harmless", "symptom", "consequence", "summary")
+MOST_REPORTED = 32
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""
 MISSING = re.compile(
@@ -55,6 +72,9 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
+LEVEL = re.compile(r"\s*(?:[\w.:,-]{1,30} ){0,3}(?:WARNING|INFO|DEBUG|NOTE)\b")
+"""A line that only informs, as a logger prints it."""
+REFUSES = re.compile(r"\b(?:cannot|can't|could not|couldn't|unable)\b", re.IGNORECASE)
 CODE = re.compile(
     r"\s*(?:(?:if|elif|except|assert|raise|def|return|import|from)\b|#|//)|.*\bin str\("
 )
@@ -73,7 +93,7 @@ def read(lines: list[str]) -> Reading:
     import_error = next((match[1] for line in lines if (match := IMPORT.match(line))), None)
     if import_error is None and any(map(IMPORTING.search, lines)):
         import_error = next((match[1] for line in lines if (match := MISSING.match(line))), None)
-    printed = [line for line in lines if SAYS.search(line) and not CODE.match(line)]
+    printed = [line for line in lines if _prints(line)]
     driver, code = _driver_start(printed)
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
@@ -96,6 +116,39 @@ def read(lines: list[str]) -> Reading:
     return found if any(known) else Reading()
 
 
+def _prints(line: str) -> bool:
+    says = SAYS.search(line) or line.startswith(("-> ", "cudaGetDeviceCount returned"))
+    return bool(says) and not CODE.match(line)
+
+
+def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Reading:
+    """The lines with a known message that no other reader takes.
+
+    `is_explained`: another error is judged already, so that only those count that may explain it.
+    `is_report`: they stand beside a report; alone, errors of a program are none.
+    """
+    hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
+            if not CODE.match(line) and (cause := _taken_by_none(line))]  # fmt: skip
+    ids = {cause.id for cause, _ in hits}
+    better = {id for cause, _ in hits for id in cause.yields_to}
+    found = []
+    for cause, line in hits:
+        informs = INFORMS.match(line) or LEVEL.match(line)
+        says = (SAYS.search(line) or REFUSES.search(line)) and not informs
+        is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
+        more = cause.id in better or not ids.isdisjoint(cause.refines)
+        if is_error or more or table_of(cause) in OF_MACHINE:
+            found.append(Reported(cause=cause.id, line=line.strip()[:300]))
+    known = tuple(found[:MOST_REPORTED])
+    return Reading(kinds=("known lines",), reported=known) if known else Reading()
+
+
+def _taken_by_none(line: str) -> Cause | None:
+    """The row of a line that fills no field."""
+    cause = next((each for each in with_message(line) if not each.quotes), None)
+    return None if cause is None or cause.id in JUDGED or cause.role in UNTOLD else cause
+
+
 def _driver_start(printed: Sequence[str]) -> tuple[str | None, int | None]:
     """The line with an error of cuInit, and CUDA's number of it."""
     row = _first(printed, tuple(DRIVER_CODES))
@@ -103,7 +156,7 @@ def _driver_start(printed: Sequence[str]) -> tuple[str | None, int | None]:
     line = row[1] if row else numbered
     match = COUNTING.search(line) if line else None
     if match:
-        return line, int(match[1])
+        return line, int(match[1] or match[2])
     if row and line:
         return line, 804 if "804" in line else DRIVER_CODES[row[0].id]
     return None, None
@@ -113,6 +166,11 @@ def _gpus(warned: re.Match[str] | None, lines: Sequence[str]) -> tuple[Gpu, ...]
     """The GPU that torch's warning names, or the only model that the lines mention."""
     if warned:
         return (gpu_named(0, warned[1], capability=(int(warned[2]), int(warned[3]))),)
+    return mentioned(lines)
+
+
+def mentioned(lines: Sequence[str]) -> tuple[Gpu, ...]:
+    """The only model of a GPU that people mention in the lines."""
     named = (" ".join(name.split()) for line in lines for name in MENTIONED.findall(line))
     models = {name for name in named if family_of(name)}
     return (gpu_named(0, models.pop()),) if len(models) == 1 else ()

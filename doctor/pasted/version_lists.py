@@ -58,7 +58,8 @@ def read(lines: list[str]) -> Reading:
     gpus = _gpus(values)
     driver = next((m[1] for label in DRIVERS if (m := DRIVER.match(values.get(label, "")))), None)
     platform = next((values[label] for label in PLATFORMS if label in values), None)
-    if torch is None or not (gpus or driver or (platform and _is_platform(platform))):
+    about = [gpus, driver, platform and _is_platform(platform), "cuda available" in values]
+    if torch is None or not any(about):
         return Reading()
     hip = hip_of(torch) or _hip(values)
     available = _available(values, in_brackets)

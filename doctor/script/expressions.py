@@ -92,6 +92,7 @@ def _call(walk: Walk, node: ast.Call) -> Value:
             walk.loops_around,
             False,
             walk.position(node.func),
+            within if within.kind in ("item", "other", "test") and within is not OTHER else None,
         )
     )
     number = len(walk.calls) - 1
@@ -159,15 +160,15 @@ def _unary(walk: Walk, node: ast.UnaryOp) -> Value:
         return gather("test", [value], text=walk.segment(node))
     if isinstance(node.op, ast.USub) and isinstance(value.literal, int | float):
         return Value("literal", literal=-value.literal)
-    return gather("other", [value])
+    return gather("other", [value], name=type(node.op).__name__)
 
 
 def _binary(walk: Walk, node: ast.BinOp) -> Value:
-    """Long chains of + nest to the left: they are walked without recursion."""
+    """Long chains of one operator nest to the left: they are walked without recursion."""
     operands: list[ast.expr] = []
     current: ast.expr = node
     symbol = type(node.op).__name__
-    while isinstance(current, ast.BinOp):
+    while isinstance(current, ast.BinOp) and type(current.op).__name__ == symbol:
         operands.append(current.right)
         current = current.left
     operands.append(current)

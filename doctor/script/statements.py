@@ -245,9 +245,12 @@ def _expression(walk: Walk, node: ast.Expr) -> None:
     if type(node.value) is ast.Attribute and value.kind == "name":
         position = walk.position(node)
         walk.bare.append(Bare(value.name, position, walk.scope, walk.arms, walk.loops_around))
-    if value.kind == "call" and value.call == len(walk.calls) - 1:
-        call = walk.calls[value.call]
-        walk.calls[value.call] = msgspec.structs.replace(call, statement=True)
+    last = value.kind == "call" and value.call == len(walk.calls) - 1
+    alone = [value] if last else value.items if type(node.value) is ast.Tuple else ()
+    for each in alone:
+        if each.kind == "call":
+            call = walk.calls[each.call]
+            walk.calls[each.call] = msgspec.structs.replace(call, statement=True)
 
 
 def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
@@ -260,7 +263,10 @@ def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
         ]
     if isinstance(node, ast.Subscript):
         base = walk.dotted(node.value)
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        negative = isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.op, ast.USub)
+        index = node.slice.operand if negative else node.slice  # type: ignore[attr-defined]
+        key = index.value if isinstance(index, ast.Constant) else None
+        key = -key if negative and isinstance(key, int) else key
         return [(f"{base}[{key}]", -1)] if base and isinstance(key, str | int) else []
     name = walk.dotted(node)
     return [(name, -1)] if name else []

@@ -18,6 +18,8 @@ from doctor.checkpoint.scan import scan
 from doctor.judge.check import Status, Verdict
 
 torch = pytest.importorskip("torch")
+load_file = pytest.importorskip("safetensors.torch").load_file
+save_file = pytest.importorskip("safetensors.torch").save_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -68,6 +70,30 @@ def test_projections_of_known_families(tmp_path: Path, change: dict[str, int]) -
     folder = saved(tmp_path / "m")
     edit(folder / "config.json", **change)
     assert CONFIG(checkpoint=scanned(folder)).status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (lambda weight: weight + 0.5, Status.WARN),
+        (lambda weight: weight.clone(), Status.PASS),
+        (lambda weight: weight.bfloat16(), Status.PASS),
+        (lambda weight: torch.cat([weight, weight[:8] * 0]), Status.PASS),
+        (lambda weight: weight[:, :4] + 1, Status.PASS),
+    ],
+)
+def test_a_head_of_its_own_in_a_tied_model(
+    tmp_path: Path, change: Callable[[Any], Any], status: Status
+) -> None:
+    """A copy of the embedding, cast or with padded rows, is how tied models are saved, too."""
+    folder = saved(tmp_path / "m")
+    edit(folder / "config.json", tie_word_embeddings=True)
+    weights = load_file(folder / "model.safetensors")
+    head = change(weights["model.embed_tokens.weight"]).contiguous()
+    save_file({**weights, "lm_head.weight": head}, folder / "model.safetensors")
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert verdict.status is status, verdict.summary
+    assert ("tie_word_embeddings" in (verdict.fix or "")) == (status is Status.WARN)
 
 
 @pytest.mark.parametrize(

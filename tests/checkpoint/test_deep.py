@@ -18,7 +18,7 @@ from elsewhere import Elsewhere
 from safetensors.torch import save_file  # noqa: TID253
 
 from doctor._util.records import Unknown
-from doctor.checkpoint.analysis.deep import CHUNK, PIECE, is_mask, scan_values
+from doctor.checkpoint.analysis.deep import is_mask, scan_values
 from doctor.checkpoint.analysis.nonfinite import (
     FINITE,
     FORMATS,
@@ -28,6 +28,7 @@ from doctor.checkpoint.analysis.nonfinite import (
     tally,
 )
 from doctor.checkpoint.analysis.value_ranges import merge
+from doctor.checkpoint.analysis.value_reader import CHUNK, PIECE
 from doctor.checkpoint.dtypes import BITS
 from doctor.checkpoint.formats.safetensors import read_shard
 from doctor.checkpoint.io.files import LocalDirectory
@@ -467,3 +468,29 @@ def test_moments_of_another_size(tmp_path: Path, largest: float, outliers: int) 
     found = scan_values(LocalDirectory(tmp_path), (), 1, moments=stored)
     assert isinstance(found, Values)
     assert [each.name for each in found.outliers] == ["0.exp_avg_sq"] * outliers
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("slot", "value", "named"),
+    [
+        ("exp_avg_sq", -1e-9, 1),
+        ("square_avg", -3.0, 1),
+        ("exp_avg_sq", -0.0, 0),
+        ("exp_avg_sq", 0.0, 0),
+        ("exp_avg", -1.0, 0),
+    ],
+)
+def test_means_of_squares_are_not_negative(
+    tmp_path: Path, slot: str, value: float, named: int, dtype: torch.dtype
+) -> None:
+    moments = torch.rand(600, 600).to(dtype)
+    moments[577, 5] = value
+    save_file({"before": -moments, slot: moments}, tmp_path / "optimizer.safetensors")
+    stored = [
+        msgspec.structs.replace(each, name=f"optimizer 0: {each.name}")
+        for each in tensors(tmp_path)
+    ]
+    found = scan_values(LocalDirectory(tmp_path), (), 2, moments=stored)
+    assert isinstance(found, Values)
+    assert len(found.negative) == named

@@ -95,6 +95,57 @@ def meta_names(weights: State) -> None:
             )
 
 
+def meta_rotated(weights: State) -> None:
+    rotated(weights)
+    meta_names(weights)
+
+
+def meta_rotated_keys_wrong(weights: State) -> None:
+    """As a converter does that takes the number of queries' heads for the keys."""
+    meta_rotated(weights)
+    for layer in range(2):
+        name = f"layers.{layer}.attention.wk.weight"
+        original = state()[f"model.layers.{layer}.self_attn.k_proj.weight"]
+        weights[name] = original.reshape(8, 2, 2, WIDTH).swapaxes(1, 2).reshape(WIDTH, WIDTH)
+
+
+def reversed_rows(weights: State) -> None:
+    name = "model.layers.1.mlp.up_proj.weight"
+    weights[name] = weights[name].flip(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (rotated, "heads of 8 rows"),
+        (meta_rotated_keys_wrong, "heads of one size"),
+        (reversed_rows, "same rows in another order"),
+    ],
+)
+def test_rows_in_an_order_that_the_names_do_not_explain(
+    tmp_path: Path, change: Callable[[State], None], words: str
+) -> None:
+    changed = state()
+    change(changed)
+    one, other = put(tmp_path / "one", state()), put(tmp_path / "other", changed)
+    for pair in ((one, other), (other, one)):
+        verdict = judged(*pair)
+        assert verdict.status is Status.FAIL
+        assert words in verdict.summary
+        assert verdict.fix
+        assert "number" in verdict.fix
+
+
+def test_rows_in_another_order_are_seen_through_a_cast(tmp_path: Path) -> None:
+    wide = {name: torch.randn(each.shape) for name, each in state().items()}
+    narrow = dict(wide)
+    rotated(narrow)
+    narrow = {name: each.bfloat16() for name, each in narrow.items()}
+    verdict = judged(put(tmp_path / "one", narrow), put(tmp_path / "other", wide))
+    assert verdict.status is Status.FAIL
+    assert "heads of 8 rows" in verdict.summary
+
+
 def prefixed(weights: State) -> None:
     for name in list(weights):
         weights[f"module.{name}"] = weights.pop(name)
@@ -110,7 +161,7 @@ def transposed(weights: State) -> None:
     [
         (fused, "split or fused"),
         (padded, "padded vocabulary"),
-        (rotated, "permuted rotary"),
+        (meta_rotated, "permuted rotary"),
         (centred, "1 added"),
         (transposed, "transposed"),
         (lambda weights: weights.update({n: w.float() for n, w in weights.items()}), "cast of"),
@@ -134,6 +185,71 @@ def test_other_names_are_equal(tmp_path: Path, change: Callable[[State], None]) 
     change(renamed)
     verdict = judged(put(tmp_path / "one", state()), put(tmp_path / "other", renamed))
     assert verdict.status is Status.PASS
+
+
+GEMMA = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
+GLM4 = {
+    "input_layernorm": "attn_norm",
+    "post_self_attn_layernorm": "post_attention_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "post_mlp_layernorm": "post_ffw_norm",
+    "mlp.gate_up_proj": "ffn_up",
+}
+LLAMA = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.up_proj": "ffn_up",
+    "self_attn.q_proj": "attn_q",
+}
+PHI3 = {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}
+GPT2 = {"ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up"}
+
+
+@pytest.mark.parametrize("names", [GEMMA, GLM4, LLAMA, PHI3, GPT2])
+def test_names_of_llama_cpp_mean_other_modules_in_other_families(
+    tmp_path: Path, names: dict[str, str]
+) -> None:
+    lead = "transformer.h" if names is GPT2 else "model.layers"
+    outer = ("transformer.wte", "transformer.ln_f") if names is GPT2 else ("model.embed_tokens",)
+    library, converted = {}, {}
+    for layer in range(2):
+        for name, other in names.items():
+            weight = torch.randn(WIDTH, WIDTH)
+            library[f"{lead}.{layer}.{name}.weight"] = weight
+            converted[f"blk.{layer}.{other}.weight"] = weight
+    for name, other in zip(outer, ("token_embd", "output_norm"), strict=False):
+        library[f"{name}.weight"] = converted[f"{other}.weight"] = torch.randn(WIDTH, WIDTH)
+    one, other_path = put(tmp_path / "one", library), put(tmp_path / "other", converted)
+    for pair in ((one, other_path), (other_path, one)):
+        verdict = judged(*pair)
+        assert verdict.status is Status.PASS, verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("owner", "parts"),
+    [
+        ("mlp.experts", ("gate_proj", "up_proj", "down_proj")),
+        ("block_sparse_moe.experts", ("w1", "w3", "w2")),
+    ],
+)
+def test_experts_of_llama_cpp(tmp_path: Path, owner: str, parts: tuple[str, ...]) -> None:
+    library, converted = {}, {}
+    for part, other in zip(parts, ("gate", "up", "down"), strict=True):
+        experts = torch.randn(4, 8, WIDTH)
+        converted[f"blk.0.ffn_{other}_exps.weight"] = experts
+        for number, expert in enumerate(experts):
+            library[f"model.layers.0.{owner}.{number}.{part}.weight"] = expert.clone()
+    router = owner.replace("experts", "gate")
+    library[f"model.layers.0.{router}.weight"] = torch.randn(4, WIDTH)
+    converted["blk.0.ffn_gate_inp.weight"] = library[f"model.layers.0.{router}.weight"]
+    verdict = judged(put(tmp_path / "one", library), put(tmp_path / "other", converted))
+    assert verdict.status is Status.NOTE, verdict.summary
+    assert "split or fused" in verdict.summary
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -182,3 +182,23 @@ def test_the_sha256_that_the_hub_gave(tmp_path: Path) -> None:
     assert (deep(local)[0].checksums, status_of(local)[0]) == (0, Status.PASS)
     metadata.write_text("strange")
     assert deep(local)[0].checksums == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "empty", "status"),
+    [
+        ("model.embed_tokens.weight", 375, Status.WARN),
+        ("model.embed_tokens.weight", 10, Status.PASS),
+        ("model.embed_positions.weight", 375, Status.PASS),
+    ],
+)
+def test_rows_of_an_embedding_that_are_zeros(
+    tmp_path: Path, name: str, empty: int, status: Status
+) -> None:
+    """Rows here and there: a padded vocabulary has few, and positions may have any number."""
+    torch.manual_seed(0)
+    rows = torch.randn(500, 32)
+    rows[torch.randperm(490)[:empty]] = 0
+    save_file({name: rows}, tmp_path / "model.safetensors")
+    found, summary = status_of(tmp_path)
+    assert (found, "of the rows" in summary) == (status, status is Status.WARN)

@@ -118,6 +118,21 @@ def test_a_torch_whose_restricted_loading_can_be_bypassed_is_noted() -> None:
     assert "CVE" not in CODE(checkpoint=checkpoint(), torch=V2_4).summary
 
 
+@pytest.mark.parametrize(
+    ("refused", "status"),
+    [
+        (("argparse.Namespace", "pathlib.PurePosixPath", "datetime.datetime"), Status.NOTE),
+        (("omegaconf.dictconfig.DictConfig", "numpy._core.multiarray.scalar"), Status.NOTE),
+        (("argparse.Namespace", "mylib.Config"), Status.WARN),
+        (("functools.partial",), Status.WARN),
+    ],
+)
+def test_classes_that_hold_plain_values(refused: tuple[str, ...], status: Status) -> None:
+    """Refused by weights-only loading, and harmless; a call of others is not."""
+    verdict = CODE(checkpoint=checkpoint(pickles=1, imports=refused, refused=refused))
+    assert (verdict.status, refused[0] in verdict.summary) == (status, True)
+
+
 def test_what_is_worse_than_refused() -> None:
     """Known-dangerous before refused, refused before what could not be read."""
     evil = checkpoint(

@@ -53,6 +53,32 @@ def test_finite() -> None:
     assert "-inf in 1 mask" in finite(masks).summary
 
 
+@pytest.mark.parametrize(
+    ("fields", "words", "remedy"),
+    [
+        ({"dtype": "F16", "nan": 0, "plus_inf": 9}, "beyond 65,504", "cast from"),
+        ({"dtype": "F8_E4M3", "nan": 2, "minus_inf": 0}, "beyond 448", "cast from"),
+        ({"dtype": "F16"}, "3 NaN", None),
+        ({"dtype": "F32", "nan": 0, "plus_inf": 9}, "9 +inf", None),
+        ({"name": "optimizer 5: exp_avg_sq", "file": "optimizer.pt"}, "optimizer.pt", "new opt"),
+    ],
+)
+def test_why_values_are_not_finite(fields: dict[str, Any], words: str, remedy: str | None) -> None:
+    verdict = finite(Values(tensors=9, bytes=9, nonfinite=(bad(**fields),), nonfinite_tensors=1))
+    assert verdict.status is Status.FAIL
+    assert words in verdict.summary
+    assert (remedy or "") in (verdict.fix or "")
+    assert (verdict.fix is None) == (remedy is None)
+
+
+def test_weights_are_named_before_moments() -> None:
+    moment, weight = bad(name="optimizer 5: exp_avg", file="a"), bad(file="z")
+    found = Values(tensors=9, bytes=9, nonfinite=(moment, weight), nonfinite_tensors=2)
+    assert finite(found).summary.startswith("head.weight")
+    squares = Values(tensors=9, bytes=9, negative=("optimizer 5: exp_avg_sq",))
+    assert finite(squares).status is Status.FAIL
+
+
 def test_not_finite() -> None:
     verdict = finite(
         Values(tensors=9, bytes=9, nonfinite=(bad(True), bad(), bad()), nonfinite_tensors=2)

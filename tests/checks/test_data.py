@@ -14,6 +14,7 @@ from doctor.collect.data import Notes
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
 from doctor.facts.data_rows import (
     Inputs,
+    LabelMaps,
     Markers,
     Mixing,
     Overlap,
@@ -21,7 +22,9 @@ from doctor.facts.data_rows import (
     Pairs,
     Rendered,
     Repeats,
+    RowTexts,
     Shards,
+    Spellings,
     Workers,
 )
 from doctor.facts.own_model import OwnModel, Trend
@@ -106,6 +109,9 @@ def test_rows_without_a_trained_label(fields: dict[str, Any], status: Status, wo
     assert word in found.summary
 
 
+WHOLE = {"stopped": 0, "answers": 0, "whole": 90}
+
+
 @pytest.mark.parametrize(
     ("stops", "status", "word"),
     [
@@ -118,6 +124,11 @@ def test_rows_without_a_trained_label(fields: dict[str, Any], status: Status, wo
         ({"stopped": 0, "answers": 0, "chats": 90, "untrained": 90}, Status.WARN, "no label of it"),
         ({"stopped": 0, "answers": 0, "chats": 90, "untrained": 3}, Status.PASS, "3 of 90"),
         ({"stopped": 0, "answers": 0}, Status.SKIP, "no row has a prompt"),
+        (WHOLE | {"chats": 90, "untrained": 90}, Status.WARN, "90 of 90 documents end"),
+        (WHOLE | {"chats": 90}, Status.PASS, "0 of 90"),
+        (WHOLE | {"unended": 90, "tokens": 9000}, Status.NOTE, "90 rows of one length"),
+        (WHOLE | {"unended": 90, "tokens": 900}, Status.SKIP, "no row has a prompt"),
+        (WHOLE | {"unended": 80, "tokens": 9000}, Status.SKIP, "no row has a prompt"),
     ],
 )
 def test_the_stop_that_is_trained(stops: dict[str, Any], status: Status, word: str) -> None:
@@ -460,3 +471,50 @@ def test_the_loader_against_the_step(pace: Any, step: Any, status: Status, word:
     assert word in found.summary
     on_cpu = msgspec.structs.replace(own, smoke=msgspec.structs.replace(smoke, device="cpu"))
     assert CHECKS["DAT012"].judge(data=facts, own=on_cpu, host=HOST).status is Status.SKIP
+
+
+MAPS = {"maps": 64, "values": 8, "flat": 0.9, "borders": 9000, "between": 3000, "kinds": 20}
+
+
+@pytest.mark.parametrize(
+    ("maps", "status"),
+    [
+        ({}, Status.WARN),
+        ({"maps": 8}, Status.NOTE),
+        ({"values": 200}, Status.NOTE),
+        ({"between": 300}, Status.PASS),
+        ({"kinds": 2}, Status.PASS),  # the outline of a class is a class
+        ({"flat": 0.4}, Status.PASS),  # an image
+        ({"borders": 100, "between": 100}, Status.PASS),
+    ],
+)
+def test_label_maps(maps: dict[str, Any], status: Status) -> None:
+    assert verdict("DAT020", data(maps=LabelMaps(**MAPS | maps))).status is status
+
+
+SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),))
+
+
+@pytest.mark.parametrize(
+    ("texts", "status", "word"),
+    [
+        ({"answers": 240, "empty": 89, "empty_rows": (0, 2)}, Status.WARN, "89 of 240 answers"),
+        ({"answers": 240, "empty": 3}, Status.PASS, "3 of 240"),
+        ({"answers": 9, "empty": 3}, Status.NOTE, "only 9"),
+        ({"garbled": 240, "garbled_rows": (0,)}, Status.WARN, "another encoding"),
+        ({"garbled": 2}, Status.PASS, "no answers"),
+        ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
+        ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no answers"),
+        ({}, Status.PASS, "no answers"),
+    ],
+)
+def test_rows_as_they_are_written(texts: dict[str, Any], status: Status, word: str) -> None:
+    found = verdict("DAT021", data(texts=RowTexts(**{"rows": 240} | texts)))
+    assert (found.status, word in found.summary) == (status, True)
+
+
+@pytest.mark.parametrize(("unscaled", "status"), [("CLIP's", Status.WARN), ("", Status.PASS)])
+def test_normalized_bytes(unscaled: str, status: Status) -> None:
+    images = Inputs(name="x", samples=64, shape=(16, 3, 8, 8), low=-2.0, high=900.0)
+    images = msgspec.structs.replace(images, unscaled=unscaled)
+    assert verdict("DAT010", data(inputs=images)).status is status

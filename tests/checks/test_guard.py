@@ -34,6 +34,7 @@ HEALTHY: dict[str, Any] = {
     "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
     "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
     "seconds": 600.0, "buffers": 4, "model_looks": 8, "mode_looks": 4,
+    "clips": 5, "states": 2, "fetched": 300,
 }  # fmt: skip
 
 
@@ -210,8 +211,10 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD015", {"flat_steps": 299, "all": True}),
         ("GRD016", {"effective": 99}),
         ("GRD024", {"model_looks": 0}),
-        ("GRD025", {"effective": 99}),
+        ("GRD025", {"effective": 19}),
         ("GRD025", {"mode_looks": 1}),
+        ("GRD026", {"clips": 4}),
+        ("GRD028", {"fetched": 19}),
         ("GRD017", {"batches": 69, "all": True}),
         ("GRD018", {"timed": 49, "all": True}),
         ("GRD018", {"seconds": 59.0, "all": True}),
@@ -233,6 +236,9 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD015", {"flat_steps": 0, "all": True}),
         ("GRD024", {"buffers": 0}),
         ("GRD025", {"mode_looks": 0}),
+        ("GRD026", {"clips": 0}),
+        ("GRD027", {"states": 0}),
+        ("GRD028", {"fetched": 0}),
         ("GRD017", {}),
         ("GRD017", {"batches": 0, "all": True}),
         ("GRD018", {}),

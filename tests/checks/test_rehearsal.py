@@ -26,8 +26,10 @@ from doctor.facts.rehearsal import (
     RehearsedRun,
     RehearsedStage,
     Resumed,
+    SampleOrder,
     SavedFile,
     TriedBatch,
+    Waiting,
 )
 from doctor.job.job import Job
 from doctor.judge.check import Finding, Status
@@ -51,13 +53,15 @@ STOPPED = msgspec.structs.replace(
 CONTINUED = msgspec.structs.replace(RUN, name="resume")
 RESUMED = Resumed(
     saved_step=4, newest_step=4, looked=True, opened="last.pt", steps=8, expected_steps=8,
-    compared=9,
+    compared=9, order=SampleOrder(steps=8, samples=48, same=True),
 )  # fmt: skip
 HEALTHY = Rehearsal(
     protection=Protection(landlock=7, mounts=True, network="closed"),
     output="/o", takes_output=True, free=2**40, runs=(RUN, STOPPED, CONTINUED), resumed=RESUMED,
     stages=tuple(RehearsedStage(name=name, tried=True) for name in WORDS),
-    agreement=Agreement(ranks=2, replicated=True, steps=(0, 1, 4), batches=2, distinct=2),
+    agreement=Agreement(
+        ranks=2, replicated=True, steps=(0, 1, 4), batches=2, distinct=2, whole=9, epoch=(8, 8)
+    ),
 )  # fmt: skip
 
 
@@ -132,6 +136,23 @@ def of_factory(*tried: TriedBatch, **fields: Any) -> Rehearsal:
 
 def accessed(*usable: bool | None) -> Rehearsal:
     return changed(accessed=tuple(Accessed(target="hf://org/model", usable=u) for u in usable))
+
+
+def agreed(**fields: Any) -> Rehearsal:
+    return changed(agreement=msgspec.structs.replace(HEALTHY.agreement, **fields))
+
+
+def ordered(**fields: Any) -> Rehearsal:
+    return resumed(order=SampleOrder(**{"steps": 8, "samples": 48} | fields))
+
+
+def waits(rank: int, collective: str = "barrier", number: int = 5, **fields: Any) -> Waiting:
+    values = {"place": f"train.py:{rank}", "collective": collective, "number": number}
+    return Waiting(**{"rank": rank, "inside": True, **values, **fields})
+
+
+def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
+    return with_run(cut="deadline", code=None, waiting=waiting, still=still)
 
 
 LONGEST = TriedBatch(name="longest", samples=4, length=512)
@@ -330,6 +351,34 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         Status.SKIP,
         "the doctor distributed",
     ),
+    ("RHS003", hangs(waits(0), waits(1, "all_reduce")), Status.FAIL, "rank 1 waits in all_reduce"),
+    ("RHS003", hangs(waits(0), waits(1, inside=False)), Status.FAIL, "rank 1 is at train.py:1"),
+    ("RHS003", hangs(waits(0), waits(1, ended=True)), Status.FAIL, "rank 1 had ended"),
+    ("RHS003", hangs(waits(0), waits(1)), Status.WARN, "waits at train.py:0"),  # a slow network
+    ("RHS003", hangs(waits(0), waits(1, "all_reduce"), still=1.0), Status.WARN, "12 steps"),
+    ("RHS005", with_rank(evaluating=4, generating=True), Status.PASS, "ends"),
+    (
+        "RHS005",
+        with_run(
+            cut="deadline", ranks=(msgspec.structs.replace(RANK, evaluating=4, generating=True),)
+        ),
+        Status.FAIL,
+        "generate() after step 4",
+    ),
+    ("RHS010", with_stop(ranks=(msgspec.structs.replace(RANK, broken="?"),)), Status.UNKNOWN, "?"),
+    ("RHS013", agreed(parted=9, whole=0), Status.SKIP, "another part of the 9 weights"),
+    ("RHS013", agreed(parted=9), Status.PASS, "holds a part"),
+    ("RHS014", agreed(distinct=1, replicated=False), Status.UNKNOWN, "tensor or pipeline"),
+    ("RHS014", agreed(distinct=1, replicated=False, data_parallel=True), Status.FAIL, "2 ranks"),
+    ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
+    ("RHS018", agreed(epoch=(9, 8)), Status.WARN, "8 to 9 batches"),
+    ("RHS018", agreed(epoch=(9, 8), joined=True), Status.PASS, "Join"),
+    ("RHS018", agreed(epoch=(9, 8), went_on=True), Status.NOTE, "went on"),
+    ("RHS018", agreed(epoch=(9, 8), went_on=True, uneven_end=True), Status.FAIL, "had ended"),
+    ("RHS019", resumed(order=None), Status.SKIP, "no loader"),
+    ("RHS019", ordered(untold="two equal runs"), Status.SKIP, "two equal runs"),
+    ("RHS019", ordered(), Status.NOTE, "another order"),
+    ("RHS019", ordered(again=8, left_out=7), Status.NOTE, "8 are seen more often and 7 less"),
     ("RHS017", accessed(True), Status.PASS, "hf://org/model"),
     ("RHS017", accessed(True, None), Status.UNKNOWN, "hf://org/model"),
     ("RHS017", accessed(True, None, False), Status.FAIL, "hf://org/model"),

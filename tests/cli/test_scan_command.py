@@ -22,8 +22,8 @@ from shims import wait_until
 from web_server import Served, serving
 
 from doctor._util.records import Ended, Unknown
+from doctor.checkpoint.analysis.totals import MOST_DTYPES, count, shares
 from doctor.checkpoint.collected import NOTE_INTERVAL, ProgressThrottle
-from doctor.checkpoint.contents import MOST_DTYPES, shares
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checkpoint.tensors import Tensor
 from doctor.cli.scan import check_exists, facts_of, without_a_device
@@ -387,12 +387,12 @@ def test_notes_come_at_a_terminals_pace() -> None:
 def test_shares_add_up_and_strangers_dtypes_are_bounded() -> None:
     tensors = [Tensor("a.norm.weight", "F32", (4,), 4, "f", 0, 16)]
     tensors += [Tensor(f"x{n}", f"D{n}\x1b", (2,), 2, "f", 16, 18) for n in range(500)]
-    found = shares(iter(tensors))
+    found = shares(count(tensors))
     assert found[0].kind in ("other", "norm")
     assert sum(share.tensors for share in found) == 501
     assert len(found) <= MOST_DTYPES + 1
     assert not any("\x1b" in share.dtype for share in found)
-    assert shares(iter(())) == ()
+    assert shares(count(())) == ()
 
 
 def test_what_is_told_of_an_optimizer_a_pickle_and_a_run() -> None:

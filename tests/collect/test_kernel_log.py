@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from doctor.collect.host import read_host
-from doctor.collect.kernel_log import read_kernel_log
+from doctor.collect.kernel_log import NVIDIAS, known_faults, read_kernel_log
 from doctor.facts.kernel_lines import events
 from doctor.facts.machine import KernelEvent
 from doctor.hardware.xids import BY_NUMBER
@@ -79,11 +79,19 @@ def test_a_log_without_end_is_cut() -> None:
 
 
 def test_the_log_is_read_where_it_may_be(tmp_path: Path) -> None:
-    assert read_kernel_log(tmp_path) is None
+    assert read_kernel_log(tmp_path) == {}
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/kmsg").write_text(LOG)
     assert read_host(tmp_path, {}).kernel_events == events(LOG.splitlines())
     assert os.path.exists(tmp_path / "dev/kmsg")
+
+
+def test_lines_of_the_driver_that_name_a_known_fault_are_kept() -> None:
+    text = "4,1,2,-;NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)\n"
+    text += "4,1,2,-;x\n4,1,2,-;pcieport 0000:00:01.0: AER: Corrected error received\n"
+    kept = [each.cause for each in known_faults(text.splitlines())]
+    assert kept == ["gpu-without-memory-window", "pcie-link-errors"]
+    assert not [line for line in text.splitlines()[1:] if NVIDIAS.search(line)]
 
 
 def test_a_log_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
@@ -91,6 +99,6 @@ def test_a_log_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "dev/kmsg")
     writer = os.open(tmp_path / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
     try:
-        assert read_kernel_log(tmp_path) == ()
+        assert read_kernel_log(tmp_path) == {"kernel_events": (), "reported": ()}
     finally:
         os.close(writer)

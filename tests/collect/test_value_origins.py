@@ -49,18 +49,6 @@ def prototypes():
         return (model.prototypes / model.prototypes.norm(dim=1, keepdim=True)).mean()
     return made(loss)
 
-def buffer():
-    return made(lambda model, batch: model(batch["x"] / model.deviation).mean())
-
-def certain():
-    return made(lambda model, batch: (model(batch["x"]).float() * 1e4).softmax(1).log().mean())
-
-def rate():
-    return made(lambda model, batch: model(batch["x"]).relu().log().mean())
-
-def negative():
-    return made(lambda model, batch: (-model(batch["x"]).exp()).log().mean())
-
 def too_short():
     def loss(model, batch):
         scores = model(batch["x"]).log_softmax(1)[:, None].expand(8, 2, 4)
@@ -115,9 +103,6 @@ class Divided(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return gradient / torch.zeros(8, 1)
-
-def own_backward():
-    return made(lambda model, batch: Divided.apply(model(batch["x"])).mean())
 
 def other_data():
     x = torch.zeros(8, 6)
@@ -187,9 +172,6 @@ class Attention(nn.Module):
         steps = [x[:, None].expand(-1, length, -1) for length in self.lengths]
         return self.head(sum(self.attention(each, each, each)[0].mean(1) for each in steps))
 
-def one_token():
-    return classified(Attention((1,)))
-
 def batch_taken_for_the_length():
     model = Attention((1,), batch_first=False)
     model.forward = lambda x: model.head(model.attention(x[None], x[None], x[None])[0][0])
@@ -200,12 +182,6 @@ class Hidden(Attention):
         steps = x[:, None].expand(-1, 3, -1)
         own = ~torch.eye(3, dtype=torch.bool)
         return self.head(self.attention(steps, steps, steps, attn_mask=own)[0].mean(1))
-
-def hidden_by_a_mask():
-    return classified(Hidden(()))
-
-def one_key_and_more():
-    return classified(Attention((1, 2)))
 
 def cell_of_one_step():
     class Model(Two):
@@ -224,18 +200,9 @@ class Recurrent(nn.Module):
     def forward(self, x):
         return self.head(self.read(x.expand(self.steps, -1, -1))[0][-1])
 
-def layer_of_one_step():
-    return classified(Recurrent(1, nn.LSTM))
-
-def layer_of_two_steps():
-    return classified(Recurrent(2))
-
 class Forgetting(Recurrent):
     def forward(self, x):
         return self.head(self.read(x[None])[0][-1] + self.read(2 * x[None])[0][-1])
-
-def layer_that_forgets():
-    return classified(Forgetting(1, nn.RNN))
 
 class MaskOf(Two):
     def __init__(self, mask):
@@ -246,15 +213,6 @@ class MaskOf(Two):
         q = self.first(x)[None]
         mask = self.mask(x) if callable(self.mask) else self.mask
         return self.second(F.scaled_dot_product_attention(q, q, q, attn_mask=mask)[0])
-
-def mask_of_queries():
-    return classified(MaskOf(lambda x: torch.ones(len(x), 1, dtype=torch.bool)))
-
-def mask_of_one_value():
-    return classified(MaskOf(torch.zeros(1, 1)))
-
-def mask_of_the_diagonal():
-    return classified(MaskOf(lambda x: torch.eye(len(x), dtype=torch.bool)))
 
 class Flagged(Two):
     def __init__(self, **flags):
@@ -269,14 +227,8 @@ def flags_without_effect():
     return classified(Flagged(requires_grad=False, require_grad=False, requires_grads=False,
                               requres_grad=False))
 
-def scaled():
-    return made(lambda model, batch: 4096 * F.cross_entropy(model(batch["x"]), batch["y"]))
-
 def classified(model):
     return model, (torch.randn(8, 6), torch.randint(4, (8,))), nn.CrossEntropyLoss()
-
-def norm_over_one():
-    return classified(nn.Sequential(nn.Linear(6, 1), nn.LayerNorm(1), nn.Linear(1, 4)))
 
 class Overwritten(Two):
     def forward(self, x):
@@ -304,12 +256,6 @@ class Clipped(Two):
         self.first.weight.data.clamp_(-0.1, 0.1)
         return super().forward(x)
 
-def clipped():
-    return classified(Clipped())
-
-def summed_softmax():
-    return made(lambda model, batch: model(batch["x"]).softmax(1).sum(1).mean())
-
 def ended():
     model = Two()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, eps=1e-6)
@@ -317,6 +263,28 @@ def ended():
     return dict(zip(("model", "batch", "loss"), classified(model)), optimizer=optimizer,
                 scheduler=scheduler, max_grad_norm=1e-15)
 """
+RETURNED = {
+    "buffer": 'made(lambda model, batch: model(batch["x"] / model.deviation).mean())',
+    "certain": 'made(lambda m, batch: (m(batch["x"]).float() * 1e4).softmax(1).log().mean())',
+    "rate": 'made(lambda model, batch: model(batch["x"]).relu().log().mean())',
+    "negative": 'made(lambda model, batch: (-model(batch["x"]).exp()).log().mean())',
+    "own_backward": 'made(lambda model, batch: Divided.apply(model(batch["x"])).mean())',
+    "one_token": "classified(Attention((1,)))",
+    "hidden_by_a_mask": "classified(Hidden(()))",
+    "one_key_and_more": "classified(Attention((1, 2)))",
+    "layer_of_one_step": "classified(Recurrent(1, nn.LSTM))",
+    "layer_of_two_steps": "classified(Recurrent(2))",
+    "layer_that_forgets": "classified(Forgetting(1, nn.RNN))",
+    "mask_of_queries": "classified(MaskOf(lambda x: torch.ones(len(x), 1, dtype=torch.bool)))",
+    "mask_of_one_value": "classified(MaskOf(torch.zeros(1, 1)))",
+    "mask_of_the_diagonal": "classified(MaskOf(lambda x: torch.eye(len(x), dtype=torch.bool)))",
+    "scaled": 'made(lambda model, batch: 4096 * F.cross_entropy(model(batch["x"]), batch["y"]))',
+    "norm_over_one": "classified(nn.Sequential(nn.Linear(6, 1), nn.LayerNorm(1), nn.Linear(1, 4)))",
+    "clipped": "classified(Clipped())",
+    "summed_softmax": 'made(lambda model, batch: model(batch["x"]).softmax(1).sum(1).mean())',
+}
+"""Factory -> what it returns."""
+FACTORIES += "".join(f"\ndef {name}():\n    return {code}\n" for name, code in RETURNED.items())
 
 
 @pytest.fixture(scope="module")

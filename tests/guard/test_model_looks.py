@@ -115,7 +115,7 @@ def left_out(module: Any, steps: int = 210, by_hand: bool = False) -> None:
         (lambda m: train(m, 60, spoil(m)), {("GRD024", "fail")}),
         (masks, set()),
         (lambda m: train(m.eval(), 210), {("GRD025", "warn")}),
-        (lambda m: train(m.eval(), 110), set()),
+        (lambda m: train(m.eval(), 40), set()),
         (with_frozen_norm, set()),
         (beside_an_idle_optimizer, {("GRD011", "warn")}),
         (lambda m: beside_an_idle_optimizer(m, 110), set()),

@@ -342,6 +342,7 @@ def test_a_machine_that_works_is_not_accused_by_what_stands_beside(line: str) ->
          "TOR001"),
         ("NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current "
          "PyTorch installation.", "TOR003"),
+        ("RuntimeError: unable to mmap 512 bytes from file: Cannot allocate memory (12)", "DRV003"),
     ],
 )  # fmt: skip
 def test_a_bare_error_line_of_the_machine_is_judged(line: str, code: str) -> None:
@@ -351,7 +352,6 @@ def test_a_bare_error_line_of_the_machine_is_judged(line: str, code: str) -> Non
 @pytest.mark.parametrize(
     ("line", "id"),
     [
-        ("RuntimeError: unable to mmap 512 bytes from file: Cannot allocate memory (12)", ""),
         ("RuntimeError: Expected all tensors to be on the same device, but found cuda:0", "device"),
     ],
 )
@@ -595,3 +595,70 @@ def test_an_xid_is_put_at_the_gpu_of_the_table_that_has_its_address() -> None:
     assert "NVIDIA H200" in named.verdict.summary
     assert "Xid 64 in the kernel log" in named.verdict.summary
     assert "Xid 48" not in named.verdict.summary
+
+
+LINK_UP, LINK_DOWN = "         Link {}: 25.781 GB/s\n", "         Link {}: <inactive>\n"
+
+
+def nvlinks(*down: int) -> str:
+    """`nvidia-smi nvlink -s` of GPUs with six links, of which so many are inactive."""
+    text = ""
+    for index, count in enumerate(down):
+        text += f"GPU {index}: Tesla V100-SXM2-32GB (UUID: GPU-{index}234-5678)\n"
+        text += "".join((LINK_DOWN if n < count else LINK_UP).format(n) for n in range(6))
+    return text
+
+
+PORTS = "hca_id: mlx5_0\n  state: PORT_ACTIVE (4)\nhca_id: mlx5_1\n  state: PORT_DOWN (1)\n"
+WIDTHS = "index, name, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, "
+WIDTHS += "pcie.link.width.max\n"
+BOARD = "65:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 40GB] (rev {})\n"
+BOARD += "  LnkCap: Port #0, Speed 16GT/s, Width x16\n  LnkSta: Speed 16GT/s, Width {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (nvlinks(0, 2), {"GPU007"}),
+        (nvlinks(0, 0), set()),
+        (nvlinks(6, 6), set()),  # no bridge
+        (PORTS, set()),
+        (PORTS + "NCCL_IB_HCA=mlx5_1\n", {"DRV003"}),
+        (WIDTHS + "0, NVIDIA A100-PCIE-40GB, 4, 4, 4, 16\n", {"GPU005"}),
+        (WIDTHS + "0, NVIDIA A100-PCIE-40GB, 1, 4, 16, 16\n", set()),  # idle
+        (WIDTHS + "0, NVIDIA GeForce RTX 4090, 4, 4, 4, 16\n", set()),  # riser or laptop
+        (BOARD.format("a1", "x2 (downgraded)"), {"GPU005"}),
+        (BOARD.format("a1", "x16"), set()),
+        (BOARD.format("ff", "x16"), {"DRV003"}),
+        (">>> torch.__version__, torch.version.cuda\n('2.3.0', None)\nOn a Jetson\n", {"TOR002"}),
+        (">>> import torch; print(torch.__version__)\n2.9.1+cu128\n", set()),
+        ("|  No MIG devices found  |\n", {"DRV003"}),
+        ("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n"
+         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n",
+         {"DRV001", "DRV003"}),
+        ("GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-aaaaaaaa-1111)\n  Link 5: CRC Errors: 991823\n",
+         {"DRV003"}),
+        ("GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-aaaaaaaa-1111)\n  Link 5: CRC Errors: 12\n",
+         set()),
+        ("cudaGetDeviceCount returned 3\n-> initialization error\n", {"DRV001"}),
+        ("$ echo $CUDA_VISIBLE_DEVICES\n-1\n-> no CUDA-capable device is detected\n", {"GPU001"}),
+        ("pytorch  2.5.1  cpu_generic_py311_h1  conda-forge\n" + table("560.35.03", "12.6"),
+         {"TOR002"}),
+        ("NVIDIA-SMI 550.90.07  Driver Version: 550.90.07  CUDA Version: 12.4\ntorch 2.9.1+cu130\n",
+         {"DRV002"}),
+        ("On Windows 11 with an RTX 4070\n>>> torch.__version__\n'2.5.1+cpu'\n", {"TOR002"}),
+        ("INFO: task nvidia-smi:812 blocked for more than 120 seconds.\n", {"DRV003"}),
+        ("==============NVSMI LOG==============\nGPU 00000000:18:00.0\n"
+         "    Product Name  : NVIDIA H100 80GB HBM3\n    Fabric\n        State  : In Progress\n",
+         {"GPU003"}),
+    ],
+)  # fmt: skip
+def test_links_prompts_and_lines_of_the_kernel_are_judged(text: str, codes: set[str]) -> None:
+    assert problems(text) == codes
+
+
+def test_the_line_that_says_most_decides() -> None:
+    text = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\nNo devices found. Waiting "
+    named = findings(text + "indefinitely.\n")["DRV003"].verdict
+    assert named.causes == ("device-plugin-without-driver",)
+    assert "further lines: pod-not-scheduled" in named.summary

@@ -56,7 +56,9 @@ def test_a_stop_that_a_whole_chat_masks_is_counted() -> None:
     record = labels.stops(rows, known, [9, 9])
     assert record is not None
     assert (record["chats"], record["untrained"]) == (2, 1)
-    assert labels.stops(rows, known, []) is None
+    apart = labels.stops(rows, known, [])
+    assert apart is not None
+    assert (apart["whole"], apart["chats"], apart["untrained"]) == (2, 2, 1)
 
 
 def test_a_loader_is_timed_and_its_halves_compared() -> None:

@@ -14,7 +14,9 @@ import pytest
 from command import doctor
 from paths import ROOT
 
+from doctor.collect.child import PROBES
 from doctor.collect.rehearsal import landlock
+from doctor.collect.rehearsal.own import PROBE
 
 JOBS = ROOT / "benchmarks" / "rehearsal_jobs"
 
@@ -56,6 +58,17 @@ def test_what_a_resume_loses_is_named(tmp_path: Path) -> None:
     assert code == 1
     assert found["RHS010"]["status"] == "fail"
     assert "module." in found["RHS010"]["fix"]
+
+
+@pytest.mark.slow
+def test_two_ranks_whose_epochs_have_other_lengths(tmp_path: Path) -> None:
+    """One run: the command has no {output}."""
+    launcher = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2"
+    line = f"exec {launcher} {JOBS / 'chars.py'} --out $TMPDIR --fault shards"
+    report, _ = rehearse("--", "sh", "-c", line, cwd=tmp_path)
+    found = statuses(report)
+    assert found["RHS018"] == "warn"
+    assert (found["RHS013"], found["RHS014"], found["RHS019"]) == ("pass", "pass", "skip")
 
 
 BEGINS_ANEW = """
@@ -108,6 +121,53 @@ def make():
     model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 4))
     return {"model": model, "batch": loader, "loss": nn.CrossEntropyLoss()}
 """
+
+
+SCHEDULED = """
+import decimal
+import torch
+
+
+def make():
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, Rate())
+    return {"model": model, "batch": torch.ones(2, 4), "optimizer": optimizer, "scheduler": rate,
+            "loss": lambda module, batch: module(batch).square().mean()}
+
+
+class Rate:
+    def __init__(self):
+        self.factor = decimal.Decimal("0.5")
+
+    def __call__(self, step):
+        return float(self.factor) ** step
+"""
+
+
+@pytest.mark.slow
+def test_the_small_training_restores_a_schedule_with_an_object_and_prints_nothing(
+    tmp_path: Path,
+) -> None:
+    """The state of its schedule has an object of the job's, which weights_only=True refuses."""
+    (tmp_path / "train.py").write_text(SCHEDULED)
+    subject = {"kind": "factory", "file": "train.py", "name": "make", "directory": ".",
+               "arguments": [], "seed": 0, "batch": 2, "length": None}  # fmt: skip
+    request = {"subject": subject, "device": "cpu", "precision": "fp32", "recipe": "amp",
+               "shards": 1}  # fmt: skip
+    words = str(PROBES / "launch.py"), "2", PROBE, json.dumps(request), "."
+    saved: list[list[str]] = []
+    for _ in range(2):
+        ended = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+        saved = [
+            path for path in sorted(tmp_path.glob("step-*")) if (path / "training.pt").exists()
+        ]
+        assert [path.name for path in saved] == ["step-00003", "step-00006"][-len(saved) :]
+        (tmp_path / "step-00003" / "training.pt").unlink(missing_ok=True)
+    assert [path.name for path in saved] == ["step-00006"]  # the second run began after it
 
 
 @pytest.mark.slow

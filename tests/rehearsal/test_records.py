@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from doctor.collect.rehearsal import records, resume, runs
+from doctor.collect.rehearsal import agreement, hanging, records, resume, runs, sample_order
 from doctor.collect.rehearsal.places import Workplace
+from doctor.collect.rehearsal.tail import Tail
 
 PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n'
 
@@ -27,13 +29,13 @@ def test_what_is_no_regular_file_is_not_read(kind: str, tmp_path: Path) -> None:
             (tmp_path / name).symlink_to(tmp_path / "real")
     assert records.read_processes(tmp_path) == []
     assert records.read_attempts(tmp_path, "run", "calls") == []
-    assert records.Tail(tmp_path).step() == 0
+    assert Tail(tmp_path).step() == 0
 
 
 def test_the_tail_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "observed0-7.jsonl"
     path.write_text(PROCESS + '{"kind": "step", "s": 1}\n{"kind": "st')
-    tail = records.Tail(tmp_path)
+    tail = Tail(tmp_path)
     assert tail.step() == 1
     with path.open("a") as file:
         file.write('ep", "s": 2}\n')
@@ -113,3 +115,90 @@ def test_a_rank_may_take_over_the_buffers_of_rank_0() -> None:
         now = snapshot("start", kept=value)
         found = resume._lost(resume._with_shared(own, shared, now), now, None, 1)
         assert bool(found) is lost
+
+
+def on_rank(rank: int, *found: object, pid: int = 7) -> records.Observed:
+    return records.Observed([records._Process(rank=rank, world=2, pid=pid, moment=1.0), *found])
+
+
+def held(part: str, value: int) -> records.Snapshot:
+    weights = {"w": ["float32", [2], value, part], "v": ["float32", [1], 1, ""]}
+    return msgspec.structs.replace(snapshot("step"), weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "differs", "parted"),
+    [
+        (held("", 1), held("", 1), 0, 0),
+        (held("", 1), held("", 2), 1, 0),
+        (held("0:0", 1), held("0:1", 2), 0, 1),
+        (held("1:0", 1), held("1:0", 2), 1, 0),  # the same part, along a replicated dimension
+        (held("not known", 1), held("not known", 2), 0, 1),
+    ],
+)
+def test_weights_are_compared_where_ranks_hold_the_same_part(
+    left: Any, right: Any, differs: int, parted: int
+) -> None:
+    found = agreement.compare([on_rank(0, left), on_rank(1, right)], cut=False)
+    assert (found.count, found.parted) == (differs, parted)
+
+
+def test_epochs_of_ranks() -> None:
+    def rank(number: int, batches: int | None, *ends: int) -> records.Observed:
+        epochs = [records.Epoch(s=end) for end in ends]
+        return on_rank(number, records.Loader(batches, "BatchSampler"), *steps(*[0.1] * 9), *epochs)
+
+    assert agreement.compare([rank(0, 5), rank(1, None)], cut=False).epoch == ()
+    found = agreement.compare([rank(0, 5, 5), rank(1, 4, 4, 8)], cut=True)
+    assert found.epoch == (5, 4)
+    assert found.went_on
+    assert found.uneven_end
+    assert not agreement.compare([rank(0, 5, 5), rank(1, 4)], cut=False).went_on
+
+
+def taking(*samples: int) -> list[records.Observed]:
+    """One rank, a sample a step."""
+    return [on_rank(0, *[records.Taken(s=n, samples=[x]) for n, x in enumerate(samples, 1)])]
+
+
+@pytest.mark.parametrize(
+    ("stopped", "continued", "result"),
+    [
+        ((1, 2, 3), (3, 4, 5, 6), (True, 0, 0)),
+        ((1, 2, 3), (4, 3, 6, 5), (False, 0, 0)),
+        ((1, 2, 3), (1, 2, 3, 4), (False, 2, 2)),
+        ((1, 2, 3), (3, 4), (True, 0, 0)),  # cut off
+        ((2, 1, 3), (3, 4), "different orders"),
+        ((1, 2, 3), (), "some ranks"),
+    ],
+)
+def test_samples_of_a_resume(stopped: Any, continued: Any, result: Any) -> None:
+    runs = taking(1, 2, 3, 4, 5, 6), taking(*stopped), taking(*continued)
+    found = sample_order.compare(*runs, saved_step=2)
+    assert found is not None
+    if isinstance(result, str):
+        assert result in found.untold
+    else:
+        assert (found.same, found.again, found.left_out) == result
+    assert sample_order.compare([observed()], [observed()], [observed()], 2) is None
+
+
+FRAMES = """Thread 0x01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 331 in wait
+Current thread 0x02 (most recent call first):
+  File "/env/lib/python3.11/site-packages/torch/autograd/graph.py", line 8 in backward
+  File "/job/train.py", line 7 in main
+"""
+
+
+def test_a_rank_waits_where_its_own_code_is(tmp_path: Path) -> None:
+    (tmp_path / "frames-7.txt").write_text(FRAMES)
+    (tmp_path / "frames-8.txt").write_text("")
+    call = '{"name": "barrier", "number": 3, "returned": false, "place": "train.py:9"}'
+    (tmp_path / "collective-8.json").write_text(call.ljust(600))
+    (tmp_path / "collective-9.json").write_text("[" * 100_000)
+    ranks = [on_rank(0, pid=7), on_rank(1, pid=8), on_rank(2, pid=9)]
+    found = hanging.waiting(tmp_path, ranks)
+    assert [(each.place, each.collective, each.inside) for each in found] == [
+        ("/job/train.py:7 in main", "", False), ("train.py:9", "barrier", True), ("", "", False),
+    ]  # fmt: skip

@@ -77,7 +77,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
     ),
     "cuda-unavailable": (
         "RuntimeError: Found no NVIDIA driver on your system. Please check that you have one",
-        "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
     ),
     "kernel-not-supported": (
         "RuntimeError: CUDA error: operation not supported",
@@ -160,6 +159,11 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "gpu-not-started": (
         "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
         "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
+    ),
+    "wsl-gpu-blocked": ("Failed to initialize NVML: GPU access blocked by the operating system",),
+    "cuda-not-initialized": (
+        "CUDA driver initialization failed, you might not have a CUDA gpu.",
+        "cuInit(0) returned 3: CUDA_ERROR_NOT_INITIALIZED",
     ),
     "kernel-module-not-loaded": ("nvmlInit: Driver Not Loaded",),
     "container-lost-gpus": ("Failed to initialize NVML: Unknown Error",),

@@ -23,6 +23,7 @@ from doctor.facts.machine import (
     KernelEvent,
     Libraries,
     Place,
+    Reported,
     Torch,
     TorchGpu,
 )
@@ -341,6 +342,19 @@ def unstarted() -> Facts:
     )
 
 
+def with_log(*reported: Reported, **parts: Any) -> Facts:
+    """An H100 whose kernel log has these lines of known faults."""
+    facts = machine(H100, torch=TORCH_2_15)
+    assert isinstance(facts.host, Host)
+    return facts.with_(host=msgspec.structs.replace(facts.host, reported=reported), **parts)
+
+
+def unlicensed() -> Facts:
+    """A driver that its vGPU's license server does not answer."""
+    line = "nvidia-gridd: Failed to acquire/renew license from license server"
+    return with_log(Reported(cause="vgpu-unlicensed", line=line))
+
+
 def variants() -> dict[str, tuple[str, Outcome, Facts]]:
     """Machines that differ from a healthy one in a field: name -> area, expected verdict, facts."""
     full = msgspec.structs.replace(H100, memory_used=40 * GIB)
@@ -353,6 +367,8 @@ def variants() -> dict[str, tuple[str, Outcome, Facts]]:
         "renamed_card": ("gpu", Outcome.RETURN, machine(fake, torch=TORCH_2_15)),
         "ecc_off": ("gpu", Outcome.READY, machine(without_ecc, torch=TORCH_2_15)),
         "busy_gpu": ("gpu", Outcome.FIX, machine(full, torch=TORCH_2_15)),
+        "vgpu_unlicensed": ("gpu", Outcome.FIX, unlicensed()),
+        "log_without_faults": ("gpu", Outcome.READY, with_log()),
         "row_remap_failed": ("gpu", Outcome.RETURN, machine(remap, torch=TORCH_2_15)),
         "throttled": ("gpu", Outcome.READY, machine(H100, torch=TORCH_2_15, watched=slow)),
     }

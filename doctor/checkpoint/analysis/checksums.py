@@ -15,11 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.torch_zip import LOCAL, Record, read_entries
+from doctor.checkpoint.formats.torch_zip import ZIP, Record, payload, read_entries
 from doctor.checkpoint.io.files import Directory, LocalDirectory, Source, read_whole
 from doctor.checkpoint.layouts.hints import DOWNLOADS
-
-ZIP = b"PK\x03\x04"
 
 BLOCK = 1 << 20
 """Bytes that are read at once."""
@@ -96,10 +94,7 @@ def _has_checksum(source: Source, record: Record) -> bool:
     """Whether the bytes of a record that is not compressed have its CRC-32."""
     if record.method or not record.crc:
         return True
-    local = source.read(LOCAL.size, record.header)
-    length, extra = LOCAL.unpack(local)[-2:]
-    begin = record.header + LOCAL.size + length + extra
-    crc = 0
+    begin, crc = payload(source, record), 0
     for at in range(begin, begin + record.size, BLOCK):
         crc = zlib.crc32(source.read(min(BLOCK, begin + record.size - at), at), crc)
     return crc == record.crc

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import re
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from doctor._util.processors import usable_processors
@@ -17,19 +14,10 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
-from doctor.checkpoint.analysis.nonfinite import (
-    FINITE,
-    FORMATS,
-    PAIRS,
-    Tally,
-    as_float,
-    first_counted,
-    magnitude,
-    tally,
-)
+from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
 from doctor.checkpoint.analysis.statistics import limits, measure
-from doctor.checkpoint.analysis.strides import places
-from doctor.checkpoint.analysis.value_ranges import Piece, Span, merge
+from doctor.checkpoint.analysis.value_ranges import Span, merge
+from doctor.checkpoint.analysis.value_reader import Limits, Progress, ValueReader
 from doctor.checkpoint.analysis.value_shares import (
     MOST,
     MOST_LARGE,
@@ -37,18 +25,9 @@ from doctor.checkpoint.analysis.value_shares import (
     WHOLE,
     of_share,
 )
-from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import Directory, LocalDirectory, LocalFile, Source, read_into
-from doctor.checkpoint.records import Large, NonFinite, Outlier, Problem, Values
+from doctor.checkpoint.io.files import Directory, LocalDirectory
+from doctor.checkpoint.records import Large, NonFinite, Outlier, Values
 from doctor.checkpoint.tensors import Tensor
-
-CHUNK = 512 * 1024
-"""Bytes read and examined at once: few enough to stay in a core's cache in between."""
-
-PIECE = 32 * CHUNK
-"""Bytes that a thread takes at a time."""
-
-PAGE = 4096
 
 FAR = 1e6
 """Times the rest of a matrix, from which a value is an outlier. Our own number."""
@@ -57,15 +36,8 @@ MOMENT = 1e20
 """A square of a gradient of 1e10: no further update of Adam would be larger than 0. Our own
 number."""
 
-NEVER = 1 << 64
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in all, from one thread at a time."""
-
 _MASK = re.compile(r".*mask(?:ed)?(?:_bias)?|.*(?:attn|attention)_bias")
 _ATTENTION = re.compile(r".*(?:attn|attention)")
-
-CHANGED = "was changed while its values were read"
 
 
 def scan_values(
@@ -103,7 +75,7 @@ def scan_values(
     magnitudes = measure(directory, model)
     of_moments = {each: MOMENT / FAR for each in moments if each.dtype in ("F32", "BF16", "F64")}
     beyond = limits({**magnitudes.rest, **of_moments}, FAR)
-    work = _Work(directory, spans, progress, _LimitOf(spans, beyond))
+    work = ValueReader(directory, spans, progress, Limits(spans, beyond, moments))
     work.divide(count, share)
     matrices = examine_matrices(directory, () if share[0] else model)
     differing = differing_files(directory, _files(model, spans, share), count)
@@ -115,6 +87,7 @@ def scan_values(
         **_summaries(work.tallies),
         fp16_values=sum(tensor.elements for tensor in checked if tensor.dtype == "F16"),
         checksums=sum(not differs for differs in differing.values()),
+        negative=tuple(tensor.name[:500] for tensor in work.negative)[:MOST_OUTLIERS],
         outliers=tuple(_outliers(work.largest, magnitudes.rest)),
         layers=magnitudes.table(),
         damaged_records=tuple(damaged_records(directory, _files(every, spans, share))),
@@ -122,6 +95,7 @@ def scan_values(
         constant=tuple(matrices.constant),
         copies=tuple(matrices.copies),
         zero_ranges=tuple(matrices.zero_ranges),
+        zero_rows=matrices.zero_rows,
         further=sum(tensor.dtype in FORMATS for tensor in further),
         moments=sum(tensor.dtype in FORMATS for tensor in moments),
         problems=tuple(work.problems()),
@@ -191,175 +165,9 @@ def _outliers(
             )
 
 
-class _LimitOf:
-    """The magnitudes from which values of a matrix are far beyond the rest of it, as bits."""
-
-    def __init__(self, spans: list[Span], of: dict[Tensor, int]) -> None:
-        self.of = of
-        self._least = {
-            id(span): min((of.get(piece.tensor, NEVER) for piece in span.pieces), default=NEVER)
-            for span in spans
-        }
-
-    def least(self, span: Span) -> int:
-        """The smallest of all tensors in a span."""
-        return self._least[id(span)]
-
-
-class _Work:
-    """Pieces that threads take turn by turn, and what they found in them."""
-
-    def __init__(
-        self, directory: Directory, spans: list[Span], progress: Progress | None, limits: _LimitOf
-    ) -> None:
-        self.limits = limits
-        self.largest: dict[Tensor, tuple[int, float]] = {}
-        """Matrix -> its values beyond the limit, and the largest of them."""
-        self.directory = directory
-        self.spans = spans
-        self.total = 0
-        self.read = 0
-        self.tallies: dict[Tensor, Tally] = {}
-        self._progress = progress
-        self._passed = 0
-        self._errors: dict[str, CheckpointError] = {}
-        self._stamps: dict[str, tuple[int, ...]] = {}
-        self._stopped = False
-        self._lock = threading.Lock()
-
-    def divide(self, threads: int, share: tuple[int, int]) -> None:
-        """Look at everything of a share; what a thread raises is raised here."""
-        every = [(span, at) for span in self.spans for at in range(span.begin, span.end, PIECE)]
-        mine = of_share(every, _bytes_of, share)
-        self.total = sum(map(_bytes_of, mine))
-        pieces = iter(mine)
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                for future in [pool.submit(self._take, pieces) for _ in range(threads)]:
-                    future.result()
-            finally:
-                self._stopped = True
-        for file in self._stamps:
-            with self._recording_errors(file), self.directory.open(file) as source:
-                self._check_unchanged(file, source)
-
-    def problems(self) -> list[Problem]:
-        return [error.problem(file) for file, error in sorted(self._errors.items())]
-
-    def _take(self, pieces: Iterator[tuple[Span, int]]) -> None:
-        """What one thread does, with one buffer and one open file at a time."""
-        buffer, opened, file, source = _aligned(), contextlib.ExitStack(), "", None
-        with opened:
-            for span, begin in pieces:
-                if self._stopped:
-                    return
-                end, looked = min(begin + PIECE, span.end), 0
-                with self._recording_errors(span.file):
-                    if source is None or span.file != file:
-                        opened.close()
-                        source, file = None, span.file
-                        source = opened.enter_context(self.directory.open(file))
-                        self._check_unchanged(file, source)
-                    if file not in self._errors:
-                        self._look(source, span, begin, end, buffer)
-                        looked = end - begin
-                self._advance(looked, end - begin)
-
-    def _look(self, source: Source, span: Span, begin: int, end: int, buffer: Any) -> None:
-        for at in range(begin, end, CHUNK):
-            size = min(CHUNK, end - at)
-            got = read_into(source, buffer[:size].data, at)
-            data = buffer[: got - got % FORMATS[span.dtype].size]
-            if not data.size:
-                continue
-            top = magnitude(span.dtype, data)
-            if top >= first_counted(span.dtype):
-                for piece in span.within(at, at + data.size):
-                    self._count(piece, at, data)
-            if top >= self.limits.least(span):
-                for piece in span.within(at, at + data.size):
-                    self._compare(piece, at, data)
-            if got < size:
-                raise CheckpointError(
-                    "damaged", f"ended at byte {at + got:,} while its values were read"
-                )
-
-    def _count(self, piece: Piece, at: int, data: Any) -> None:
-        """Count a tensor's share of a chunk that begins at `at`."""
-        tensor = piece.tensor
-        size = FORMATS[tensor.dtype].size
-        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
-        values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
-        if not values.size:
-            return
-        skipped = (piece.skipped + begin - piece.begin) // size
-        if tensor.strides is None:
-            counted, bad = tally(tensor.dtype, values)
-            first = skipped + int(bad.argmax())
-        else:
-            belongs, place = places(tensor, skipped, values.size)
-            counted, bad = tally(tensor.dtype, values[belongs])
-            first = int(place[belongs][bad].min(initial=tensor.elements))
-        counted.first = first if counted.nonfinite else None
-        with self._lock:
-            self.tallies.setdefault(piece.tensor, Tally()).add(counted)
-
-    def _compare(self, piece: Piece, at: int, data: Any) -> None:
-        """Record a matrix's values in this chunk that are far beyond the rest of it."""
-        limit = self.limits.of.get(piece.tensor)
-        if limit is None:
-            return
-        import numpy
-
-        size = FORMATS[piece.tensor.dtype].size
-        begin, end = max(piece.begin, at), min(piece.end, at + data.size)
-        values = data[begin - at : end - at - (end - begin) % size].view(f"u{size}")
-        sizes = values & values.dtype.type((1 << 8 * size - 1) - 1)
-        far = (sizes > limit) & (sizes <= FORMATS[piece.tensor.dtype].top)
-        if count := int(numpy.count_nonzero(far)):
-            largest = as_float(piece.tensor.dtype, int(sizes[far].max()))
-            with self._lock:
-                before = self.largest.get(piece.tensor, (0, 0.0))
-                self.largest[piece.tensor] = before[0] + count, max(before[1], largest)
-
-    def _advance(self, looked: int, passed: int) -> None:
-        with self._lock:
-            self.read += looked
-            self._passed += passed
-            if self._progress is not None:
-                self._progress(self._passed, self.total)
-
-    def _check_unchanged(self, file: str, source: Source) -> None:
-        """It is still the file that was opened first. Raises CheckpointError."""
-        stamp = source.stamp if isinstance(source, LocalFile) else (source.size,)
-        if self._stamps.setdefault(file, stamp) != stamp:
-            raise CheckpointError("damaged", CHANGED)
-
-    @contextlib.contextmanager
-    def _recording_errors(self, file: str) -> Iterator[None]:
-        try:
-            yield
-        except CheckpointError as error:
-            self._errors.setdefault(file, error)
-
-
-def _bytes_of(piece: tuple[Span, int]) -> int:
-    span, begin = piece
-    return min(PIECE, span.end - begin)
-
-
 def _files(tensors: Iterable[Tensor], spans: list[Span], share: tuple[int, int]) -> list[str]:
     """The files of these tensors whose checksums a share computes, sorted."""
     sizes: Counter[str] = Counter()
     for span in spans:
         sizes[span.file] += span.end - span.begin
     return of_share(sorted({tensor.file for tensor in tensors}), sizes.__getitem__, share)
-
-
-def _aligned() -> object:
-    """A buffer of bytes that begins with a page."""
-    import numpy
-
-    whole = numpy.empty(CHUNK + PAGE, numpy.uint8)
-    skipped = -whole.ctypes.data % PAGE
-    return whole[skipped : skipped + CHUNK]

@@ -102,13 +102,6 @@ def _bytes(
     return result
 
 
-def _differing(one: bytearray, other: bytearray, width: int) -> int:
-    import numpy
-
-    wrong = numpy.frombuffer(one, "u1") != numpy.frombuffer(other, "u1")
-    return int(wrong.reshape(-1, width).any(axis=1).sum())
-
-
 def _values(
     one_files: OpenFiles, one: Tensor, other_files: OpenFiles, other: Tensor, elements: int
 ) -> Difference:
@@ -124,6 +117,8 @@ def _values(
         if not (_same(now, rounded(one.dtype, then)) or _same(rounded(other.dtype, now), then)):
             result.outcome = "differs"
             _count(result, now, rounded(one.dtype, then))
+    if result.outcome == "differs":
+        result.reason = ""
     return result
 
 

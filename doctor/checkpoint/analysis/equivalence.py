@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from doctor._util.processors import usable_processors
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
-from doctor.checkpoint.analysis.conversions import common_name, expert_parts, parts_of, rotary
+from doctor.checkpoint.analysis.conversions import (
+    common_name,
+    dialect,
+    expert_parts,
+    parts_of,
+    rotary_rows,
+    same_convention,
+    same_rows,
+)
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
-from doctor.checkpoint.dtypes import BITS
+from doctor.checkpoint.analysis.workers import Progress, work
+from doctor.checkpoint.dtypes import BITS, HALVES
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.gather import fill
 from doctor.checkpoint.io.open_files import OpenFiles
@@ -35,8 +41,6 @@ LARGEST = 1 << 31
 
 TRIES = 3
 """Tensors of a role for which conversions are tried in vain, before they are no more."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,6 @@ class _Found:
     in_vain: Counter[str] = field(default_factory=Counter)
     """Role -> tensors that no conversion made equal."""
     read: int = 0
-    done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -78,15 +81,16 @@ def compare_models(
     began = time.perf_counter()
     matches, here, there = match_names(one.index, other.index)
     matches.sort(key=lambda match: match.one[0].ranges[0])
-    found, shared = _Found(), iter(matches)
-    count = min(threads or usable_processors(), max(len(matches), 1))
-    with ThreadPoolExecutor(count) as pool:
-        workers = [
-            pool.submit(_work, shared, one, other, found, len(matches), progress)
-            for _ in range(count)
-        ]
-        for worker in workers:
-            worker.result()
+    found = _Found()
+
+    def look(match: Match, opened: Sequence[OpenFiles]) -> None:
+        try:
+            _look(match, opened[0], opened[1], found)
+        except (CheckpointError, MemoryError) as error:
+            with found.lock:
+                found.unread[getattr(error, "text", "too large")] += 1
+
+    work(matches, (one.directory, other.directory), look, threads, progress)
     found.differing.sort(key=lambda each: each.name)
     found.reshaped.sort()
     return Equality(
@@ -110,13 +114,14 @@ def compare_models(
 
 def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str], list[str]]:
     """Counterparts, and the names that only one of the two has."""
-    here, there = _renamed(one), _renamed(other)
+    here, there = _renamed(one, other), _renamed(other, one)
+    keys = {tensor.name: name for name, tensor in there.tensors.items()}
     matches: list[Match] = []
     left = dict(there.tensors)
     rest: dict[str, Tensor] = {}
     for name, tensor in here.tensors.items():
         counterpart = there.find(name)
-        key = common_name(counterpart.name) if counterpart else ""
+        key = keys[counterpart.name] if counterpart else ""
         if counterpart is None or key not in left:
             rest[name] = tensor
             continue
@@ -127,10 +132,10 @@ def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str
     return matches, sorted(rest), sorted(left)
 
 
-def _renamed(index: NameIndex) -> NameIndex:
-    renamed = NameIndex(())
+def _renamed(index: NameIndex, other: NameIndex) -> NameIndex:
+    renamed, inner = NameIndex(()), dialect(index.tensors, other.tensors)
     for tensor in index.tensors.values():
-        renamed.tensors.setdefault(common_name(tensor.name), tensor)
+        renamed.tensors.setdefault(common_name(tensor.name, inner), tensor)
     return renamed
 
 
@@ -156,34 +161,6 @@ def _add_up(whole: Tensor, pieces: Sequence[Tensor]) -> bool:
     return plain and alike and sum(piece.elements for piece in pieces) == whole.elements
 
 
-def _work(
-    matches: Iterator[Match],
-    one: Model,
-    other: Model,
-    found: _Found,
-    total: int,
-    progress: Progress | None,
-) -> None:
-    with contextlib.ExitStack() as stack:
-        one_files = stack.enter_context(OpenFiles(one.directory))
-        other_files = stack.enter_context(OpenFiles(other.directory))
-        while True:
-            with found.lock:
-                match = next(matches, None)
-            if match is None:
-                return
-            try:
-                _look(match, one_files, other_files, found)
-            except (CheckpointError, MemoryError) as error:
-                text = error.text if isinstance(error, CheckpointError) else "too large"
-                with found.lock:
-                    found.unread[text] += 1
-            with found.lock:
-                found.done += 1
-                if progress is not None:
-                    progress(found.done, total)
-
-
 def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Found) -> None:
     """Compare one match and note the result. Raises CheckpointError."""
     one, other = _joined(match.one, match.other), _joined(match.other, match.one)
@@ -193,7 +170,8 @@ def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Fo
         applied.append(f"cast of {result.reason}")
     outcome: str = result.outcome
     if outcome in ("differs", "reshaped") and found.in_vain[role(match.name)] < TRIES:
-        if conversion := _conversion(one, other, one_files, other_files):
+        conversion, result.reason = _conversion(one, other, one_files, other_files, result.reason)
+        if conversion:
             applied, outcome = [*applied, conversion], "cast"
         else:
             found.in_vain[role(match.name)] += 1
@@ -225,7 +203,7 @@ def _differing(name: str, one: Tensor, result: Difference) -> Differing:
         of=one.elements,
         largest=result.largest if math.isfinite(result.largest) else 0.0,
         relative=relative if math.isfinite(relative) else None,
-        reason=result.reason if result.reason.startswith("one of them") else "",
+        reason=result.reason if result.outcome == "differs" else "",
     )
 
 
@@ -241,28 +219,38 @@ def _joined(tensors: tuple[Tensor, ...], counterpart: tuple[Tensor, ...]) -> Ten
     )
 
 
-def _conversion(one: Tensor, other: Tensor, one_files: OpenFiles, other_files: OpenFiles) -> str:
-    """The conversion after which the two are equal, "" for none."""
+def _conversion(
+    one: Tensor, other: Tensor, one_files: OpenFiles, other_files: OpenFiles, reason: str
+) -> tuple[str, str]:
+    """The conversion after which the two are equal, "" for none; and why they differ."""
     if _is_padded(one, other):
         rows = min(one.shape[0], other.shape[0])
         result = compare_tensors(one_files, one, other_files, other, rows)
-        return "padded vocabulary" if result.outcome in ("equal", "cast") else ""
+        return "padded vocabulary" * (result.outcome in ("equal", "cast")), reason
     if one.elements != other.elements or not _can_be_held(one, other):
-        return ""
+        return "", reason
     here, there = _values(one_files, one), _values(other_files, other)
     if here.ndim == 2 and _same(here.T, there):
-        return "transposed"
+        return "transposed", reason
     if here.shape != there.shape:
-        return "other shape" if _same(here.ravel(), there.ravel()) else ""
+        return "other shape" * _same(here.ravel(), there.ravel()), reason
     if is_norm(one) and (_same(here + 1, there) or _same(here, there + 1)):
-        return "norms with 1 added"
-    return "permuted rotary halves" if _is_turned(here, there) else ""
+        return "norms with 1 added", reason
+    return _other_order(one, other, here, there, reason)
 
 
-def _is_turned(here: Any, there: Any) -> bool:
-    pairs = ((here, there), (there, here))
-    turned = ((rotary(first, second), second) for first, second in pairs)
-    return any(rows is not None and _same(rows, second) for rows, second in turned)
+def _other_order(one: Tensor, other: Tensor, here: Any, there: Any, reason: str) -> tuple[str, str]:
+    """Rows in another order: of rotary heads where the two are of different programs."""
+    for half in ("", *HALVES):
+        first, second = (rounded(half, each) if half else each for each in (here, there))
+        if rows := rotary_rows(first, second) or rotary_rows(second, first):
+            text = f"permuted rotary halves of heads of {rows:,} rows"
+            if not same_convention(one.name, other.name):
+                return text, reason
+            return "", f"{text}, which models of the same names do not have"
+        if same_rows(first, second):
+            return "", "the same rows in another order"
+    return "", reason
 
 
 def _is_padded(one: Tensor, other: Tensor) -> bool:
@@ -297,5 +285,5 @@ def _same(one: Any, other: Any) -> bool:
     return any(
         bool((rounded(half, one) == rounded(half, other)).all())
         and bool((rounded(half, one) == one).all() or (rounded(half, other) == other).all())
-        for half in ("BF16", "F16")
+        for half in HALVES
     )

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.nonfinite import FORMATS
+from doctor.checkpoint.analysis.sizes import embeddings
 from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory
@@ -28,6 +29,9 @@ WINDOW = 4096
 
 STEP = 4 << 20
 """Bytes from one window to the next."""
+
+ROWS, ROW = 2_000, 64
+"""Rows of an embedding that are looked at, and bytes of each."""
 
 BLOCK = 256 << 10
 """Bytes that are read at once where a matrix is read whole."""
@@ -56,6 +60,8 @@ class Matrices:
     constant: list[Constant] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     zero_ranges: list[ZeroRange] = field(default_factory=list)
+    zero_rows: dict[str, float] = field(default_factory=dict)
+    """Embedding -> the share of its rows that are zeros, where there are any."""
 
 
 def examine_matrices(directory: Directory, tensors: Iterable[Tensor]) -> Matrices:
@@ -77,6 +83,10 @@ def examine_matrices(directory: Directory, tensors: Iterable[Tensor]) -> Matrice
                 if original := _original(files, tensor, windows, earlier):
                     matrices.copies.append(Copy(name=tensor.name[:500], of=original.name[:500]))
         matrices.zero_ranges += _joined(files, stretches)
+        for tensor in embeddings(unique.values()):
+            with contextlib.suppress(CheckpointError):
+                if share := _zero_rows(files, tensor):
+                    matrices.zero_rows[tensor.name[:500]] = share
     del matrices.constant[MOST:], matrices.copies[MOST:], matrices.zero_ranges[MOST:]
     return matrices
 
@@ -162,6 +172,14 @@ def _original(
         return None
     pairs = zip(_blocks(files, other), _blocks(files, tensor), strict=True)
     return other if all(one == two for one, two in pairs) else None
+
+
+def _zero_rows(files: OpenFiles, tensor: Tensor) -> float:
+    """The share of zeros among rows spread over an embedding, by the first bytes of each."""
+    size = (tensor.end - tensor.begin) // tensor.shape[0]
+    starts = range(tensor.begin, tensor.end, size * max(tensor.shape[0] // ROWS, 1))
+    zero = (not _read(files, tensor, at, min(size, ROW)).strip(b"\0") for at in starts)
+    return sum(zero) / len(starts)
 
 
 def _joined(files: OpenFiles, stretches: list[Stretch]) -> Iterator[ZeroRange]:

@@ -11,6 +11,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from doctor.checkpoint.analysis.equality import compare_tensors
+from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory
+from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Size
 from doctor.checkpoint.tensors import Tensor
 
@@ -89,6 +93,43 @@ def lacks_head(
     if not causal or config.get("tie_word_embeddings") is not False:
         return False
     return bool(embedded) and not any(HEADS.fullmatch(each.name) for each in tensors)
+
+
+TIED = frozenset({"gpt2", "gemma", "gemma2", "gemma3", "gemma3_text"})
+"""model_types that tie the head where config.json says nothing of it."""
+
+TIED_HEAD = re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output_layer)\.weight")
+
+ROWS = 256
+"""Of a head that are compared with the embedding's."""
+
+
+def separate_head(
+    config: Mapping[str, Any],
+    tensors: Iterable[Tensor],
+    embedded: list[Tensor],
+    directory: Directory,
+) -> str:
+    """A head with other values than the embedding that config.json ties it to; "" for none."""
+    ties = [part["tie_word_embeddings"] for part in _parts(config) if "tie_word_embeddings" in part]
+    if not (all(ties) if ties else config.get("model_type") in TIED):
+        return ""
+    heads = [each for each in tensors if "w" in each.name and TIED_HEAD.fullmatch(each.name)]
+    with OpenFiles(directory) as files:
+        for head in heads:
+            others = [each for each in embedded if each.shape[1:] == head.shape[1:]]
+            if others and all(_differs(files, head, each) for each in others):
+                return head.name[:500]
+    return ""
+
+
+def _differs(files: OpenFiles, head: Tensor, embedding: Tensor) -> bool:
+    """Whether the first rows differ by more than a cast; False where they cannot be read."""
+    rows = min(head.shape[0], embedding.shape[0], ROWS)
+    try:
+        return compare_tensors(files, head, files, embedding, rows).outcome == "differs"
+    except CheckpointError:
+        return False
 
 
 def _parts(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:

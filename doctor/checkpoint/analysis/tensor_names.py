@@ -11,9 +11,9 @@ from doctor.checkpoint.tensors import Tensor
 
 NORM_DTYPES = ("BF16", "F16", "F32", "F64")
 
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-_INNER = re.compile(r"\.\d+(?![^.])")
-"""The same but for one at the beginning; much faster."""
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+_INNER = re.compile(r"\.[0-9]+(?=[.\n])")
+"""The same in lines but for one at the beginning; much faster."""
 
 _WEIGHT = re.compile(r"(?:weight|scale|gamma|g|.*norm_(?:weight|scale|gamma))")
 _NUMBERED = re.compile(r"((?:.*\.)?\d+)\.weight")
@@ -78,9 +78,17 @@ _QUANTISED = (
 
 def role(name: str) -> str:
     """The name with layer and expert numbers taken out: model.layers.*.mlp.up_proj.weight."""
-    if name[:1].isdecimal():
-        return _NUMBER.sub("*", name)
-    return ".*".join(_INNER.split(name))
+    return _NUMBER.sub("*", name)
+
+
+def roles(names: list[str]) -> list[str]:
+    """The same for each of many; all of them at once take half as long."""
+    text = "\n".join([*names, ""])
+    if text.count("\n") != len(names):
+        return [role(name) for name in names]
+    found = ".*".join(_INNER.split(text)).split("\n")[:-1]
+    begun = {each: role(each) for each in {*found} if each[:1].isdecimal()}
+    return [begun.get(each, each) for each in found] if begun else found
 
 
 def is_norm(tensor: Tensor) -> bool:

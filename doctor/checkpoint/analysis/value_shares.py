@@ -46,6 +46,7 @@ def join_values(parts: Sequence[Values]) -> Values:
         nonfinite_tensors=sum(part.nonfinite_tensors for part in parts) - twice,
         fp16_large=sum(part.fp16_large for part in parts),
         large=tuple(sorted(large, key=lambda each: -each.large)[:MOST_LARGE]),
+        negative=tuple(dict.fromkeys(name for part in parts for name in part.negative)),
         outliers=tuple(outliers[:MOST_OUTLIERS]),
         damaged_records=tuple(name for part in parts for name in part.damaged_records),
         checksums=sum(part.checksums for part in parts),

@@ -12,201 +12,57 @@ from __future__ import annotations
 import sys
 
 _MODULES = frozenset(
-    [
-        "os",
-        "posix",
-        "nt",
-        "ntpath",
-        "posixpath",
-        "subprocess",
-        "_posixsubprocess",
-        "sys",
-        "shutil",
-        "pty",
-        "socket",
-        "_socket",
-        "ssl",
-        "socketserver",
-        "asyncio",
-        "runpy",
-        "importlib",
-        "_frozen_importlib",
-        "_frozen_importlib_external",
-        "imp",
-        "pkgutil",
-        "zipimport",
-        "ctypes",
-        "_ctypes",
-        "cffi",
-        "webbrowser",
-        "timeit",
-        "cProfile",
-        "pdb",
-        "bdb",
-        "doctest",
-        "pydoc",
-        "pip",
-        "ensurepip",
-        "venv",
-        "idlelib",
-        "lib2to3",
-        "distutils",
-        "http",
-        "httplib",
-        "urllib",
-        "urllib2",
-        "ftplib",
-        "smtplib",
-        "telnetlib",
-        "xmlrpc",
-        "requests",
-        "aiohttp",
-        "httpx",
-        "paramiko",
-        "popen2",
-        "pickle",
-        "_pickle",
-        "cPickle",
-        "marshal",
-        "shelve",
-        "codeop",
-        "multiprocessing",
-        "imaplib",
-        "poplib",
-        "nntplib",
-        "_aix_support",
-        "_osx_support",
-        "_pyrepl",
-        "_interpreters",
-        "_xxsubinterpreters",
-        "_posixshmem",
-        "_testcapi",
-        "_testinternalcapi",
-        "_winapi",
-        "winreg",
-        "antigravity",
-        "cloudpickle",
-        "dill",
-        "mailbox",
-        "pexpect",
-        "pkg_resources",
-        "rlcompleter",
-        "setuptools",
-        "site",
-        "sqlite3",
-        "this",
-        "turtledemo",
-        "unittest",
-        "wsgiref",
-        "xdrlib",
-    ]
+    {"os", "posix", "nt", "ntpath", "posixpath", "subprocess", "_posixsubprocess", "sys"}
+    | {"shutil", "pty", "socket", "_socket", "ssl", "socketserver", "asyncio", "runpy"}
+    | {"importlib", "_frozen_importlib", "_frozen_importlib_external", "imp", "pkgutil"}
+    | {"zipimport", "ctypes", "_ctypes", "cffi", "webbrowser", "timeit", "cProfile", "pdb"}
+    | {"bdb", "doctest", "pydoc", "pip", "ensurepip", "venv", "idlelib", "lib2to3", "distutils"}
+    | {"http", "httplib", "urllib", "urllib2", "ftplib", "smtplib", "telnetlib", "xmlrpc"}
+    | {"requests", "aiohttp", "httpx", "paramiko", "popen2", "pickle", "_pickle", "cPickle"}
+    | {"marshal", "shelve", "codeop", "multiprocessing", "imaplib", "poplib", "nntplib"}
+    | {"_aix_support", "_osx_support", "_pyrepl", "_interpreters", "_xxsubinterpreters"}
+    | {"_posixshmem", "_testcapi", "_testinternalcapi", "_winapi", "winreg", "antigravity"}
+    | {"cloudpickle", "dill", "mailbox", "pexpect", "pkg_resources", "rlcompleter"}
+    | {"setuptools", "site", "sqlite3", "this", "turtledemo", "unittest", "wsgiref", "xdrlib"}
 )
 """Top-level modules of which nothing belongs into a checkpoint."""
 
 _HARMLESS = frozenset({"os.PathLike", "pickle.PickleBuffer", "asyncio.Lock", "sys.intern"})
 
+_BUILTIN_MODULES = ("builtins", "__builtin__", "__builtins__")
+_BUILTINS = frozenset(
+    {"eval", "exec", "execfile", "compile", "__import__", "open", "file", "input"}
+    | {"raw_input", "breakpoint", "globals", "locals", "vars", "delattr", "setattr", "apply"}
+    | {"reload", "help", "filter", "map", "memoryview"}
+)
+
 _NAMES = frozenset(
-    {
-        *(
-            f"{module}.{name}"
-            for module in ("builtins", "__builtin__", "__builtins__")
-            for name in (
-                "eval",
-                "exec",
-                "execfile",
-                "compile",
-                "__import__",
-                "open",
-                "file",
-                "input",
-                "raw_input",
-                "breakpoint",
-                "globals",
-                "locals",
-                "vars",
-                "delattr",
-                "setattr",
-                "apply",
-                "reload",
-                "help",
-                "filter",
-                "map",
-                "memoryview",
-            )
-        ),
-        "code.InteractiveInterpreter",
-        "code.InteractiveConsole",
-        "code.interact",
-        "trace.Trace",
-        "profile.run",
-        "profile.runctx",
-        "profile.Profile",
-        "dataclasses.make_dataclass",
-        "dataclasses._create_fn",
-        "functools.reduce",
-        "inspect.getattr_static",
-        "logging.config.dictConfig",
-        "logging.config.fileConfig",
-        "logging.config._resolve",
-        "numexpr.evaluate",
-        "numexpr.necompiler.evaluate",
-        "pandas.eval",
-        "fabric.Connection",
-        "sched.scheduler",
-        "sh.Command",
-        "threading.Thread",
-        "threading.Timer",
-        "types.BuiltinFunctionType",
-        "types.LambdaType",
-        "types.MethodType",
-        "types.ModuleType",
-        "typing.ForwardRef",
-        "typing._eval_type",
-        "typing.get_type_hints",
-        "weakref.finalize",
-        "commands.getoutput",
-        "commands.getstatusoutput",
-        "joblib.load",
-        "joblib.numpy_pickle.load",
-        "dill.loads",
-        "dill._dill.loads",
-        "_io.open",
-        "_io.FileIO",
-        "_io.open_code",
-        "io.open",
-        "io.FileIO",
-        "io.open_code",
-        "codecs.open",
-        "pathlib.Path.write_text",
-        "pathlib.Path.write_bytes",
-        "pathlib.Path.unlink",
-        "types.CodeType",
-        "types.FunctionType",
-        "logging.FileHandler",
-        "logging.config.listen",
-        "operator.methodcaller",
-        "operator.attrgetter",
-        "numpy.load",
-        "numpy.f2py.crackfortran.getlincoef",
-        "numpy.testing._private.utils.runstring",
-        "numpy.testing._private.utils.exec_mod_from_location",
-        "torch.load",
-        "torch.serialization.load",
-        "torch.jit.load",
-        "torch.jit.unsupported_tensor_ops.execWrapper",
-        "torch.classes.load_library",
-        "torch.ops.load_library",
-        "torch._dynamo.guards.GuardBuilder.get",
-        "torch._inductor.codecache.compile_file",
-        "torch.fx.experimental.symbolic_shapes.ShapeEnv.evaluate_guards_expression",
-        "torch.utils.collect_env.run",
-        "torch.distributed.rpc.rpc_sync",
-        "torch.utils.data.datapipes.utils.decoder.basichandlers",
-        "uuid._get_command_stdout",
-        "transformers.utils.import_utils.importlib",
-        "pandas.read_pickle",
-        "pandas.io.pickle.read_pickle",
-    }
+    {"code.InteractiveInterpreter", "code.InteractiveConsole", "code.interact", "trace.Trace"}
+    | {"profile.run", "profile.runctx", "profile.Profile", "dataclasses.make_dataclass"}
+    | {"dataclasses._create_fn", "functools.reduce", "inspect.getattr_static"}
+    | {"logging.config.dictConfig", "logging.config.fileConfig", "logging.config._resolve"}
+    | {"numexpr.evaluate", "numexpr.necompiler.evaluate", "pandas.eval", "fabric.Connection"}
+    | {"sched.scheduler", "sh.Command", "threading.Thread", "threading.Timer"}
+    | {"types.BuiltinFunctionType", "types.LambdaType", "types.MethodType", "types.ModuleType"}
+    | {"typing.ForwardRef", "typing._eval_type", "typing.get_type_hints", "weakref.finalize"}
+    | {"commands.getoutput", "commands.getstatusoutput", "joblib.load"}
+    | {"joblib.numpy_pickle.load", "dill.loads", "dill._dill.loads", "_io.open", "_io.FileIO"}
+    | {"_io.open_code", "io.open", "io.FileIO", "io.open_code", "codecs.open"}
+    | {"pathlib.Path.write_text", "pathlib.Path.write_bytes", "pathlib.Path.unlink"}
+    | {"types.CodeType", "types.FunctionType", "logging.FileHandler", "logging.config.listen"}
+    | {"operator.methodcaller", "operator.attrgetter", "numpy.load"}
+    | {"numpy.f2py.crackfortran.getlincoef", "numpy.testing._private.utils.runstring"}
+    | {"numpy.testing._private.utils.exec_mod_from_location", "torch.load"}
+    | {"torch.serialization.load", "torch.jit.load"}
+    | {"torch.jit.unsupported_tensor_ops.execWrapper", "torch.classes.load_library"}
+    | {"torch.ops.load_library", "torch._dynamo.guards.GuardBuilder.get"}
+    | {"torch._inductor.codecache.compile_file"}
+    | {"torch.fx.experimental.symbolic_shapes.ShapeEnv.evaluate_guards_expression"}
+    | {"torch.utils.collect_env.run", "torch.distributed.rpc.rpc_sync"}
+    | {"torch.utils.data.datapipes.utils.decoder.basichandlers", "uuid._get_command_stdout"}
+    | {"transformers.utils.import_utils.importlib", "pandas.read_pickle"}
+    | {"pandas.io.pickle.read_pickle"}
+    | {f"{module}.{name}" for name in _BUILTINS for module in _BUILTIN_MODULES}
 )
 
 _PREFIXES = (
@@ -238,38 +94,11 @@ _PREFIXES = (
 )
 
 _INSIDE = frozenset(
-    [
-        "os",
-        "sys",
-        "posix",
-        "nt",
-        "subprocess",
-        "builtins",
-        "__builtins__",
-        "__builtin__",
-        "importlib",
-        "runpy",
-        "shutil",
-        "pty",
-        "ctypes",
-        "__import__",
-        "__dict__",
-        "__base__",
-        "__bases__",
-        "__class__",
-        "__mro__",
-        "dynamic_module_utils",
-        "marshal",
-        "pickle",
-        "socket",
-        "__globals__",
-        "__subclasses__",
-        "__getattribute__",
-        "__code__",
-        "__loader__",
-        "system",
-        "popen",
-    ]
+    {"os", "sys", "posix", "nt", "subprocess", "builtins", "__builtins__", "__builtin__"}
+    | {"importlib", "runpy", "shutil", "pty", "ctypes", "__import__", "__dict__", "__base__"}
+    | {"__bases__", "__class__", "__mro__", "dynamic_module_utils", "marshal", "pickle"}
+    | {"socket", "__globals__", "__subclasses__", "__getattribute__", "__code__", "__loader__"}
+    | {"system", "popen"}
 )
 """Attributes by which a longer name, such as torch.serialization.os.system, reaches the same."""
 

@@ -17,13 +17,21 @@ from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats import numpy_arrays
 from doctor.checkpoint.formats.compressed import MAGICS, magic_of, unpack
 from doctor.checkpoint.formats.torch_legacy import MAGIC
-from doctor.checkpoint.formats.torch_zip import LOCAL, OWN_RECORDS, TAIL, Record, read_entries
+from doctor.checkpoint.formats.torch_zip import (
+    DEFLATED,
+    LOCAL,
+    OWN_RECORDS,
+    TAIL,
+    ZIP,
+    Record,
+    payload,
+    read_entries,
+)
 from doctor.checkpoint.inventory import Inventory
 from doctor.checkpoint.io.file_type import LOOK, is_tar
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
-ZIP = b"PK\x03\x04"
 DIRECTORY_END = b"PK\x05\x06"
 
 IN_A_ROW = 5
@@ -57,7 +65,6 @@ _PICKLED = re.compile(rb"\x80[\x00-\x05\xff]")
 _TEXT_PICKLE = re.compile(rb"[(\]}]*[ci][\w.]{1,100}\n[\w.]{1,100}\n")
 """A pickle of protocol 0 or 1 that begins with a global."""
 _HOLDS_PICKLES = (ZIP, numpy_arrays.MAGIC, *MAGICS)
-_DEFLATED = 8
 
 
 def take_inventory(source: Source, file: str) -> Inventory:
@@ -277,13 +284,8 @@ def _read(data: bytes, place: str, inventory: Inventory, depth: int) -> None:
 
 def _bytes(source: Source, record: Record, limit: int = LARGEST) -> bytes:
     """The first bytes of a record, whatever else its headers say. Raises CheckpointError."""
-    local = source.read(LOCAL.size, record.header)
-    if len(local) != LOCAL.size or not local.startswith(ZIP):
-        raise CheckpointError("damaged", "has a zip directory that points to no record")
-    length, extra = LOCAL.unpack(local)[-2:]
-    begin = record.header + LOCAL.size + length + extra
-    data = source.read(min(max(record.packed, record.size), limit), begin)
-    if record.method != _DEFLATED:
+    data = source.read(min(max(record.packed, record.size), limit), payload(source, record))
+    if record.method != DEFLATED:
         return data
     try:
         return zlib.decompressobj(-15).decompress(data, limit)

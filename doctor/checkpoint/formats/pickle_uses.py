@@ -26,65 +26,28 @@ _BUILTINS = (
 )
 
 EXPECTED = frozenset(
-    {
-        *ALLOWED,
-        *(f"builtins.{name}" for name in _BUILTINS),
-        "argparse.Namespace",
-        "array._array_reconstructor",
-        "array.array",
-        "codecs.encode",
-        "collections.ChainMap",
-        "collections.Counter",
-        "collections.OrderedDict",
-        "collections.UserDict",
-        "collections.UserList",
-        "collections.defaultdict",
-        "collections.deque",
-        "copyreg.__newobj__",
-        "copyreg.__newobj_ex__",
-        "copyreg._reconstructor",
-        "decimal.Decimal",
-        "fractions.Fraction",
-        "functools.partial",
-        "io.BytesIO",
-        "itertools.chain",
-        "itertools.count",
-        "itertools.cycle",
-        "itertools.repeat",
-        "joblib.numpy_pickle.NumpyArrayWrapper",
-        "joblib.numpy_pickle.NDArrayWrapper",
-        "logging.getLogger",
-        "numpy.core.numeric._frombuffer",
-        "numpy.dtype",
-        "numpy.ma.core._mareconstruct",
-        "numpy.ndarray",
-        "operator.getitem",
-        "operator.itemgetter",
-        "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked",
-        "pandas._libs.internals._unpickle_block",
-        "pandas._libs.tslibs.offsets._unpickle_offset",
-        "pandas._libs.tslibs.timestamps._unpickle_timestamp",
-        "pandas.core.indexes.base._new_Index",
-        "pandas.core.indexes.datetimes._new_DatetimeIndex",
-        "pathlib._local.PosixPath",
-        "pathlib.Path",
-        "pathlib.PosixPath",
-        "pathlib.PurePath",
-        "pathlib.PurePosixPath",
-        "pathlib.PureWindowsPath",
-        "pathlib.WindowsPath",
-        "random.Random",
-        "re._compile",
-        "re.RegexFlag",
-        "sklearn.tree._tree.Tree",
-        "time.struct_time",
-        "torch.Generator",
-        "torch._utils._rebuild_sparse_csr_tensor",
-        "torch.storage._load_from_bytes",
-        "types.SimpleNamespace",
-        "uuid.UUID",
-        "zoneinfo.ZoneInfo._unpickle",
-    }
+    {"argparse.Namespace", "array._array_reconstructor", "array.array", "codecs.encode"}
+    | {"collections.ChainMap", "collections.Counter", "collections.OrderedDict"}
+    | {"collections.UserDict", "collections.UserList", "collections.defaultdict"}
+    | {"collections.deque", "copyreg.__newobj__", "copyreg.__newobj_ex__"}
+    | {"copyreg._reconstructor", "decimal.Decimal", "fractions.Fraction", "functools.partial"}
+    | {"io.BytesIO", "itertools.chain", "itertools.count", "itertools.cycle"}
+    | {"itertools.repeat", "joblib.numpy_pickle.NumpyArrayWrapper"}
+    | {"joblib.numpy_pickle.NDArrayWrapper", "logging.getLogger"}
+    | {"numpy.core.numeric._frombuffer", "numpy.dtype", "numpy.ma.core._mareconstruct"}
+    | {"numpy.ndarray", "operator.getitem", "operator.itemgetter"}
+    | {"pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"}
+    | {"pandas._libs.internals._unpickle_block", "pandas._libs.tslibs.offsets._unpickle_offset"}
+    | {"pandas._libs.tslibs.timestamps._unpickle_timestamp"}
+    | {"pandas.core.indexes.base._new_Index"}
+    | {"pandas.core.indexes.datetimes._new_DatetimeIndex", "pathlib._local.PosixPath"}
+    | {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.PurePosixPath"}
+    | {"pathlib.PureWindowsPath", "pathlib.WindowsPath", "random.Random", "re._compile"}
+    | {"re.RegexFlag", "sklearn.tree._tree.Tree", "time.struct_time", "torch.Generator"}
+    | {"torch._utils._rebuild_sparse_csr_tensor", "torch.storage._load_from_bytes"}
+    | {"types.SimpleNamespace", "uuid.UUID", "zoneinfo.ZoneInfo._unpickle"}
+    | {f"builtins.{name}" for name in _BUILTINS}
+    | ALLOWED
 )
 """What savers of every kind call while they restore an object."""
 
@@ -99,6 +62,16 @@ _EXPECTED = re.compile(
     r"|torch\.distributed\._shard\.sharded_tensor\.metadata\.\w+"
     r"|torch\._utils\._rebuild_\w+|torch\._tensor\._rebuild_from_type_v2"
 )
+
+PLAIN = re.compile(
+    r"argparse\.Namespace|types\.SimpleNamespace|datetime\.\w+|uuid\.UUID|decimal\.Decimal"
+    r"|fractions\.Fraction|pathlib\.(?:_local\.)?(?:Pure)?(?:Posix|Windows)?Path"
+    r"|collections\.(?:defaultdict|deque|ChainMap|abc\.\w+)|copyreg\._reconstructor"
+    r"|builtins\.(?:bool|bytes|dict|float|frozenset|int|list|object|range|slice|str|tuple)"
+    r"|typing\.[A-Z]\w*|omegaconf\.(?:\w+\.)*[A-Z]\w*|torch\.nn\.modules\.\w+\.\w+Loss"
+    r"|numpy\.(?:dtype|ndarray|dtypes\.\w+|_?core\.multiarray\.(?:_reconstruct|scalar))"
+)
+"""What holds plain values and runs nothing of others, though weights-only loading refuses it."""
 
 TRAINER = re.compile(
     r"(?:transformers|accelerate|trl|peft|sentence_transformers|setfit|diffusers|optimum|torch"

@@ -15,6 +15,8 @@ from doctor.checkpoint.formats.torch_objects import Tree
 from doctor.checkpoint.io.files import Source, prefetch
 from doctor.checkpoint.pickle.reader import LARGEST, read_pickle
 
+ZIP = b"PK\x03\x04"
+
 TAIL = 22 + 65_535
 """Where the end of a zip's directory is looked for: its comment has a limit."""
 
@@ -97,7 +99,7 @@ class Records:
         full = f"{self.root}/{name}".encode()
         data = exactly(self.source, LOCAL.size + len(full), record.header)
         magic, _, flags, method, *_, packed, size, length, extra = LOCAL.unpack_from(data)
-        if magic != b"PK\x03\x04" or data[LOCAL.size :] != full or length != len(full):
+        if magic != ZIP or data[LOCAL.size :] != full or length != len(full):
             text = f"has a directory that disagrees with what lies at {shown(name)}"
             raise CheckpointError("damaged", text)
         sizes = packed in (0, record.packed, 0xFFFFFFFF) and size in (0, record.size, 0xFFFFFFFF)
@@ -108,6 +110,15 @@ class Records:
         if begin + record.packed > record.limit:
             raise CheckpointError("damaged", f"has bytes that overlap, in {shown(name)}")
         return begin, record.packed
+
+
+def payload(source: Source, record: Record) -> int:
+    """Where a record's bytes begin, by its own header. Raises CheckpointError."""
+    local = source.read(LOCAL.size, record.header)
+    if len(local) != LOCAL.size or not local.startswith(ZIP):
+        raise CheckpointError("damaged", "has a zip directory that points to no record")
+    length, extra = LOCAL.unpack(local)[-2:]
+    return int(record.header + LOCAL.size + length + extra)
 
 
 def zip_tree(source: Source, file: str) -> Tree:

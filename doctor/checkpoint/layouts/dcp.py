@@ -62,7 +62,7 @@ def read_dcp(directory: Directory, under: str, stage: Stage, include: Callable[[
             with directory.open(f"{under}.metadata") as source:
                 items = read_metadata(source, dcp)
         except CheckpointError as error:
-            dcp.problems.append(_problem(f"{under}.metadata", error))
+            dcp.problems.append(error.problem(f"{under}.metadata"))
             dcp.unread = dcp.unread or f"{under}.metadata {error.text}"
             return dcp
     chunks: dict[str, list[tuple[Item, Tensor]]] = {}
@@ -80,7 +80,7 @@ def read_dcp(directory: Directory, under: str, stage: Stage, include: Callable[[
                 if error.kind == "missing":
                     missing[name] = len(in_file)
                 else:
-                    dcp.problems.append(_problem(under + name, error))
+                    dcp.problems.append(error.problem(under + name))
     _report_missing(dcp, missing)
     for name, pieces in chunks.items():
         with _recording_errors(dcp, f"{under}.metadata"):
@@ -218,11 +218,7 @@ def _recording_errors(dcp: Dcp, file: str) -> Iterator[None]:
     except CheckpointError as error:
         count = sum(problem.file == shown(file) for problem in dcp.problems)
         if count < 10:
-            dcp.problems.append(_problem(file, error))
-
-
-def _problem(file: str, error: CheckpointError) -> Problem:
-    return error.problem(file)
+            dcp.problems.append(error.problem(file))
 
 
 def shards(dcp: Dcp, tensors: list[Tensor]) -> list[Shard]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import msgspec
@@ -71,27 +71,11 @@ def read_directory(
         if name not in rates:
             _put(sort, dcp.stored[name], tensor)
     about, *files = shards(dcp, sort.weights)
-    step = _step(dcp)
     state = None
     if sort.slots:
         with stage(f"read the step counts of {under or 'the optimizer'}"):
             state = _state(directory, dcp, sort, about.file)
-    return [
-        Shard(
-            about.file,
-            about.size,
-            problems=about.problems,
-            readable=about.readable,
-            imports=about.imports,
-            refused=about.refused,
-            executed=about.executed,
-            actions=about.actions,
-            unread=about.unread,
-            optimizer=state,
-            step=step,
-        ),
-        *files,
-    ], []
+    return [replace(about, optimizer=state, step=_step(dcp)), *files], []
 
 
 def _wanted(name: str) -> bool:

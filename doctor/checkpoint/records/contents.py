@@ -66,4 +66,4 @@ class Contents(Section, frozen=True, kw_only=True):
     initialized_to_one: tuple[Norm, ...] = ()
     """Other parameters whose initial value is 1.0: Mamba's D, LayerScale, IA3 vectors."""
     shares: tuple[Share, ...] = ()
-    """By dtype and part of the model; only `doctor scan` fills them."""
+    """By dtype and part of the model."""

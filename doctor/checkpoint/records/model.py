@@ -39,6 +39,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Those that could be compared with the tensors."""
     head_missing: bool = False
     """config.json says that the output head is not tied to the embedding, and no tensor is it."""
+    separate_head: str = ""
+    """A head with values of its own although config.json ties it to the embedding."""
     wrapper: str = ""
     """What DistributedDataParallel or torch.compile put before the names of all tensors beside a
     config.json: "module."."""

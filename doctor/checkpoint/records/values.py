@@ -123,6 +123,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Finite fp16 values beyond 32752, half of fp16's largest."""
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
+    negative: tuple[str, ...] = ()
+    """Means of squares in the optimizer's state that hold negative values; the first hundred."""
     outliers: tuple[Outlier, ...] = ()
     """The first hundred."""
     layers: tuple[LayerValues, ...] = ()
@@ -132,6 +134,8 @@ class Values(Section, frozen=True, kw_only=True):
     """Matrices of one value; the first thousand, as of the next two."""
     copies: tuple[Copy, ...] = ()
     zero_ranges: tuple[ZeroRange, ...] = ()
+    zero_rows: dict[str, float] = {}
+    """Embedding of tokens -> the share of its rows that are zeros, by a sample."""
     checksums: int = 0
     """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
     differing: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 OF_A_MODEL = ("model", "hf", "arguments", "data", "lora", "weights", "layers", "compile",
               "expect_no_grad", "rehearse", "ranks")  # fmt: skip
 """Settings that a further measurement of the machine leaves out: no step is taken."""
+ALONE = "one node: nothing was compared; start the command on each node of the job"
 
 
 def run(
@@ -55,7 +56,9 @@ def run(
     node = this_node(_options(fleet, collectives), inputs.request.job.python)
     examine = partial(run, {**flags, **selected}, of_node, fail_on=output.fail_on)
     if node.member.nodes == 1:
-        return delivery.deliver(examine(progress=not output.quiet), output_options)
+        report = examine(progress=not output.quiet)
+        report = replace(report, notes=(*report.notes, ALONE))
+        return delivery.deliver(report, output_options)
     injected = [word for word in config.inject or () if _is_fleets(word)]
     machine = {name: value for name, value in flags.items() if name not in OF_A_MODEL}
     measure = partial(run, {**machine, **selected, "smoke": False}, of_node)

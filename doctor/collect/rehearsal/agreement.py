@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from doctor.collect.rehearsal.records import Observed, Snapshot
+from doctor.collect.rehearsal.records import Epoch, Joined, Loader, Observed, Snapshot, Tensor
 from doctor.facts.rehearsal import Agreement
 
 NAMED = 3
-START = 0
+PART = 3
+"""Where a tensor's record says which part of the weight this is."""
 
 
-def compare(processes: Sequence[Observed]) -> Agreement:
-    """The weights of all ranks after the same steps, and their first batches."""
+def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
+    """The weights of all ranks after the same steps, their first batches and their epochs.
+
+    `cut`: the run was killed at its deadline.
+    """
     taken = [_by_step(each) for each in processes]
     common = sorted(set.intersection(*map(set, taken))) if taken else []
     differ_from: int | None = None
@@ -23,16 +28,34 @@ def compare(processes: Sequence[Observed]) -> Agreement:
             differ_from = step
             break
     batches = [batch for each in processes if (batch := each.batch())]
+    loaders = [each.of(Loader)[0].batches for each in processes if each.of(Loader)]
+    told = [count for count in loaders if count is not None]
+    ends = [len(each.of(Epoch)) for each in processes]
+    shots = [each for by_step in taken for each in by_step.values()]
+    parted, whole = _counts([snapshots[common[0]] for snapshots in taken]) if common else (0, 0)
     return Agreement(
         ranks=len(processes),
-        replicated=any(each.replicated for shots in taken for each in shots.values()),
+        replicated=any(each.replicated for each in shots),
+        data_parallel=any(each.data_parallel for each in shots),
         steps=tuple(common),
         differ_from=differ_from,
         names=tuple(name[:300] for name in names[:NAMED]),
         count=len(names),
+        parted=parted,
+        whole=whole,
         batches=len(batches),
         distinct=len({repr(batch) for batch in batches}),
+        epoch=tuple(told) if len(told) == len(processes) else (),
+        joined=any(each.of(Joined) for each in processes),
+        went_on=bool(processes) and all(map(_went_on, processes)),
+        uneven_end=cut and len(set(ends)) > 1,
     )
+
+
+def _went_on(observed: Observed) -> bool:
+    """Whether it took further steps after an epoch."""
+    epochs = observed.of(Epoch)
+    return bool(epochs) and observed.rank().steps > epochs[0].s
 
 
 def _by_step(observed: Observed) -> dict[int, Snapshot]:
@@ -40,11 +63,27 @@ def _by_step(observed: Observed) -> dict[int, Snapshot]:
     return {each.s: each for each in observed.snapshots if each.when in ("start", "late", "step")}
 
 
+def _held(name: str, snapshots: Sequence[Snapshot]) -> dict[str, list[Tensor]]:
+    """A weight on the ranks that have it, by the part of it that they hold."""
+    parts: dict[str, list[Tensor]] = defaultdict(list)
+    for number, snapshot in enumerate(snapshots):
+        if tensor := snapshot.weights.get(name):
+            part = str(tensor[PART]) if len(tensor) > PART else ""
+            parts[f"rank {number}" if part == "not known" else part].append(tensor)
+    return parts
+
+
 def _different(snapshots: Sequence[Snapshot]) -> list[str]:
-    """Weights that not all ranks have alike."""
-    first, *others = snapshots
+    """Weights that not all ranks with the same part have alike."""
     return [
         name
-        for name, tensor in first.weights.items()
-        if any(other.weights.get(name, tensor) != tensor for other in others)
+        for name in snapshots[0].weights
+        if any(other != held[0] for held in _held(name, snapshots).values() for other in held[1:])
     ]
+
+
+def _counts(snapshots: Sequence[Snapshot]) -> tuple[int, int]:
+    """Weights in parts, and weights of which several ranks hold the same part."""
+    found = [_held(name, snapshots) for name in snapshots[0].weights]
+    whole = sum(any(len(held) > 1 for held in parts.values()) for parts in found)
+    return sum(len(parts) > 1 for parts in found), whole

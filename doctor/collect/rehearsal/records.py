@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -21,11 +20,9 @@ MOST_BYTES = 512 * 2**20
 MOST_STEPS = 2000
 MOST_ATTEMPTS, MOST_SAVED = 200, 200
 LONGEST = 1000
-SECONDS, HEAD = re.compile(rb'"seconds": ([0-9.]+)'), 300
-"""How long a snapshot took, in the first bytes of its line."""
 
 Tensor = list[Any]
-"""dtype, shape, hash; of a buffer also whether it is saved."""
+"""dtype, shape, hash; then of a buffer whether it is saved, of a weight which part it is."""
 
 
 class _Process(msgspec.Struct, tag="process", tag_field="kind"):
@@ -68,6 +65,7 @@ class _Load(msgspec.Struct, tag="load", tag_field="kind"):
 
 class _Evaluating(msgspec.Struct, tag="evaluating", tag_field="kind"):
     s: int
+    generates: bool = False
 
 
 class _Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
@@ -76,6 +74,7 @@ class _Evaluated(msgspec.Struct, tag="evaluated", tag_field="kind"):
     calls: int
     samples: int
     memory: list[int]
+    generated: int = 0
 
 
 class _End(msgspec.Struct, tag="end", tag_field="kind"):
@@ -119,15 +118,41 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     scalers: dict[str, Any]
     replicated: bool = False
     """A DistributedDataParallel was in memory."""
+    data_parallel: bool = False
+    """It, or FSDP over all ranks."""
 
 
 class _Batch(msgspec.Struct, tag="batch", tag_field="kind"):
     tensors: list[Tensor]
 
 
+class Loader(msgspec.Struct, tag="loader", tag_field="kind"):
+    """The first loader that trains, and the batches of its epoch; None: it has no length."""
+
+    batches: int | None
+    sampler: str
+
+
+class Taken(msgspec.Struct, tag="taken", tag_field="kind"):
+    """The samples that step `s` was taken with."""
+
+    s: int
+    samples: list[int | str]
+
+
+class Epoch(msgspec.Struct, tag="epoch", tag_field="kind"):
+    """An epoch of a loader that trains ended, after step `s`."""
+
+    s: int
+
+
+class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
+    """The training runs under Join, which lets ranks end unevenly."""
+
+
 _Record = (
     _Process | _Step | _Memory | _Saved | _Load | _Evaluating | _Evaluated | _End | _Broken
-    | _Paused | _Batch | Snapshot
+    | _Paused | _Batch | Snapshot | Loader | Taken | Epoch | Joined
 )  # fmt: skip
 _decode = msgspec.json.Decoder(_Record).decode
 
@@ -156,8 +181,8 @@ class Observed:
         steps, memory, ends = self.of(_Step), self.of(_Memory), self.of(_End)
         evaluated = self.of(_Evaluated)
         last = memory[-1] if memory else _Memory(0)
-        begun = [each.s for each in self.of(_Evaluating)]
-        unfinished = begun[-1] if len(begun) > len(evaluated) else None
+        begun = self.of(_Evaluating)
+        unfinished = begun[-1] if self._evaluates() else None
         end = ends[-1] if ends else None
         error = f"{end.error}: {end.message}" if end and end.error else ""
         return RehearsedRank(
@@ -168,10 +193,11 @@ class Observed:
             rates=tuple(tuple(step.rates) for step in steps)[:MOST_STEPS],
             ended=end is not None,
             error=hide_secrets(error)[:LONGEST],
-            evaluating=unfinished,
+            evaluating=unfinished.s if unfinished else None,
+            generating=unfinished is not None and unfinished.generates,
             evaluations=tuple(
                 Evaluated(step=e.s, seconds=e.t, calls=e.calls, samples=e.samples,
-                          memory=tuple(e.memory))
+                          memory=tuple(e.memory), generated=e.generated)
                 for e in evaluated
             ),
             resident=last.resident, allocated=last.allocated, reserved=last.reserved,
@@ -179,6 +205,12 @@ class Observed:
             hashing=sum(each.seconds for each in self.snapshots),
             broken=next((each.text[:LONGEST] for each in self.of(_Broken)), ""),
         )  # fmt: skip
+
+    def _evaluates(self) -> bool:
+        """Whether an evaluation had begun at the last record of one, and did not end."""
+        kinds = (_Evaluating, _Evaluated)
+        last = next((each for each in reversed(self.records) if isinstance(each, kinds)), None)
+        return isinstance(last, _Evaluating)
 
     def batch(self) -> list[Tensor]:
         """The tensors of its first batch in training; [] where none were seen."""
@@ -268,39 +300,3 @@ def read_in_output(directory: Path, before: float) -> list[tuple[str, str]]:
         for event in _events(directory)
         if event.kind == "read" and event.exists and event.moment < 1000 * before
     ]
-
-
-class Tail:
-    """The progress of a run that is under way."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.paused = False
-        self.hashing = 0.0
-        """Seconds that rank 0, and others at the same time, spent in hashing since the pause."""
-        self._step = 0
-        self._offsets: dict[str, int] = {}
-
-    def step(self) -> int:
-        """The last step that any rank began."""
-        for entry in os.listdir(self.directory):
-            if FILE.fullmatch(entry):
-                self._follow(entry)
-        return self._step
-
-    def _follow(self, name: str) -> None:
-        offset = self._offsets.get(name, 0)
-        try:
-            data = read_regular(str(self.directory / name), MOST_BYTES, follow=False, offset=offset)
-        except OSError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offsets[name] = offset + len(whole)
-        for line in whole.splitlines():
-            if self.paused and line.startswith(b'{"kind": "snapshot"'):
-                found = SECONDS.search(line, 0, HEAD)
-                self.hashing += float(found[1]) if found else 0.0
-            if line.startswith((b'{"kind": "step"', b'{"kind": "paused"')):
-                record = json.loads(line)
-                self.paused = self.paused or record["kind"] == "paused"
-                self._step = max(self._step, record["s"])

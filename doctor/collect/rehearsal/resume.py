@@ -264,14 +264,15 @@ def _rates(
 ) -> Lost | None:
     """The learning rates after the save, in both runs, at the step where they differ most.
 
-    One that follows the loss (ReduceLROnPlateau) is compared at the first step alone: in another
-    order of the data the losses that come later are others.
+    One that may follow the data (ReduceLROnPlateau, or no schedule of torch: by tokens seen, say)
+    is compared at the first step alone: the order of the data may be another one.
     """
     whole = _of_rank_0(first)
     after = _of_rank_0(continued)
     if whole is None or after is None:
         return None
-    end = saved.s + 1 if any("Plateau" in name for name in saved.schedules) else None
+    follows = not saved.schedules or any("Plateau" in name for name in saved.schedules)
+    end = saved.s + 1 if follows else None
     pairs = list(zip(whole.rates[saved.s : end], after.rates, strict=False))
     apart = [number for number, pair in enumerate(pairs) if not _close(*pair)]
     if not apart:

@@ -22,8 +22,8 @@ from doctor.collect.guarded_command import VARIABLE as GUARD
 from doctor.collect.guarded_command import bootstrap
 from doctor.collect.rehearsal import places
 from doctor.collect.rehearsal.launchers import CALLS, write_stubs
-from doctor.collect.rehearsal.records import Tail
 from doctor.collect.rehearsal.supervisor import KILL_SECONDS
+from doctor.collect.rehearsal.tail import Tail
 from doctor.facts.rehearsal import Protection, RunName
 
 REHEARSAL = "DOCTOR_REHEARSAL"

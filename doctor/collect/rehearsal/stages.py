@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -11,20 +10,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from doctor._util.atomic_write import atomic_write
 from doctor._util.records import Unknown
-from doctor._util.regular_file import read_regular
-from doctor._util.secrets import hide_in_arguments, hide_secrets
+from doctor._util.secrets import hide_in_arguments
 from doctor.collect.guard_records import RUN, read_records
 from doctor.collect.rehearsal import (
     access,
     agreement,
+    hanging,
     on_disk,
     places,
     records,
     resume,
     resume_request,
     runs,
+    sample_order,
 )
 from doctor.collect.rehearsal.launchers import CALLS, refuse_launchers
 from doctor.collect.rehearsal.places import Workplace, holds_run
@@ -42,12 +44,6 @@ from doctor.facts.rehearsal import (
     StageName,
 )
 
-TAIL = 12
-"""Lines of the output that are kept of a run that failed."""
-MOST_LOG = 16 * 2**20
-REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
-"""Texts of errors with which a write is refused."""
-MOST_FRAMES = 30
 LEAST_SECONDS = 5.0
 """Below this a further run is not begun. Our own number."""
 ORDER: tuple[StageName, ...] = (
@@ -225,6 +221,7 @@ class _Stages:
         signalled = None if ended.signalled is None else ended.began + ended.signalled
         saved = next((each.saved() for each in processes if each.saved()), ())
         failed = bool(ended.cut) or bool(ended.code) or not processes
+        late = ended.cut == "deadline"
         run = RehearsedRun(
             name=name,
             command=hide_in_arguments(tuple(command)),
@@ -242,9 +239,11 @@ class _Stages:
             written=on_disk.written(output),
             saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
             checkpoints=on_disk.checkpoints(output),
-            tail=self.tail(directory) if failed else (),
-            refusals=self.refusals(directory),
-            frames=self.frames(directory) if ended.cut else (),
+            tail=hanging.last_lines(directory / runs.LOG) if failed else (),
+            refusals=hanging.refusals(directory / runs.LOG),
+            frames=hanging.frames(directory) if late else (),
+            waiting=hanging.waiting(directory, processes) if late else (),
+            still=hanging.still(processes, ended.began + ended.seconds) if late else None,
         )
         self.runs.append(run)
         return run
@@ -264,7 +263,7 @@ class _Stages:
             self.tried("pace", 0.0)
         if several:
             self.agreement = agreement.compare(
-                records.read_processes(self.workplace.records("run"))
+                records.read_processes(self.workplace.records("run")), cut=bool(first.cut)
             )
             self.tried("agrees", 0.0)
         else:
@@ -312,38 +311,13 @@ class _Stages:
             interrupted.checkpoints,
             self.workplace.output("stop"),
         )
-        return resume.compare(
+        found = resume.compare(
             first, stopped, continued, looked=bool(read), request=request, opened=opened
         )
-
-    def tail(self, directory: Path) -> tuple[str, ...]:
-        try:
-            log = directory / runs.LOG
-            offset = max(0, log.stat().st_size - 20_000)
-            data = read_regular(str(log), MOST_LOG, follow=False, offset=offset)
-        except OSError:
-            return ()
-        lines = data.decode(errors="replace").splitlines()
-        return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
-
-    def refusals(self, directory: Path) -> tuple[str, ...]:
-        """The first lines of the output that speak of a refused write."""
-        lines = []
-        with contextlib.suppress(OSError):
-            data = read_regular(str(directory / runs.LOG), MOST_LOG, follow=False)
-            for line in data.decode(errors="replace").splitlines():
-                if any(word in line for word in REFUSED):
-                    lines.append(hide_secrets(line.strip())[:500])
-        return tuple(dict.fromkeys(lines))[:5]
-
-    def frames(self, directory: Path) -> tuple[str, ...]:
-        """Of each process the frames nearest to where it waits."""
-        found: list[str] = []
-        for path in sorted(directory.glob("frames-*.txt")):
-            with contextlib.suppress(OSError):
-                data = read_regular(str(path), MOST_LOG, follow=False)
-                found += [line[:300] for line in data.decode(errors="replace").splitlines()[:8]]
-        return tuple(found[:MOST_FRAMES])
+        if found is None or found.from_start:
+            return found
+        order = sample_order.compare(first, stopped, continued, found.saved_step)
+        return msgspec.structs.replace(found, order=order)
 
     def facts(self) -> Rehearsal:
         """Everything that is known now."""

@@ -25,7 +25,21 @@ ROWS = (
         commands=("python -m xformers.info",),
     ),
     Cause(
+        id="xformers-on-cpu-build",
+        messages=(r"\(you have \d[\w.]{1,20}\+cpu\)",),
+        examples=("PyTorch 2.2.0+cu121 with CUDA 1201 (you have 2.2.0+cpu)",),
+        why="The installed torch is a build for the CPU, so that no compiled extension for CUDA "
+        "loads.",
+        fix="Uninstall torch and install the CUDA build that the line names first, from its index "
+        "(--index-url https://download.pytorch.org/whl/cu121 for +cu121); reinstalling xformers "
+        "changes nothing.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python -m pip uninstall torch torchvision torchaudio",),
+        next_check="TOR002",
+    ),
+    Cause(
         id="xformers-of-other-torch",
+        yields_to=("xformers-on-cpu-build",),
         messages=(r"xFormers can't load C\+\+/CUDA extensions|xFormers was built for",),
         examples=(
             "WARNING[XFORMERS]: xFormers can't load C++/CUDA extensions. xFormers was built for: "
@@ -225,5 +239,37 @@ ROWS = (
         "scaled in this step.",
         fix="Call scaler.scale(loss).backward(), then scaler.unscale_(optimizer), the clipping, "
         "scaler.step(optimizer) and scaler.update(), with one scaler for the whole training.",
+    ),
+    Cause(
+        id="kernel-takes-another-dtype",
+        errors=("RuntimeError",),
+        messages=(
+            r"Expected attn_mask dtype to be bool or float",
+            r"cu_seqlens\w{0,4} must have dtype int32",
+            r"mixed dtype \(CPU\): expect parameter to have scalar type",
+        ),
+        examples=(
+            "RuntimeError: Expected attn_mask dtype to be bool or float or to match query dtype, "
+            "but got",
+            "RuntimeError: cu_seqlens_q must have dtype int32",
+            "RuntimeError: mixed dtype (CPU): expect parameter to have scalar type of Float",
+        ),
+        why="The kernel takes this argument in one dtype only.",
+        fix="An attention mask: mask.bool(), or mask.to(query.dtype) for one that is added. "
+        "cu_seqlens: .to(torch.int32). Norms on the CPU: keep their parameters in float32 "
+        "(autocast does), or cast the input to the dtype of the weight.",
+    ),
+    Cause(
+        id="mask-of-another-length",
+        errors=("ValueError", "RuntimeError"),
+        messages=(r"[Aa]ttention mask should be of size \(",),
+        examples=(
+            "ValueError: Attention mask should be of size (1, 1, 512, 512), but is (1, 1, 512, 9)",
+        ),
+        why="The mask counts other positions than the layer has: a cache of past keys, padding "
+        "that was cut, or transformers of another release than the model's own code.",
+        fix="In training pass use_cache=False, and build the mask from the padded batch (the "
+        "tokenizer's attention_mask). For a model with code of its own install the transformers "
+        "in its config.json.",
     ),
 )

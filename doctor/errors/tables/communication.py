@@ -194,6 +194,7 @@ ROWS = (
             r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<expected>\d+)",
             r"(?:RendezvousTimeoutError|RendezvousConnectionError)",
             r"Timed out initializing process group in store based barrier",
+            r"store->get\('\S{1,20}'\) got error: (?:wait timeout|Socket Timeout)",
             r"The client socket has timed out after \d+ ?m?s while trying to connect",
             r"DistStoreError: Socket Timeout|DistNetworkError: Unknown error",
         ),
@@ -202,6 +203,8 @@ ROWS = (
             "2/3 clients joined.",
             "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection "
             "to the C10d store has failed.",
+            "torch.distributed.DistBackendError: [1] is setting up NCCL communicator, but "
+            "store->get('0') got error: wait timeout after 600000ms",
             "RuntimeError: Timed out initializing process group in store based barrier on rank: "
             "0, for key: store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
             "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms "

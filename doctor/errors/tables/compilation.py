@@ -36,7 +36,7 @@ ROWS = (
     Cause(
         id="compiled-too-often",
         refines=("compile-failed",),
-        messages=(r"recompile_limit|FailOnRecompileLimitHit",),
+        messages=(r"recompile_limit|FailOnRecompileLimitHit|cache_size_limit",),
         examples=(
             "torch._dynamo.exc.FailOnRecompileLimitHit: recompile_limit reached with "
             "fullgraph=True.",

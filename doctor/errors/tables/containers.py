@@ -54,6 +54,7 @@ ROWS = (
     ),
     Cause(
         id="pod-not-scheduled",
+        yields_to=("device-plugin-without-driver",),
         messages=(
             r"Insufficient (?:nvidia\.com/gpu|amd\.com/gpu|memory|cpu|ephemeral-storage)",
             r"FailedScheduling|had untolerated taint",
@@ -82,13 +83,15 @@ ROWS = (
             r"Batch job submission failed",
             r"Unable to allocate resources|Requested node configuration is not available|Invalid "
             r"generic resource",
-            r"Unable to create step for job|More processors requested than permitted",
+            r"Unable to create step for job|More processors requested than permitted|"
+            r"QOSMax\w{3,40}|QOSGrp\w{3,40}|AssocMax\w{3,40}|AssocGrp\w{3,40}",
         ),
         examples=(
             "sbatch: error: Batch job submission failed: Requested node configuration is not "
             "available",
             "srun: error: Unable to allocate resources: Invalid generic resource (gres) "
             "specification",
+            "sbatch: error: QOSMaxSubmitJobPerUserLimit",
             "srun: error: Unable to create step for job 123: More processors requested than "
             "permitted",
         ),

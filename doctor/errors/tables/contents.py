@@ -109,4 +109,29 @@ ROWS = (
         "parameter has requires_grad, all are frozen. In the data: the path or the filter leaves "
         "no sample; print its length.",
     ),
+    Cause(
+        id="minus-100-decoded",
+        errors=("OverflowError", "IndexError", "TypeError"),
+        messages=(
+            r"out of range integral type conversion attempted|can't convert negative int to "
+            r"unsigned",
+            r"piece id is out of range",
+        ),
+        examples=(
+            "OverflowError: out of range integral type conversion attempted",
+            "IndexError: piece id is out of range.",
+        ),
+        why="A tokenizer is to decode -100, the mark of ignored labels, or another number that is "
+        "no token.",
+        fix="Replace it first: labels = np.where(labels != -100, labels, tokenizer.pad_token_id), "
+        "and the same for the predictions of generate, which are padded with -100 between batches.",
+    ),
+    Cause(
+        id="random-number-of-32-bits",
+        errors=("ValueError",),
+        messages=(r"(?:high|low) is out of bounds for int32",),
+        examples=("ValueError: high is out of bounds for int32",),
+        why="On Windows NumPy 1 draws 32-bit integers, and the limit is larger.",
+        fix="Pass dtype=np.int64 to np.random.randint, or python -m pip install 'numpy>=2'.",
+    ),
 )

@@ -12,7 +12,8 @@ ROWS = (
         messages=(
             r"JSON parse error: Column\(.{0,80}\) changed from \w{3,12} to",
             r"Expected bytes, got an? '\w{2,20}' object",
-            r"Couldn't cast (?:array of type|\w{1,20}\n)",
+            r"Couldn't cast (?:array of type|\w{1,20}\n)|CastError: Couldn't cast|Cannot write "
+            r"struct type",
             r"cannot mix (?:list|struct) and non-",
         ),
         examples=(

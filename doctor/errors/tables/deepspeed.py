@@ -148,8 +148,11 @@ ROWS = (
     ),
     Cause(
         id="zero-for-evaluation-only",
-        errors=("ValueError",),
-        messages=(r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO",),
+        errors=("ValueError", "AssertionError"),
+        messages=(
+            r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero stage \d "
+            r"requires an optimizer",
+        ),
         examples=(
             "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust your "
             "config",
@@ -157,7 +160,9 @@ ROWS = (
         why="Evaluation or prediction starts without a training step, and DeepSpeed shards "
         "weights for that under stage 3 only.",
         fix="Evaluate without the DeepSpeed configuration, or use stage 3 for it. With "
-        "eval_on_start or evaluate() before train(), leave that first evaluation out.",
+        "eval_on_start or evaluate() before train(), leave that first evaluation out. A training "
+        "needs an optimizer for deepspeed.initialize, a frozen reference model a configuration of "
+        "its own.",
     ),
     Cause(
         id="zero-with-device-map",
@@ -246,15 +251,17 @@ ROWS = (
         "to the optimizer. In a Trainer: override create_optimizer.",
     ),
     Cause(
-        id="zero-without-optimizer",
-        errors=("AssertionError",),
-        messages=(r"zero stage \d requires an optimizer",),
-        examples=("AssertionError: zero stage 2 requires an optimizer",),
-        why="DeepSpeed was started without an optimizer: for evaluation, for a frozen reference "
-        "model, or in a script that makes it later.",
-        fix="Training: pass optimizer= to deepspeed.initialize, or give the configuration an "
-        "optimizer section. Evaluation alone: run without DeepSpeed, or with stage 3 and "
-        "accelerate 0.3x or newer, which needs none; a reference model needs a configuration of "
-        "its own (stage 3 or 0).",
+        id="micro-batch-unknown",
+        errors=("ValueError",),
+        messages=(r"requires you to pass at least one of training or evaluation dataloaders",),
+        examples=(
+            "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at "
+            "least one of training or evaluation dataloaders with `batch_size` attribute",
+        ),
+        why="accelerate takes the micro-batch of DeepSpeed from a loader, and none was given to "
+        "prepare or it has a batch_sampler of its own.",
+        fix="Pass the loader to accelerator.prepare together with the model, or set "
+        'AcceleratorState().deepspeed_plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = '
+        "N first.",
     ),
 )

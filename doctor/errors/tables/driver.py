@@ -8,6 +8,12 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="gpu-not-started",
+        yields_to=(
+            "open-module-refuses-gpu",
+            "open-module-required",
+            "gpu-without-memory-window",
+            "gsp-firmware-missing",
+        ),
         errors=("RuntimeError",),
         messages=(r"RmInitAdapter failed", r"rm_init_adapter failed"),
         examples=(
@@ -146,6 +152,12 @@ ROWS = (
     ),
     Cause(
         id="kernel-module-not-loaded",
+        yields_to=(
+            "kernel-module-unsigned",
+            "kernel-module-of-other-kernel",
+            "nouveau-holds-gpu",
+            "open-module-refuses-gpu",
+        ),
         errors=("RuntimeError",),
         messages=(r"Driver Not Loaded", r"communicate with the NVIDIA driver"),
         examples=(

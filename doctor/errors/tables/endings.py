@@ -86,7 +86,10 @@ ROWS = (
     Cause(
         id="peer-access-missing",
         errors=("RuntimeError", "AcceleratorError"),
-        messages=(r"peer access is not supported between these two devices",),
+        messages=(
+            r"peer access is not supported between these two devices|peer mapping resources "
+            r"exhausted",
+        ),
         examples=(
             "RuntimeError: CUDA error: peer access is not supported between these two devices",
         ),

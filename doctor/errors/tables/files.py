@@ -67,7 +67,8 @@ ROWS = (
             r"Error while deserializing header|HeaderTooLarge|MetadataIncompleteBuffer|"
             r"InvalidHeaderDeserialization",
             r"UnpicklingError: invalid load key|EOFError: Ran out of input",
-            r"unexpected EOF, expected \d+ more bytes",
+            r"unexpected EOF, expected \d+ more bytes|Unable to load weights from pytorch "
+            r"checkpoint",
         ),
         examples=(
             "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central "
@@ -243,5 +244,32 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("export WANDB_MODE=offline",),
         sources=("wandb-variables",),
+    ),
+    Cause(
+        id="path-not-permitted",
+        refines=("file-missing",),
+        errors=("PermissionError",),
+        messages=(r"PermissionError: \[Errno 13\]",),
+        examples=("PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",),
+        why="The user of the process may not read or write this path: a file of root (from a "
+        "container or sudo), a home that a container or Slurm replaced, or a cache that another "
+        "user made.",
+        fix="ls -ld PATH and id show both. A cache: point it to a directory of your own (HF_HOME, "
+        "TRITON_CACHE_DIR, TORCH_HOME, TMPDIR). Outputs: another output_dir, or sudo chown -R "
+        "$USER PATH. Docker: --user $(id -u):$(id -g).",
+        owner=Owner.ENVIRONMENT,
+        commands=("id; ls -ld PATH",),
+    ),
+    Cause(
+        id="pickled-with-numpy-2",
+        refines=("compiled-part-missing", "name-not-in-package", "import-failed"),
+        errors=("ModuleNotFoundError",),
+        messages=(r"No module named 'numpy\._core",),
+        examples=("ModuleNotFoundError: No module named 'numpy._core'",),
+        why="The file was pickled with NumPy 2, and this environment has NumPy 1.",
+        fix="Read it with NumPy 2 (python -m pip install 'numpy>=2', with packages that were "
+        "built for it), or with NumPy 1.26.1 or newer of 1.26, which knows the name; else save it "
+        "again as .npy.",
+        owner=Owner.ENVIRONMENT,
     ),
 )

@@ -148,6 +148,7 @@ ROWS = (
     ),
     Cause(
         id="hub-transfer-failed",
+        refines=("hf-offline",),
         errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout"),
         messages=(
             r"CAS (?:service|Client) ?error",
@@ -223,5 +224,17 @@ ROWS = (
         "write on the path, that last as long as the run.",
         owner=Owner.ENVIRONMENT,
         commands=("aws sts get-caller-identity",),
+    ),
+    Cause(
+        id="run-configuration-changed",
+        errors=("ConfigError",),
+        messages=(r"Attempted to change value of key",),
+        examples=(
+            'wandb.sdk.lib.config_util.ConfigError: Attempted to change value of key "lr" from 1 '
+            "to 2",
+        ),
+        why="A run of wandb is resumed, or initialized twice, with other settings than it has.",
+        fix="wandb.config.update(values, allow_val_change=True), a new run (another id, no "
+        "resume), or one wandb.init only: the Trainer makes its own.",
     ),
 )

@@ -37,7 +37,8 @@ ROWS = (
         id="image-too-small",
         errors=("RuntimeError",),
         messages=(
-            r"Kernel size can't be greater than actual input size",
+            r"Kernel size can't be greater than actual input size|Padding size should be less "
+            r"than the corresponding input",
             r"Output size is too small",
             r"Calculated padded input size per channel",
         ),

@@ -7,6 +7,20 @@ from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
+        id="infiniband-port-down",
+        messages=(r"\bPORT_DOWN\b|[Pp]hysical state: Polling",),
+        examples=("state:                  PORT_DOWN (1)", "Physical state: Polling"),
+        why="A port of an InfiniBand or RoCE adapter has no link. Ports that nobody cabled are "
+        "down, too; one that the job uses hangs or refuses its connections.",
+        fix="Repair the link (cable, transceiver, the switch's port, the subnet manager for a port "
+        "in state Init), or leave the port out until then: NCCL_IB_HCA with the names of the "
+        "others, and no rank bound to it.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("ibstat", "export NCCL_IB_HCA=^mlx5_2"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
         id="locked-memory-limit",
         refines=("nccl-error", "link-memory-protection"),
         messages=(r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",),
@@ -94,7 +108,7 @@ ROWS = (
         id="network-interface-wrong",
         refines=("nccl-error",),
         messages=(
-            r"Bootstrap : no socket interface found",
+            r"Bootstrap : no socket interface found|Gloo connectFullMesh failed",
             r"ocketStartConnect: Connect to .{0,80}failed",
             r"ocket.{0,140}(?:No route to host|Network is unreachable)",
             r"Could not find NET with id|Could not find a path for pattern",

@@ -281,8 +281,9 @@ ROWS = (
             r"TypeError: (?:\w{1,40}\.)?(?:(?:[A-Z]\w{0,40})?(?:Trainer|TrainingArguments|"
             r"Tokenizer(?:Fast)?|Config|PreTrainedModel|ForCausalLM|ForConditionalGeneration|"
             r"ForSequenceClassification|DecoderLayer|Attention)|AutoModel\w{0,40}|Accelerator|"
-            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache)\.\w{1,40}\(\) got "
-            r"an unexpected keyword argument '(?P<argument>\w{1,100})'",
+            r"DataCollator\w{0,40}|PeftModel\w{0,40}|GradScaler|DynamicCache|AdamW|"
+            r"ReduceLROnPlateau|\w{1,30}RotaryEmbedding)\.\w{1,40}\(\) got an unexpected keyword "
+            r"argument '(?P<argument>\w{1,100})'",
             r"AttributeError: module '(?:torch|torchvision|torchaudio|torchmetrics|transformers|"
             r"peft|trl|accelerate|datasets|diffusers|lightning|pytorch_lightning|deepspeed|"
             r"bitsandbytes|flash_attn|xformers|triton|numpy|scipy|pandas|sklearn|timm|wandb|"
@@ -301,8 +302,9 @@ ROWS = (
             r"name 'Pre[Tt]rained\w{3,30}' is not defined",
             r"'Lightning\w{2,30}' object has no attribute",
             r"(?:prepare_model_for_\w{3,30}|get_peft_model\w{0,20}|load_dataset|from_pretrained|"
-            r"flash_attn_\w{1,40}|flash_attention_\w{1,30}|apply_rotary_pos_emb\w{0,20}|"
-            r"causal_mask|init_process_group)\(\) got an unexpected keyword",
+            r"dispatch_model|flash_attn_\w{1,40}|flash_attention_\w{1,30}|"
+            r"apply_rotary_pos_emb\w{0,20}|causal_mask|init_process_group)\(\) got an unexpected "
+            r"keyword",
             r"AttributeError: type object '\w{0,40}(?:Trainer|Config|Tokenizer|Accelerator|"
             r"Model)' has no attribute '\w{1,200}'",
         ),

@@ -121,4 +121,31 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("npu-smi info", "grep -rm1 ERROR ~/ascend/log"),
     ),
+    Cause(
+        id="llama-cpp-not-built",
+        errors=("RuntimeError",),
+        messages=(r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",),
+        examples=(
+            "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or 'llama.cpp/quantize' "
+            "does",
+        ),
+        why="The export to GGUF calls llama.cpp, which is not built beside the script.",
+        fix="Build it there: git clone https://github.com/ggml-org/llama.cpp && cmake -S "
+        "llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build -j, copy build/bin/llama-* "
+        "into llama.cpp; or save in 16 bits (save_pretrained_merged) and convert elsewhere.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
+        id="triton-without-driver",
+        errors=("RuntimeError",),
+        messages=(r"0 active drivers \(\[\]\)",),
+        examples=("RuntimeError: 0 active drivers ([]). There should only be one.",),
+        why="Triton found no GPU that it can drive: a machine without GPU, a container without "
+        "libcuda.so.1, or a kernel that is imported before CUDA is visible.",
+        fix="Check nvidia-smi and torch.cuda.is_available() in this process; start the container "
+        "with --gpus all. On a machine without GPU leave out packages that need Triton "
+        "(flash-linear-attention, liger, xformers).",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi", "ldconfig -p | grep libcuda"),
+    ),
 )

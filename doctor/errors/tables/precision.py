@@ -287,7 +287,7 @@ ROWS = (
             r"torch\.(?:cuda\.)?(?P=kind)",
             r"Expected all tensors to be on the same device",
             r"Input, output and indices must be on the current device",
-            r"Cannot copy out of meta tensor; no data",
+            r"Cannot copy out of meta tensor; no data|its data is not allocated yet",
             r"module must have its parameters and buffers on device",
             r"is not on the expected device",
             r"is on cpu but expected (?:them to be )?on gpu|Expected a cuda device, but got: cpu",

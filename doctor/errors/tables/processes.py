@@ -214,4 +214,29 @@ ROWS = (
         sources=("python-exceptions",),
         quotes=True,
     ),
+    Cause(
+        id="processor-lacks-instruction",
+        refines=("segmentation-fault",),
+        messages=(r"Illegal instruction|Signal 4 \(SIGILL\)",),
+        examples=("Illegal instruction (core dumped)",),
+        why="A library was compiled for a processor with more instructions (AVX2, AVX-512) than "
+        "this one or the virtual machine shows.",
+        fix="Find the library: python -X faulthandler names the import. Install a build for this "
+        "CPU (python -m pip install --no-binary :all: for small packages), an older release, or "
+        "let the virtual machine pass the host's CPU through (cpu=host).",
+        owner=Owner.ENVIRONMENT,
+        commands=("lscpu | grep -oE 'avx[^ ]*' | sort -u",),
+        retry="node",
+    ),
+    Cause(
+        id="script-with-windows-lines",
+        messages=(r"bash\^M: bad interpreter|\\r': command not found",),
+        examples=(
+            "/bin/bash^M: bad interpreter: No such file or directory",
+            "run.sh: line 2: $'\\r': command not found",
+        ),
+        why="The script was saved with the line ends of Windows.",
+        fix="dos2unix run.sh, or sed -i 's/\\r$//' run.sh; git config core.autocrlf input for the "
+        "next one.",
+    ),
 )

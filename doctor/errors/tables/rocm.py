@@ -61,6 +61,7 @@ ROWS = (
     ),
     Cause(
         id="rocm-no-gpu",
+        yields_to=("amdgpu-not-started", "rocm-pcie-atomics"),
         errors=("RuntimeError",),
         messages=(r"No HIP GPUs are available", r"no ROCm-capable device", r"hipErrorNoDevice"),
         examples=(

@@ -9,7 +9,7 @@ ROWS = (
     Cause(
         id="best-model-strategies-differ",
         errors=("ValueError",),
-        messages=(r"load_best_model_at_end requires the sav(?:e|ing) (?:and eval|steps to be)",),
+        messages=(r"load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",),
         examples=(
             "ValueError: --load_best_model_at_end requires the save and eval strategy to match, "
             "but found",
@@ -22,7 +22,8 @@ ROWS = (
         id="number-of-steps-needed",
         errors=("ValueError",),
         messages=(
-            r"max_steps`? must be set to a positive value if dataloader does not have a length",
+            r"max_steps`? must be set to a positive value if dataloader does not have a length|"
+            r"does not implement __len__, max_steps",
         ),
         examples=(
             "ValueError: args.max_steps must be set to a positive value if dataloader does not "
@@ -269,20 +270,28 @@ ROWS = (
         "parallelism.",
     ),
     Cause(
-        id="save-and-evaluation-differ",
+        id="evaluation-without-data",
         errors=("ValueError",),
-        messages=(
-            r"requires the save and eval(?:uation)? strategy to match|requires the saving steps "
-            r"to be",
-        ),
+        messages=(r"evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",),
         examples=(
-            "ValueError: `--load_best_model_at_end` requires the save and eval strategy to match, "
-            "but",
-            "ValueError: --load_best_model_at_end requires the saving steps to be a round "
-            "multiple of",
+            "ValueError: Trainer: evaluation requires an eval_dataset.",
+            "ValueError: You have set `args.eval_strategy` to STEPS but you didn't pass an "
+            "`eval_dataset`",
         ),
-        why="The best model can be kept only if a checkpoint is written at each evaluation.",
-        fix='Set save_strategy and eval_strategy to the same value ("steps" or "epoch") and '
-        "save_steps to a multiple of eval_steps, or load_best_model_at_end=False.",
+        why="The Trainer is to evaluate and has no data for it.",
+        fix="Pass eval_dataset= to the Trainer (dataset.train_test_split(0.05)), or "
+        'eval_strategy="no" and load_best_model_at_end=False.',
+    ),
+    Cause(
+        id="layer-class-to-wrap-unknown",
+        errors=("ValueError", "Exception"),
+        messages=(r"Could not find the transformer layer class",),
+        examples=("ValueError: Could not find the transformer layer class to wrap in the model.",),
+        why="FSDP was told to wrap a class that the model has not: another model's name in the "
+        "configuration, or one inside of an adapter or a vision tower.",
+        fix="Write the class of the repeated block of this model, as print(model) shows it, into "
+        "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
+        "it out: the model's _no_split_modules are taken.",
+        commands=("accelerate env",),
     ),
 )

@@ -11,7 +11,8 @@ ROWS = (
         errors=("ImportError", "AssertionError", "VersionConflict", "AttributeError"),
         refines=("attribute-missing", "property-raised"),
         messages=(
-            r"is required for a normal functioning of this module",
+            r"is required for a normal functioning of this module|Found an incompatible version "
+            r"of \w",
             r"is used but incompatible\. Please install",
             r"requires `?(?:accelerate|bitsandbytes|transformers|peft|trl)`? ?(?:>=|==|>)",
             r"requires (?:Accelerate|accelerate)\b.{0,20}pip install",

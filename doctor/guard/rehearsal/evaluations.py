@@ -10,9 +10,12 @@ from typing import Callable, List, Optional
 
 from ..foreign import Foreign
 from ..patches import Patches
+from .imports import after_import
 
 EVALUATING = ("eval", "valid")
 """In names of functions that evaluate."""
+GENERATE = 0
+"""In place of a module: the calls of generate() are counted."""
 MOST = 100
 """Evaluations that are recorded."""
 
@@ -23,7 +26,9 @@ class Evaluation:
     def __init__(self, step: int) -> None:
         self.step = step
         self.began = time.monotonic()
-        self.calls = self.samples = 0
+        self.calls = self.samples = self.generated = 0
+        self.begun = False
+        """It called the module, or generate()."""
         self.counted: Optional[int] = None
         """The module whose calls are counted."""
         self.memory: List[int] = []
@@ -31,19 +36,59 @@ class Evaluation:
 
 
 class Evaluations:
-    """Notices a trained module that is switched to evaluation and called."""
+    """Notices a trained module that is switched to evaluation and called, or generates."""
 
     def __init__(self, torch: ModuleType, observer: Foreign) -> None:
         self.torch = torch
         self.observer = observer
         self.current: Optional[Evaluation] = None
         self.count = 0
-        self._depth = 0
+        self._depth = self._generating = 0
         self._handles: List[Foreign] = []
 
     def install(self, patches: Patches) -> None:
-        """Wrap nn.Module.train, which eval() calls."""
+        """Wrap nn.Module.train, which eval() calls, and generate() of transformers."""
         patches.replace(self.torch.nn.Module, "train", self._switched)
+        name = "transformers.generation.utils"
+        after_import(
+            {name: lambda found: patches.replace(found.GenerationMixin, "generate", self._generate)}
+        )
+
+    def _generate(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        @functools.wraps(original)
+        def generate(model: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
+            self.observer.safely(self.generation_begins, model)
+            self._generating += 1
+            try:
+                result = original(model, *args, **kwargs)
+            finally:
+                self._generating -= 1
+            self.observer.safely(self.generation_ends, args, kwargs)
+            return result
+
+        return generate
+
+    def generation_begins(self, model: Foreign) -> None:
+        """model.generate() was called; without model.eval() it is an evaluation of its own."""
+        self.begin(model)
+        if self.current is not None and not self._generating:
+            self._report(self.current, generates=True)
+
+    def _report(self, current: Evaluation, **fields: Foreign) -> None:
+        current.begun = True
+        self.observer.begin()
+        self.observer.records.write("evaluating", s=current.step, **fields)
+
+    def generation_ends(self, args: Foreign, kwargs: Foreign) -> None:
+        """It returned: one call, whose cache of tokens is gone."""
+        current = self.current
+        if current is None or self._generating:
+            return
+        current.generated += 1
+        if current.counted is None:
+            current.counted = GENERATE
+        if current.counted == GENERATE:
+            self._count(current, args, kwargs)
 
     def _switched(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
         @functools.wraps(original)
@@ -76,15 +121,17 @@ class Evaluations:
     def called(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """The module, or the first of its parts, is called while it evaluates."""
         current = self.current
-        if current is None or self.torch.is_grad_enabled():
+        if current is None or self._generating or self.torch.is_grad_enabled():
             return
-        if not current.calls:
-            self.observer.begin()
-            self.observer.records.write("evaluating", s=current.step)
+        if not current.begun:
+            self._report(current)
         if current.counted is None:
             current.counted = id(module)
-        if current.counted != id(module):
-            return
+        if current.counted == id(module):
+            self._count(current, args, kwargs)
+
+    def _count(self, current: Evaluation, args: Foreign, kwargs: Foreign) -> None:
+        """One call, of as many samples as its first tensor has."""
         current.calls += 1
         tensors = [t for t in (*args, *kwargs.values()) if isinstance(t, self.torch.Tensor)]
         current.samples += int(tensors[0].shape[0]) if tensors and tensors[0].dim() else 1
@@ -105,8 +152,8 @@ class Evaluations:
         """An exception ends the process: in the evaluation, if that had begun to call the module
         or a function of the traceback is one that evaluates."""
         current, trace = self.current, error.__traceback__
-        if current is None or current.calls:
-            return  # what began is recorded
+        if current is None or current.begun:
+            return  # it is recorded
         while trace is not None:
             if any(word in trace.tb_frame.f_code.co_name for word in EVALUATING):
                 self.observer.records.write("evaluating", s=current.step)
@@ -118,10 +165,10 @@ class Evaluations:
         current, self.current = self.current, None
         while self._handles:
             self._handles.pop().remove()
-        if current is None or not current.calls:
+        if current is None or not current.begun:
             return
         self.count += 1
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
-            samples=current.samples, memory=current.memory,
+            samples=current.samples, memory=current.memory, generated=current.generated,
         )  # fmt: skip

@@ -7,7 +7,6 @@ time of hashing is left out of that of the steps.
 from __future__ import annotations
 
 import atexit
-import functools
 import os
 import resource
 import signal
@@ -22,11 +21,13 @@ from ..foreign import Foreign
 from ..last_error import last_error
 from ..patches import Patches
 from ..session import REGISTRY
+from ..switch import raise_of_a_signal
 from ..writer import say
-from .audit import installed
+from .collectives import Collectives
 from .evaluations import Evaluations
-from .imports import after_import
+from .loaders import Loaders
 from .records import Records
+from .saves import Saves
 from .settings import Settings
 from .state import hash_of, in_memory, snapshot
 
@@ -51,6 +52,7 @@ class Observer:
         self.records = Records(settings.records)
         self.patches = Patches()
         self.evaluations = Evaluations(torch, self)
+        self.loaders = Loaders(torch, self, self.backwards)
         self.step = 0
         self.counts: Dict[int, int] = {}
         self.stepping: List[int] = []
@@ -60,12 +62,10 @@ class Observer:
         self.own_seconds = 0.0
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
-        self.saving = 0
         self.rank, self.world = 0, 1
         self.alive = True
         self.called = False
         """A module was called to train."""
-        self.audit = installed()
 
     # Beginning and end
 
@@ -83,6 +83,7 @@ class Observer:
         try:
             action(*arguments)
         except Exception as error:
+            raise_of_a_signal(error)
             self.alive = False
             self.records.write("broken", text=repr(error)[:500])
             say(f"the rehearsal no longer observes this process: {error!r}")
@@ -111,6 +112,7 @@ class Observer:
         count = self.counts.get(id(optimizer), 0) + 1
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
+            self.loaders.step(count)
             now = time.monotonic()
             seconds = now - self.last_step - self.own_seconds if self.last_step else None
             self.last_step, self.own_seconds = now, 0.0
@@ -140,9 +142,13 @@ class Observer:
         """Whether the training has begun: torch.distributed.checkpoint steps an optimizer before,
         so that it has a state into which it can load."""
         if not self.called:
-            session = getattr(self.torch, REGISTRY, None)
-            self.called = session is None or session.watch.steady.backwards > 0
+            self.called = not hasattr(self.torch, REGISTRY) or self.backwards() > 0
         return self.called
+
+    def backwards(self) -> int:
+        """Backward passes until now, as the guard counts them."""
+        session = getattr(self.torch, REGISTRY, None)
+        return session.watch.steady.backwards if session is not None else 0
 
     def wait_for_signal(self, step: int) -> None:
         """Stay in the middle of this step until the signal has been sent."""
@@ -181,74 +187,6 @@ class Observer:
             }
         resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.records.write("memory", s=self.step, resident=resident, **peak)
-
-    # Saves and loads
-
-    def save(
-        self, original: Callable[..., Foreign], name: str, place: int
-    ) -> Callable[..., Foreign]:
-        """A function that saves; its argument at `place` is the path."""
-
-        @functools.wraps(original)
-        def saving(*args: Foreign, **kwargs: Foreign) -> Foreign:
-            if self.saving or not self.alive:
-                return original(*args, **kwargs)
-            self.saving += 1
-            began = time.monotonic()
-            own = self.own_seconds
-            try:
-                self.safely(self.report_write, name, args[place] if len(args) > place else None)
-                self.safely(self.save_begins)
-                result = original(*args, **kwargs)
-            finally:
-                self.saving -= 1
-            seconds = time.monotonic() - began - (self.own_seconds - own)
-            self.safely(self.save_ends, name, args[place] if len(args) > place else None, seconds)
-            return result
-
-        return saving
-
-    def report_write(self, name: str, path: Foreign) -> None:
-        """A path that C++ or Rust will open, which raises no audit event."""
-        audit = self.audit
-        if audit is not None and isinstance(path, (str, os.PathLike)):
-            audit.wrote(name, os.path.abspath(os.fspath(path)))
-
-    def save_begins(self) -> None:
-        """The state that this save should hold."""
-        if self.step:
-            self.begin()
-            self.evaluations.end()
-            self.hash_state("save")
-
-    def save_ends(self, name: str, path: Foreign, seconds: float) -> None:
-        """A save returned."""
-        if self.step:
-            text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
-            text = os.path.abspath(text) if isinstance(text, str) and text else ""
-            self.records.write("saved", s=self.step, what=name, path=text[:2000], t=seconds)
-
-    def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
-        """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""
-
-        @functools.wraps(original)
-        def load_state_dict(*args: Foreign, **kwargs: Foreign) -> Foreign:
-            result = original(*args, **kwargs)
-            self.safely(self.loaded, args, result)
-            return result
-
-        return load_state_dict
-
-    def loaded(self, args: Foreign, result: Foreign) -> None:
-        """A module took a state."""
-        missing = [str(key) for key in getattr(result, "missing_keys", ())]
-        unexpected = [str(key) for key in getattr(result, "unexpected_keys", ())]
-        given = len(args[1]) if len(args) > 1 and hasattr(args[1], "__len__") else 0
-        self.begin()
-        self.records.write(
-            "load", s=self.step, module=type(args[0]).__name__, given=given, missing=missing[:5],
-            unexpected=unexpected[:5], missed=len(missing), extra=len(unexpected),
-        )  # fmt: skip
 
     # The first call of a module in training
 
@@ -299,38 +237,14 @@ def install(torch: ModuleType, settings: Settings) -> None:
     after = without_frames(torch, lambda *args: observer.safely(observer.after_step, *args))
     module.register_optimizer_step_pre_hook(lambda *args: before(*args))
     module.register_optimizer_step_post_hook(lambda *args: after(*args))
-    for owner in (torch, torch.serialization):
-        patches.replace(owner, "save", lambda original: observer.save(original, "torch.save", 1))
-    patches.replace(torch.nn.Module, "load_state_dict", observer.load_state)
+    Saves(observer).install(torch, patches)
     observer.evaluations.install(patches)
+    observer.loaders.install(patches)
+    Collectives(torch, settings.records).install()
     observer.watch_first_call()
-    after_import(
-        {
-            "safetensors.torch": lambda found: patches.replace(
-                found, "serialize_file", lambda f: observer.save(f, "safetensors", 1)
-            ),
-            "torch.distributed.checkpoint": lambda found: _checkpoints(found, observer, patches),
-        }
-    )
     atexit.register(observer.close)
     if hasattr(signal, "SIGRTMIN"):
         import faulthandler
 
         path = os.path.join(settings.records, f"frames-{os.getpid()}.txt")
         faulthandler.register(signal.SIGRTMIN + 7, open(path, "w"), all_threads=True)  # noqa: SIM115
-
-
-def _checkpoints(package: Foreign, observer: Observer, patches: Patches) -> None:
-    module = sys.modules[package.__name__ + ".state_dict_saver"]
-    for name in ("save", "async_save"):
-        original = vars(module).get(name)
-        if original is None:
-            continue
-        wrapped = observer.save(original, f"torch.distributed.checkpoint.{name}", 1)
-        for owner in (package, module):
-            if vars(owner).get(name) is original:
-                patches.replace(owner, name, _constant(wrapped))
-
-
-def _constant(value: Foreign) -> Callable[[Foreign], Foreign]:
-    return lambda _: value

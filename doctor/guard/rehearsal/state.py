@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
@@ -16,6 +17,7 @@ CHUNK = 2**22
 """Words of 8 bytes that are hashed at once: what the weights of a word need of the memory."""
 MULTIPLIER = 0x1E3779B97F4A7C15
 MOST_TEXT = 40
+FSDP1 = "FullyShardedDataParallel"
 
 Snapshot = Dict[str, Any]
 
@@ -85,7 +87,8 @@ def snapshot(torch: ModuleType) -> Snapshot:
         for prefix, root in _roots(found["module"], optimizers):
             for name, parameter in root.named_parameters():
                 names.setdefault(id(parameter), prefix + name)
-                weights[prefix + name] = hashes.add(parameter)
+                weights[prefix + name] = entry = hashes.add(parameter)
+                entry.append(part_of(parameter, found["module"]))
             for owner, module in root.named_modules():
                 held = getattr(module, "_non_persistent_buffers_set", ())
                 for key, buffer in module.__dict__.get("_buffers", {}).items():
@@ -105,7 +108,33 @@ def snapshot(torch: ModuleType) -> Snapshot:
         "schedules": _schedules(found["schedule"]),
         "scalers": _scalers(found["scaler"]),
         "replicated": any(type(o).__name__ == "DistributedDataParallel" for o in found["module"]),
+        "data_parallel": any(map(_splits_data, found["module"])),
     }
+
+
+def part_of(parameter: Foreign, modules: List[Foreign]) -> str:
+    """Which part of it this rank holds, by its place in the mesh; "" for all of it."""
+    mesh = getattr(parameter, "device_mesh", None)
+    if mesh is not None:
+        places = zip(mesh.get_coordinate() or (), parameter.placements)
+        parts = [(n, at) for n, (at, how) in enumerate(places) if not how.is_replicate()]
+        return " ".join("%d:%d" % part for part in parts)
+    zero = hasattr(parameter, "ds_id")  # DeepSpeed's third stage
+    if zero or any(type(module).__name__ == FSDP1 for module in modules):
+        return "not known"
+    return ""
+
+
+def _splits_data(module: Foreign) -> bool:
+    """Whether all ranks train this module on data of their own: DDP, or FSDP over all of them."""
+    names = {kind.__name__ for kind in type(module).__mro__}
+    if names & {"DistributedDataParallel", FSDP1}:
+        return True
+    if "FSDPModule" not in names:
+        return False
+    meshes = [getattr(each, "device_mesh", None) for each in module.parameters()]
+    world = int(os.environ.get("WORLD_SIZE", "0"))
+    return bool(meshes) and all(m is not None and m.ndim == 1 and m.size() == world for m in meshes)
 
 
 def in_memory(torch: ModuleType) -> Dict[str, List[Foreign]]:

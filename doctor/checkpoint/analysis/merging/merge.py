@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from doctor._util.processors import usable_processors
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import narrower
 from doctor.checkpoint.analysis.conversions import FUSED
@@ -35,6 +32,7 @@ from doctor.checkpoint.analysis.merging.rows import (
 from doctor.checkpoint.analysis.merging.untouched import compare_replaced, compare_untouched
 from doctor.checkpoint.analysis.statistics import layer_of
 from doctor.checkpoint.analysis.tensor_names import part_of
+from doctor.checkpoint.analysis.workers import Progress, work
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import AdapterUse, Merge, MergedWeight
@@ -45,8 +43,6 @@ SAMPLE = 1 << 17
 
 MOST = 20_000
 FEW = 10
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
@@ -68,7 +64,6 @@ class _Found:
     misfits: dict[int, list[str]] = field(default_factory=dict)
     zero: dict[int, int] = field(default_factory=dict)
     read: int = 0
-    done: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -86,16 +81,12 @@ def examine_merge(
     began = time.perf_counter()
     found = _Found()
     targets, unmatched = _targets(merged, base, adapters, found.unread)
-    total = len(targets)
-    count = min(threads or usable_processors(), max(total, 1))
-    shared = iter(targets)
-    with ThreadPoolExecutor(count) as pool:
-        workers = [
-            pool.submit(_work, shared, merged, base, adapters, every, found, total, progress)
-            for _ in range(count)
-        ]
-        for worker in workers:
-            worker.result()
+
+    def look(target: Target, opened: Sequence[OpenFiles]) -> None:
+        _examine(target, opened, adapters, merged is not None, every, found)
+
+    directories = [(merged or base).directory, base.directory]
+    work(targets, [*directories, *(each.directory for each in adapters)], look, threads, progress)
     found.weights.sort(key=lambda each: each.name)
     replaced, changed_names = compare_replaced(merged, base, adapters) if merged else ([], set())
     touched = {target.merged.name for target in targets if target.merged is not None}
@@ -158,41 +149,15 @@ def _weight(index: NameIndex, module: str, factors: Factors) -> tuple[Tensor | N
     return None, Part(factors)
 
 
-def _work(
-    targets: Iterator[Target],
-    merged: Model | None,
-    base: Model,
-    adapters: Sequence[Adapter],
-    every: bool,
-    found: _Found,
-    total: int,
-    progress: Progress | None,
-) -> None:
-    with contextlib.ExitStack() as stack:
-        base_files = stack.enter_context(OpenFiles(base.directory))
-        files = stack.enter_context(OpenFiles(merged.directory)) if merged else None
-        factor_files = [stack.enter_context(OpenFiles(each.directory)) for each in adapters]
-        while True:
-            with found.lock:
-                target = next(targets, None)
-            if target is None:
-                return
-            _examine(target, base_files, files, factor_files, adapters, every, found)
-            with found.lock:
-                found.done += 1
-                if progress is not None:
-                    progress(found.done, total)
-
-
 def _examine(
     target: Target,
-    base_files: OpenFiles,
-    files: OpenFiles | None,
-    factor_files: Sequence[OpenFiles],
+    opened: Sequence[OpenFiles],
     adapters: Sequence[Adapter],
+    merged: bool,
     every: bool,
     found: _Found,
 ) -> None:
+    files, base_files, *factor_files = opened
     updates = []
     for number, part in target.parts:
         try:
@@ -209,7 +174,7 @@ def _examine(
             with found.lock:
                 found.zero[number] = found.zero.get(number, 0) + 1
         updates.append(update)
-    if files is None:
+    if not merged:
         return
     try:
         weight, read = _compare(target, joined(updates), base_files, files, every)

@@ -13,6 +13,18 @@ from .documents import LABELS, host
 
 MEASURED = 64
 """Images."""
+NORMALIZATIONS = {
+    "ImageNet's mean and standard deviation": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "CLIP's mean and standard deviation": (
+        (0.48145466, 0.4578275, 0.40821073),
+        (0.26862954, 0.26130258, 0.27577711),
+    ),
+    "CIFAR's mean and standard deviation": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "a mean and a standard deviation of 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+"""For values of 0 to 1."""
+BYTES = (150.0, 255.5)
+"""The largest value of the images before, if they were of 0 to 255."""
 
 
 class Inputs:
@@ -25,6 +37,8 @@ class Inputs:
         self.samples = 0
         self.shape: List[int] = []
         self.first = self.name = ""
+        self._lows = [float("inf")] * 3
+        self._highs = [float("-inf")] * 3
 
     def add(self, batch: Foreign) -> None:
         image = image_of(batch)
@@ -39,6 +53,19 @@ class Inputs:
         self.shape = list(plain.shape)
         self.low, self.high = min(self.low, float(plain.min())), max(self.high, float(plain.max()))
         self.whole = self.whole and bool((plain == plain.round()).all())
+        if plain.shape[1] == 3:
+            lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
+            self._lows = list(map(min, self._lows, lows))
+            self._highs = list(map(max, self._highs, highs))
+
+    def _unscaled(self) -> str:
+        """The normalization for 0 to 1 that fits values of 0 to 255, "" for none."""
+        for name, (mean, std) in NORMALIZATIONS.items():
+            lows = [low * s + m for low, m, s in zip(self._lows, mean, std)]
+            highs = [high * s + m for high, m, s in zip(self._highs, mean, std)]
+            if min(lows) > -0.5 and all(BYTES[0] < high <= BYTES[1] for high in highs):
+                return name
+        return ""
 
     def measure(
         self, module: torch.nn.Module, loss: Callable[[Any, Any], Any], batches: List[Foreign]
@@ -68,6 +95,7 @@ class Inputs:
             "high": self.high,
             "whole": self.whole,
             "first": self.first,
+            "unscaled": "" if self.whole and self.low >= 0 else self._unscaled(),
             **self.expected,
         }
 

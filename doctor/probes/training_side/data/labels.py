@@ -189,7 +189,7 @@ def stops(
     answers = [each for each in documents if each.labels is not None and has_prompt(each)]
     chats = [each for each in documents if _is_whole(each, marker)] if marker else []
     if not answers and not chats:
-        return None
+        return stops_of_whole(documents, vocabulary)
     if not vocabulary.stops:
         return {"type": "Unknown", "reason": NO_STOPS}
     if not answers:
@@ -242,6 +242,38 @@ def _stops_of_chats(
         "chats": sum(each is not None for each in trained),
         "untrained": sum(each is False for each in trained),
     }
+
+
+def stops_of_whole(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[str, Any]]:
+    """The same of documents that are trained from their first token on, without a chat's marker:
+    those that end with a stop, and rows of one length that never hold one."""
+    whole = [each for each in documents if each.labels is not None and len(each.ids) > ENDING]
+    whole = [each for each in whole if bool(each.trained[:ENDING].any())]
+    if not whole or not vocabulary.stops:
+        return None
+    ended = [each for each in whole if int(each.ids[-1]) in vocabulary.stops]
+    one_length = len({len(each.ids) for each in whole}) == 1
+    stops = torch.tensor([*vocabulary.stops, *filter(None, [vocabulary.bos])])
+    unended = [each for each in whole if not bool(torch.isin(each.ids, stops).any())]
+    return {
+        "type": "Stops",
+        "answers": 0,
+        "stopped": 0,
+        "generation": [vocabulary.name(each) for each in vocabulary.stops],
+        "source": vocabulary.source,
+        "stated": vocabulary.stated,
+        "whole": len(whole),
+        "unended": len(unended) if one_length else 0,
+        "tokens": sum(len(each.ids) for each in whole),
+        "chats": len(ended),
+        "untrained": sum(not _trains_last(each) for each in ended),
+    }
+
+
+def _trains_last(document: Document) -> bool:
+    """Whether its last token is a label, at its own place or at the one before."""
+    assert document.labels is not None
+    return bool((document.labels[-2:] == document.ids[-1]).any())
 
 
 def _trains_stop(document: Document, marker: List[int], vocabulary: Vocabulary) -> Optional[bool]:

@@ -24,6 +24,8 @@ MOST_LEFT_OUT, SECONDS = 512, 5.0
 """Rows that a filter left out whose labels are read, and for how long at most."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
+LEAST_SHORT = 64
+"""Short rows of train that must differ before an equal one tells of a leak."""
 COMMON = 3
 """Occurrences within train from which on an equal row says nothing about a leak."""
 CHUNK = 512
@@ -50,7 +52,7 @@ class Content:
         self.labels: Dict[bytes, str] = {}
         self.conflicts: Dict[bytes, Tuple[int, int]] = {}
         self.rows = self.repeated = self.telling = self.conflicting = 0
-        self.labelled = 0
+        self.labelled = self.short = self.short_repeated = 0
         self.untold = ""
         """Why nothing can be said, "" otherwise."""
 
@@ -59,6 +61,8 @@ class Content:
         self.rows += 1
         self.telling += row.telling
         first = self.first.get(row.content)
+        self.short += not row.telling
+        self.short_repeated += first is not None and not row.telling
         if first is None:
             self.first[row.content] = number
         else:
@@ -70,6 +74,11 @@ class Content:
             if before != row.label:
                 self.conflicting += 1
                 self.conflicts.setdefault(row.content, (self.first[row.content], number))
+
+    @property
+    def short_rows_differ(self) -> bool:
+        """Whether an equal short row is no chance: hardly any two of train are equal."""
+        return self.short >= LEAST_SHORT and self.short_repeated <= 0.01 * self.short
 
 
 def read(source: Source, seconds: float) -> Content:
@@ -275,7 +284,7 @@ def overlap(train: Content, other: Source, seconds: float) -> Dict[str, Any]:
     for number, value in enumerate(values_of(dataset)):
         row = row_of(value)
         rows += 1
-        if row is not None and row.telling:
+        if row is not None and (row.telling or train.short_rows_differ):
             telling += 1
             first = train.first.get(row.content)
             if first is not None and train.counts.get(row.content, 1) < COMMON:

@@ -9,11 +9,13 @@ from . import (
     chats,
     documents,
     inputs,
+    label_maps,
     labels,
     mixing,
     padding,
     pairs,
     reading,
+    row_texts,
     rows,
     samples_shown,
     targets,
@@ -49,6 +51,8 @@ class SplitLook:
         self.first: Foreign = None
         self.tokens: Optional[documents.Tokens] = None
         self.other_labels = labels.OtherLabels()
+        self.maps = label_maps.LabelMaps()
+        self.texts = row_texts.RowTexts()
 
     def add(self, batch: Foreign) -> None:
         tokens = documents.tokens_of(batch)
@@ -59,6 +63,9 @@ class SplitLook:
         if len(self.shown) < self.show:
             self._show(batch, tokens, row)
         self.inputs.add(batch)
+        self.maps.add(batch)
+        if self.source.by_row:
+            self.texts.add(batch, row)
         if tokens is None or tokens.foreign_labels:
             self.other_labels.add(batch, row)
         if self.source.kind == "loader":
@@ -90,6 +97,8 @@ class SplitLook:
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
         record["pace"] = self.pace
+        record["maps"] = observing.attempt(self.maps.record, None)
+        record["texts"] = self.texts.record()
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from typing import Any
 
 import pytorch_lightning as lightning
 import torch
+from arguments import options
 from torch import nn
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--out", required=True)
-parser.add_argument("--kind", default="usual")
-parser.add_argument("--fault", default="")
-args = parser.parse_args()
-torch.set_num_threads(1)
+args = options()
 
 
 class Module(lightning.LightningModule):

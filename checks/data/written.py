@@ -1,0 +1,110 @@
+"""What was written into the rows: label maps, answers, text, classes."""
+
+from __future__ import annotations
+
+from doctor._util.units import shown
+from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
+from doctor.facts.data import Data, Split
+from doctor.judge.check import Check, Owner, Verdict, note, skip
+
+BETWEEN, KINDS, FLAT, LEAST_BORDERS = 0.15, 6, 0.7, 200
+"""Share of the pixels at borders that lie between two other values (measured 0.2 to 1.0 after
+bilinear resizing, below 0.02 for drawn classes), in how many combinations (a class for the outline
+of another one makes few), share of pixels within an area, and pixels at borders. Our own
+numbers."""
+MOST_CLASSES = 64
+"""Values above which they may be brightness, as the targets of an image model."""
+FAULTY = 0.02
+"""Share of rows from which on it is a warning. Our own number."""
+
+
+def whole_classes(data: Data) -> Verdict:
+    return each_split(data, _whole_classes)
+
+
+def _whole_classes(split: Split) -> Verdict:
+    maps = split.maps
+    if maps is None:
+        return skip("the batches have no label maps of whole numbers")
+    text = f"{maps.values} values in {maps.maps} label maps"
+    if maps.borders < LEAST_BORDERS or maps.flat < FLAT:
+        return passed(f"{text}, too few borders of areas to judge them", split)
+    lying = share(maps.between, maps.borders, "pixels at borders lie between the two values")
+    if maps.between < BETWEEN * maps.borders or maps.kinds < KINDS:
+        return passed(f"{text}; {lying}", split)
+    if maps.values > MOST_CLASSES:
+        return note(f"{text}; {lying}, as after interpolation or in images")
+    return observed(f"{text}; {lying}, as after interpolation", maps.maps)
+
+
+MAPS = Check(
+    code="DAT020",
+    slug="label-maps-whole",
+    title="Label maps hold classes, and no values between them",
+    why="Bilinear resizing or rotation of a mask averages the numbers of two classes at their "
+    "border: between 0 and 2 the class 1 appears, and 5 to 254 next to the 255 that is ignored.",
+    passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
+    notes=("at least 15 % do, of more than 64 values",),
+    warns=("in 32 or more label maps at least 15 % do, in 6 or more combinations of values",),
+    fix="Resize, rotate and warp masks with interpolation='nearest' (InterpolationMode.NEAREST), "
+    "and only images with another one.",
+    owner=Owner.JOB,
+    judge=whole_classes,
+    limits="that the classes are the right ones.",
+    sources=("torchvision-masks",),
+)
+
+
+def well_written(data: Data) -> Verdict:
+    return each_split(data, _well_written)
+
+
+def _well_written(split: Split) -> Verdict:
+    texts = split.texts
+    if texts is None:
+        return skip("TARGET has no rows of a file or a table")
+    if texts.empty and texts.empty >= FAULTY * texts.answers:
+        text = share(texts.empty, texts.answers, "answers are empty or white space")
+        return observed(f"{text}: {rows(texts.empty_rows)}", texts.answers, fix=EMPTY)
+    if texts.garbled and texts.garbled >= FAULTY * texts.rows:
+        text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
+        return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
+    for each in texts.spellings:
+        if each.minor >= FAULTY * texts.rows and texts.rows >= FEW:
+            same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
+            text = (
+                f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
+                f"in several spellings, which differ in case or space: {same}"
+            )
+            return observed(text, texts.rows, fix=SPELLED)
+    answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
+    return passed(answers, split)
+
+
+EMPTY = "Drop the rows without an answer, or generate their answers again."
+GARBLED = (
+    "Export the rows again as UTF-8, or repair each text once: "
+    "text.encode('cp1252').decode('utf-8')."
+)
+SPELLED = "Bring the classes to one spelling before they are numbered: value.strip().lower()."
+
+WRITTEN = Check(
+    code="DAT021",
+    slug="rows-well-written",
+    title="Rows have answers, decoded text and one spelling for each class",
+    why="A model that is trained on empty answers learns to say nothing; garbled letters become "
+    "tokens of their own, and each spelling of a class is a class.",
+    passes=("fewer than 2 % of the rows have such a fault",),
+    warns=(
+        "at least 2 % of 32 or more answers are empty, and call no tool",
+        "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
+        "values of a column differ in case or in the space around them alone",
+    ),
+    fix="Look at the rows that are named.",
+    owner=Owner.JOB,
+    judge=well_written,
+    limits="that answers are right, or that abbreviations of a class are the same class.",
+    sources=("utf8-debugging",),
+)
+
+CHECKS = (MAPS, WRITTEN)

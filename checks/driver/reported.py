@@ -1,0 +1,87 @@
+"""Lines of the kernel log, or beside a pasted report, that name a known fault."""
+
+from __future__ import annotations
+
+from doctor._util.records import Unknown
+from doctor._util.units import listed, visible
+from doctor.errors.cause import Cause
+from doctor.errors.fitted import fitted
+from doctor.errors.index import ENTRIES
+from doctor.errors.match import REPORTS, row, table_of
+from doctor.facts.machine import Driver, Host
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
+
+LONGEST, MOST_OTHERS = 200, 4
+
+
+def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
+    if host.reported is None:
+        return skip("no kernel log is readable, and no report was pasted")
+    known = [(row(each.cause), each.line) for each in host.reported if each.cause in ENTRIES]
+    if not known:
+        return ok("no line names a known fault")
+    cause, line = decisive(known)
+    others = dict.fromkeys(each.id for each, _ in known if each.id != cause.id)
+    more = f"; further lines: {listed(list(others), MOST_OTHERS)}" if others else ""
+    shown = visible(" ".join(line.split()))[:LONGEST]
+    cause = fitted(cause, line)
+    summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
+    if cause.owner is Owner.JOB or (_answers(driver) and table_of(cause) == "kernel_modules"):
+        return note(summary, fix=cause.fix)
+    problem = warn if cause.role == "warning" else fail
+    return problem(
+        summary,
+        *cause.commands,
+        fix=cause.fix,
+        owner=cause.owner,
+        sources=cause.sources,
+        causes=(cause.id,),
+    )
+
+
+def _answers(driver: Driver | Unknown | None) -> bool:
+    """Whether it responds now: a line about a module that did not load is of an earlier try."""
+    return isinstance(driver, Driver) and driver.nvml.ok and driver.cuda.ok
+
+
+def decisive(known: list[tuple[Cause, str]]) -> tuple[Cause, str]:
+    """The line whose row says most, of equal ones the first: no error of the program, no warning,
+    no account of another failure, and not less than the row of another line."""
+    less = {id for cause, _ in known for id in (*cause.refines, *_yielding(known, cause))}
+
+    def order(each: tuple[Cause, str]) -> tuple[bool, bool, bool, bool]:
+        cause = each[0]
+        of_job = cause.owner is Owner.JOB
+        return of_job, cause.role == "warning", cause.role in REPORTS, cause.id in less
+
+    return min(known, key=order)
+
+
+def _yielding(known: list[tuple[Cause, str]], cause: Cause) -> list[str]:
+    """Rows among them that yield to this one."""
+    return [each.id for each, _ in known if cause.id in each.yields_to]
+
+
+NONE_KNOWN = Check(
+    code="DRV003",
+    slug="no-known-fault",
+    title="No line of the kernel log or of a report names a known fault",
+    why="The driver's libraries report that something is wrong, and the kernel log says what: a "
+    "module that Secure Boot refused, no memory window for the GPU, another kernel. Of a pasted "
+    "report each line is looked up that no other check judges.",
+    passes=("no such line is in what could be read",),
+    notes=(
+        "a line is an error of the program, not of the machine",
+        "a line says why the module did not load, and the driver responds now",
+    ),
+    warns=("a line reports errors that the machine survives, as of the PCIe link",),
+    fails=("a line has the message of a known fault; the remedy is that fault's",),
+    fix="Follow the remedy of the line.",
+    limits="that the machine is healthy: most faults leave no line there.",
+    owner=Owner.ENVIRONMENT,
+    judge=none_known,
+    also=("read",),
+    leads=True,
+)
+
+CHECKS = (NONE_KNOWN,)

@@ -1,0 +1,113 @@
+"""Where the processes of a run were when it was killed, and what the log of a run says."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from doctor._util.regular_file import read_regular
+from doctor._util.secrets import hide_secrets
+from doctor.collect.rehearsal.records import Observed
+from doctor.facts.rehearsal import Waiting
+
+MOST_LOG = 16 * 2**20
+MOST_FRAMES, FRAMES = 30, 8
+"""Lines of frames in all, and of one process."""
+TAIL, TAIL_BYTES = 12, 20_000
+"""Lines of the output that are kept of a run that failed, and where they are looked for."""
+REFUSED = ("Read-only file system", "Permission denied", "Errno 13]", "Errno 30]", "os error 30")
+"""Texts of errors with which a write is refused."""
+MOST_REFUSED = 5
+FRAME = re.compile(r'File "(.{1,1000})", line (\d{1,9}) in (.{1,200})')
+LIBRARIES = ("/doctor/guard/", "/site-packages/", "/dist-packages/", "/lib/python", "<frozen")
+CURRENT = "Current thread"
+
+
+class _Collective(msgspec.Struct):
+    name: str
+    number: int
+    returned: bool
+    place: str = ""
+
+
+_decode = msgspec.json.Decoder(_Collective).decode
+
+
+def _text(path: Path, offset: int = 0) -> str:
+    """Of a file that the user's processes wrote; "" for none."""
+    try:
+        return read_regular(str(path), MOST_LOG, follow=False, offset=offset).decode(
+            errors="replace"
+        )
+    except OSError:
+        return ""
+
+
+def frames(directory: Path) -> tuple[str, ...]:
+    """Of each process the frames nearest to where it waits."""
+    found: list[str] = []
+    for path in sorted(directory.glob("frames-*.txt")):
+        found += [line[:300] for line in _text(path).splitlines()[:FRAMES]]
+    return tuple(found[:MOST_FRAMES])
+
+
+def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ...]:
+    """Of each rank its place, and the last collective that it called."""
+    found = []
+    for each in processes:
+        pid = each.process.pid
+        last: _Collective | None = None
+        with contextlib.suppress(msgspec.DecodeError):
+            last = _decode(_text(directory / f"collective-{pid}.json").encode())
+        inside = last is not None and not last.returned
+        place = last.place if last and inside else _place(_text(directory / f"frames-{pid}.txt"))
+        found.append(
+            Waiting(
+                rank=each.process.rank,
+                place=hide_secrets(place or (last.place if last else ""))[:500],
+                collective=last.name[:100] if last else "",
+                number=last.number if last else 0,
+                inside=inside,
+                ended=each.rank().ended,
+            )
+        )
+    return tuple(found)
+
+
+def still(processes: Sequence[Observed], killed: float) -> float | None:
+    """Seconds from the last step of any rank to this moment; None without a step."""
+    moments = [step.moment for each in processes for step in each.steps]
+    return max(0.0, killed - max(moments)) if moments else None
+
+
+def _place(text: str) -> str:
+    """File, line and function of the nearest frame of the main thread outside of libraries."""
+    thread = text.rpartition(CURRENT)[2]
+    for match in FRAME.finditer(thread):
+        if not any(library in match[1] for library in LIBRARIES):
+            return f"{match[1]}:{match[2]} in {match[3]}"
+    return ""
+
+
+def last_lines(log: Path) -> tuple[str, ...]:
+    """The end of what a run printed."""
+    try:
+        offset = max(0, log.stat().st_size - TAIL_BYTES)
+    except OSError:
+        return ()
+    lines = _text(log, offset).splitlines()
+    return tuple(hide_secrets(line)[:500] for line in lines if line.strip())[-TAIL:]
+
+
+def refusals(log: Path) -> tuple[str, ...]:
+    """The first lines of the output that speak of a refused write."""
+    lines = [
+        hide_secrets(line.strip())[:500]
+        for line in _text(log).splitlines()
+        if any(word in line for word in REFUSED)
+    ]
+    return tuple(dict.fromkeys(lines))[:MOST_REFUSED]

@@ -1,0 +1,62 @@
+"""The samples that a resume takes, beside those of the run that was not stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from doctor.collect.rehearsal.records import Observed, Taken
+from doctor.facts.rehearsal import SampleOrder
+
+Steps = dict[int, list[int | str]]
+"""Samples by the step that was taken with them."""
+
+
+def compare(
+    first: Sequence[Observed],
+    stopped: Sequence[Observed],
+    continued: Sequence[Observed],
+    saved_step: int,
+) -> SampleOrder | None:
+    """None where no samples were observed. `first` is the uninterrupted run."""
+    runs = [[_steps(each) for each in run] for run in (first, stopped, continued)]
+    if not any(steps for run in runs for steps in run):
+        return None
+    if len(set(map(len, runs))) != 1 or not all(steps for run in runs for steps in run):
+        return SampleOrder(untold="the samples of some ranks and runs were not observed")
+    planned, before, after = runs
+    if [_until(each, saved_step) for each in planned] != [
+        _until(each, saved_step) for each in before
+    ]:
+        return SampleOrder(untold="two equal runs take their samples in different orders")
+    moved = [{step + saved_step: taken for step, taken in steps.items()} for steps in after]
+    end = min(max(steps) for steps in (*planned, *moved))
+    if end <= saved_step:
+        return SampleOrder(untold="no step follows the resume")
+    if any(len(_until(steps, end)) < end for steps in planned):
+        return SampleOrder(untold="the samples of some steps were not observed")
+    expected = _count(_until(steps, end) for steps in planned)
+    taken = _count(_until(steps, saved_step) for steps in before)
+    taken += _count(_until(steps, end) for steps in moved)
+    return SampleOrder(
+        steps=end - saved_step,
+        samples=expected.total(),
+        same=all(
+            {**_until(a, saved_step), **_until(b, end)} == _until(c, end)
+            for a, b, c in zip(before, moved, planned, strict=True)
+        ),
+        again=(taken - expected).total(),
+        left_out=(expected - taken).total(),
+    )
+
+
+def _steps(observed: Observed) -> Steps:
+    return {each.s: each.samples for each in observed.of(Taken)}
+
+
+def _until(steps: Steps, end: int) -> Steps:
+    return {step: taken for step, taken in steps.items() if step <= end}
+
+
+def _count(runs: Iterable[Steps]) -> Counter[int | str]:
+    return Counter(sample for steps in runs for taken in steps.values() for sample in taken)

@@ -1,0 +1,114 @@
+"""Containers and pods that do not get the node's GPUs: engines, runtimes and images."""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="device-plugin-without-driver",
+        messages=(
+            r"Incompatible (?:strategy|platform) detected",
+            r"did you configure the NVIDIA Container Toolkit",
+            r"No devices found\. Waiting indefinitely",
+            r"Detected non-NVML platform",
+            r"no runtime for \"?nvidia\"? is configured",
+        ),
+        examples=(
+            "E0326 factory.go:112] Incompatible strategy detected auto",
+            "If this is a GPU node, did you configure the NVIDIA Container Toolkit?",
+            "I0326 main.go:381] No devices found. Waiting indefinitely.",
+            "Detected non-NVML platform: could not load NVML library: libnvidia-ml.so.1",
+            'Failed to create pod sandbox: no runtime for "nvidia" is configured',
+        ),
+        why="The device plugin's container sees no GPU, so the node offers none: the node's "
+        "container engine does not use NVIDIA's runtime.",
+        fix="On the node: sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default "
+        "(crio, docker: their names), restart the engine, and restart the plugin's pod; or create "
+        "a RuntimeClass nvidia and set runtimeClassName: nvidia for the plugin and the pods.",
+        owner=Owner.MACHINE,
+        commands=(
+            "sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default",
+            "sudo systemctl restart containerd",
+            "kubectl -n kube-system rollout restart ds nvidia-device-plugin-daemonset",
+        ),
+    ),
+    Cause(
+        id="container-devices-unresolved",
+        messages=(r"unresolvable CDI devices|failed to inject CDI devices",),
+        examples=("failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all",),
+        why="The container engine asks for GPUs by CDI, and no specification names them.",
+        fix="Write it: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, again after "
+        "each upgrade of the driver; nvidia-ctk cdi list shows the names.",
+        owner=Owner.MACHINE,
+        commands=(
+            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+            "nvidia-ctk cdi list",
+        ),
+    ),
+    Cause(
+        id="container-cgroup-denied",
+        messages=(r"bpf_prog_query\(BPF_CGROUP_DEVICE\)|failed to add device rules",),
+        examples=(
+            "nvidia-container-cli: mount error: failed to add device rules: unable to find any "
+            "existing device filters attached to the cgroup: bpf_prog_query(BPF_CGROUP_DEVICE) "
+            "failed: operation not permitted",
+        ),
+        why="A rootless engine may not write the device rules of the control group.",
+        fix="Set no-cgroups = true in the toolkit's config.toml for rootless engines (false for "
+        "those of root), or use CDI.",
+        owner=Owner.MACHINE,
+        commands=("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+        refines=("container-without-gpu-runtime",),
+    ),
+    Cause(
+        id="container-image-has-driver",
+        messages=(
+            r"mount error: file creation failed.{0,200}(?:libnvidia|libcuda).{0,60}file exists",
+        ),
+        examples=(
+            "nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/x/"
+            "merged/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1: file exists",
+        ),
+        why="The image holds files of the driver, which the runtime mounts from the host: it was "
+        "committed from a container in WSL, or a driver was installed in it.",
+        fix="Remove them in the Dockerfile: rm -f /usr/lib/x86_64-linux-gnu/libcuda.so* "
+        "/usr/lib/x86_64-linux-gnu/libnvidia-*.so*, and install no nvidia-driver there.",
+        owner=Owner.ENVIRONMENT,
+        refines=("container-without-gpu-runtime",),
+    ),
+    Cause(
+        id="container-without-driver",
+        messages=(
+            r"The NVIDIA Driver was not detected|Failed to detect NVIDIA driver version",
+            r"Could not find any nv files on this host",
+            r"No supported GPU\(s\) detected to run this container",
+        ),
+        examples=(
+            "WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be there.",
+            "INFO:    Could not find any nv files on this host!",
+            "ERROR: No supported GPU(s) detected to run this container",
+        ),
+        why="The container was started without the host's GPUs, or the host has no driver that "
+        "this image supports.",
+        fix="Start it with the GPUs: docker run --gpus all, apptainer --nv, podman --device "
+        "nvidia.com/gpu=all. If it was, look at nvidia-smi on the host.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi", "docker run --rm --gpus all ubuntu nvidia-smi"),
+    ),
+    Cause(
+        id="container-needs-newer-driver",
+        messages=(r"This container was built for NVIDIA Driver Release [\d.]{3,12} or later",),
+        examples=(
+            "ERROR: This container was built for NVIDIA Driver Release 570.00 or later, but "
+            "version 535.129.03 was detected and compatibility mode is UNAVAILABLE.",
+        ),
+        why="The image's CUDA needs a newer driver than the host has.",
+        fix="Upgrade the host's driver to the release in the line, or take an older tag of the "
+        "image; rented, take a machine with a newer driver.",
+        owner=Owner.MACHINE,
+        commands=("nvidia-smi",),
+        next_check="DRV002",
+    ),
+)

@@ -1,0 +1,155 @@
+"""Why the kernel has no module for a GPU: what the kernel and an installation print.
+
+Most of these lines stand in kernel logs, without the word "error".
+"""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+
+ROWS = (
+    Cause(
+        id="open-module-refuses-gpu",
+        messages=(
+            r"not supported by open\s{0,3}nvidia\.ko|installed in this system is not supported by "
+            r"open",
+            r"does not include the required GPU",
+        ),
+        examples=(
+            "NVRM: installed in this system is not supported by open nvidia.ko",
+            "NVRM: nvidia.ko because it does not include the required GPU System Processor (GSP).",
+        ),
+        why="The open kernel module drives GPUs since Turing: Volta (V100), Pascal and older ones "
+        "have no GSP.",
+        fix="Install the proprietary kernel module of the same driver version (nvidia-driver-570 "
+        "without -open, --kernel-module-type=proprietary). Drivers since 590 have none for GPUs "
+        "before Turing: stay on 580 there.",
+        owner=Owner.ENVIRONMENT,
+        commands=("modinfo -F license nvidia", "apt list --installed 2>/dev/null | grep nvidia"),
+    ),
+    Cause(
+        id="open-module-required",
+        messages=(r"requires use of the NVIDIA open kernel modules",),
+        examples=(
+            "NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
+        ),
+        why="Blackwell GPUs (RTX 50, RTX PRO, B200, GB200) are driven by the open kernel module "
+        "alone.",
+        fix="Install the open kernel module of the same driver version (nvidia-driver-580-open, "
+        "nvidia-open, --kernel-module-type=open), then reboot.",
+        owner=Owner.ENVIRONMENT,
+        commands=("modinfo -F license nvidia",),
+    ),
+    Cause(
+        id="driver-legacy-gpu",
+        messages=(
+            r"supported through the NVIDIA \d{3}\.xx Legacy",
+            r"driver will ignore\s{0,3}this GPU",
+        ),
+        examples=(
+            "NVRM: installed in this system is supported through the NVIDIA 470.xx Legacy drivers.",
+            "NVRM: the driver will ignore this GPU.  Continuing probe...",
+        ),
+        why="This driver no longer knows a GPU of that age.",
+        fix="Install the legacy branch that the line names: 470 for Kepler (K40, K80), 580 for "
+        "Maxwell, Pascal and Volta. It limits CUDA and torch: 470 runs CUDA 11.4.",
+        owner=Owner.ENVIRONMENT,
+        commands=("lspci -nn | grep -i nvidia",),
+    ),
+    Cause(
+        id="gpu-without-memory-window",
+        messages=(
+            r"BAR\d is 0M @ 0x0",
+            r"PCI I/O region assigned to your NVIDIA device is invalid",
+            r"This is a 64-bit BAR mapped above",
+        ),
+        examples=(
+            "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:0a:00.0)",
+            "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:",
+            "NVRM: This is a 64-bit BAR mapped above 4GB by the system BIOS or the Linux kernel",
+        ),
+        why="The firmware, the hypervisor or the kernel gave the GPU no window of PCI memory.",
+        fix="Switch on Above 4G Decoding (large MMIO) in the firmware, or boot with pci=realloc; "
+        "a GPU in an external box needs pci=realloc,hpmmioprefsize=16G as well. In a virtual "
+        "machine: UEFI instead of BIOS, and a 64-bit MMIO space as large as all GPUs' memory.",
+        owner=Owner.MACHINE,
+        commands=("lspci -vv -d 10de: | grep -i region", "sudo dmesg | grep -iE 'BAR|nvrm'"),
+    ),
+    Cause(
+        id="kernel-module-unsigned",
+        messages=(
+            r"Key was rejected by service|Required key not available",
+            r"[Ss]ecure [Bb]oot is enabled on this system",
+            r"Loading of unsigned module is rejected|unsigned module loading is restricted",
+            r"could not insert 'nvidia\S{0,10}': Operation not permitted",
+        ),
+        examples=(
+            "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service",
+            "Secure boot is enabled on this system, so this is likely because it was not signed",
+            "Lockdown: modprobe: Loading of unsigned module is rejected",
+            "modprobe: ERROR: could not insert 'nvidia': Operation not permitted",
+        ),
+        why="Secure Boot refuses a kernel module that is not signed with a key it knows.",
+        fix="Enroll the key that signed the module (sudo mokutil --import MOK.der, then confirm at "
+        "the next boot), install the distribution's signed package (linux-modules-nvidia-*), or "
+        "switch Secure Boot off in the firmware.",
+        owner=Owner.ENVIRONMENT,
+        commands=("mokutil --sb-state", "modinfo -F signer nvidia"),
+    ),
+    Cause(
+        id="kernel-module-of-other-kernel",
+        messages=(
+            r"Module nvidia\S{0,12} not found in directory",
+            r"nvidia\S{0,12}: disagrees about version of symbol",
+            r"Bad return status for module build on kernel|DKMS make\.log for nvidia|"
+            r"Unable to find the kernel source tree",
+            r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b",
+        ),
+        examples=(
+            "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-45-generic",
+            "nvidia: disagrees about version of symbol module_layout",
+            "Error! Bad return status for module build on kernel: 6.8.0-45-generic (x86_64)",
+            "nvidia/535.129.03: added",
+        ),
+        why="No module of the driver was built for the kernel that runs: the kernel was upgraded, "
+        "its headers are missing, or this driver does not compile with it.",
+        fix="Install the headers of the running kernel and build the module (linux-headers-$(uname "
+        "-r), then dkms autoinstall), or take a newer driver that knows this kernel; then modprobe "
+        "nvidia or reboot.",
+        owner=Owner.ENVIRONMENT,
+        commands=("uname -r", "dkms status", "sudo dkms autoinstall"),
+    ),
+    Cause(
+        id="nouveau-holds-gpu",
+        messages=(
+            r"Kernel driver in use: nouveau|Nouveau kernel driver is currently in use",
+            r"(?m)^\s{0,8}nouveau +\d{5,9} +\d",
+            r"NVIDIA probe routine was not called for|nouveau.{0,40} already bound",
+        ),
+        examples=(
+            "Kernel driver in use: nouveau",
+            "nouveau              2306048  1",
+            "NVRM: The NVIDIA probe routine was not called for 1 device(s).",
+        ),
+        why="Another kernel driver (nouveau, sometimes vfio-pci) holds the GPU, so that NVIDIA's "
+        "cannot.",
+        fix="Blacklist nouveau (blacklist nouveau and options nouveau modeset=0 in "
+        "/etc/modprobe.d), rebuild the initramfs (update-initramfs -u or dracut --force) and "
+        "reboot. If the GPU is bound to vfio-pci, it belongs to a virtual machine.",
+        owner=Owner.ENVIRONMENT,
+        commands=("lspci -nnk -d 10de:", "lsmod | grep -E 'nouveau|nvidia'"),
+    ),
+    Cause(
+        id="driver-api-mismatch",
+        messages=(r"API mismatch: the client has the version",),
+        examples=("NVRM: API mismatch: the client has the version 535.54.03, but",),
+        why="A library of the driver has another version than the loaded kernel module: the driver "
+        "was upgraded without a restart, or the image brings its own.",
+        fix="On the host: reboot, or unload and load the nvidia modules while nothing uses them; "
+        "hold the driver's packages out of automatic upgrades. In a container: remove the driver's "
+        "libraries from the image.",
+        owner=Owner.ENVIRONMENT,
+        commands=("cat /proc/driver/nvidia/version", "dpkg -l | grep nvidia-driver"),
+    ),
+)

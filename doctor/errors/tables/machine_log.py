@@ -1,0 +1,340 @@
+"""Why a machine does not offer its GPUs: the kernel's, the driver's and other tools' own lines.
+
+They stand in kernel logs, in what an installation prints and in tables of tools, mostly without the
+word "error". A pasted report and a readable kernel log are searched for them (DRV003).
+"""
+
+from __future__ import annotations
+
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause
+from doctor.errors.tables.commands import KERNEL_LOG
+
+OF_KERNEL = (*KERNEL_LOG, "uname -r; cat /proc/driver/nvidia/version")
+
+ROWS = (
+    Cause(
+        id="gsp-firmware-missing",
+        messages=(
+            r"firmware load for nvidia/.{0,60}gsp\w{0,12}\.bin failed",
+            r"(?:RISC-V|GSP).{0,60}(?:firmware|bootstrap).{0,40}(?:fail|error)",
+            r"_kgspBootGspRm|kgspBootstrap|Cannot initialize GSP",
+        ),
+        examples=(
+            "Direct firmware load for nvidia/535.129.03/gsp_tu10x.bin failed with error -2",
+            "NVRM: GPU0 GSP firmware load failed",
+            "NVRM: RmInitAdapter: Cannot initialize GSP firmware RM",
+        ),
+        why="The GPU's system processor did not start: its firmware file is missing or of another "
+        "driver version, or the GPU did not take it.",
+        fix="Install the firmware package of exactly the module's version (nvidia-firmware-*, "
+        "linux-firmware-nvidia) and rebuild the initramfs. If the file is there, update the "
+        "driver and the board's firmware, power-cycle, then suspect the GPU.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ls /lib/firmware/nvidia/", *OF_KERNEL),
+    ),
+    Cause(
+        id="pcie-link-errors",
+        messages=(
+            r"PCIe Bus Error: severity=",
+            r"AER: (?:Multiple )?(?:Uncorrected|Uncorrectable|Corrected|Correctable)",
+        ),
+        examples=(
+            "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction",
+            "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0",
+        ),
+        why="The PCIe link of a device loses packets. Corrected errors cost speed, uncorrected "
+        "ones end in a lost GPU.",
+        fix="Reseat the GPU, replace the riser or cable, and update the board's firmware; a lower "
+        "generation of the slot in the firmware shows whether the link is the cause. Rented: "
+        "return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo dmesg | grep -iE 'aer|pcie bus'", "sudo lspci -vv -d 10de: | grep LnkSta"),
+    ),
+    Cause(
+        id="iommu-blocks-gpu",
+        messages=(r"\[IO_PAGE_FAULT\b|IO_PAGE_FAULT device=", r"DMAR:? \[DMA (?:Read|Write)"),
+        examples=(
+            "AMD-Vi: Event logged [IO_PAGE_FAULT device=41:00.0 domain=0x0000 address=0x0]",
+            "DMAR: [DMA Read] Request device [41:00.0] fault addr 0",
+        ),
+        why="The IOMMU refuses an access of a device: copies between GPUs hang or return zeros.",
+        fix="On a host without virtual machines, boot with iommu=pt, or switch the IOMMU off in "
+        "the firmware. Until then NCCL_P2P_DISABLE=1 avoids copies between GPUs.",
+        owner=Owner.MACHINE,
+        commands=("cat /proc/cmdline", "sudo dmesg | grep -iE 'dmar|amd-vi|iommu'"),
+    ),
+    Cause(
+        id="cuda-not-initialized",
+        refines=("cuda-unavailable",),
+        messages=(
+            r"CUDA driver initialization failed, you might not have",
+            r"cuInit\S{0,4} (?:returned|failed with|=) ?3\b|CUDA_ERROR_NOT_INITIALIZED",
+        ),
+        examples=(
+            "CUDA driver initialization failed, you might not have a CUDA gpu.",
+            "cuInit(0) returned 3: CUDA_ERROR_NOT_INITIALIZED",
+        ),
+        why="cuInit returns 3: libcuda is there, and the kernel's part does not serve it. If "
+        "nvidia-smi lists the GPUs, the module nvidia_uvm is at fault, not torch.",
+        fix="Look at nvidia_uvm: it must be loaded (modprobe nvidia_uvm) and its nodes "
+        "/dev/nvidia-uvm exist, in a container as well. On kernels of RHEL 9.6 and newer its "
+        "support of HMM breaks the start: set `options nvidia_uvm uvm_disable_hmm=1` in "
+        "/etc/modprobe.d, then reload nvidia_uvm or reboot. If nvidia-smi lists no GPU, begin "
+        "there.",
+        owner=Owner.ENVIRONMENT,
+        commands=(
+            "ls -l /dev/nvidia-uvm*; lsmod | grep nvidia_uvm",
+            "cat /sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
+            "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm uvm_disable_hmm=1",
+        ),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="wsl-gpu-blocked",
+        messages=(r"GPU access blocked by the operating system",),
+        examples=("Failed to initialize NVML: GPU access blocked by the operating system",),
+        why="Windows does not hand the GPU to WSL: it is in TCC mode, its driver is too old for "
+        "WSL 2, or a Linux driver was installed inside WSL.",
+        fix="Run nvidia-smi on Windows. If its column Driver-Model says TCC: set WDDM (or MCDM) "
+        "with nvidia-smi -i 0 -dm 0 as administrator and reboot. Else upgrade the driver of "
+        "Windows and WSL (wsl --update, wsl --shutdown), and remove NVIDIA drivers that were "
+        "installed inside WSL.",
+        owner=Owner.ENVIRONMENT,
+        commands=("nvidia-smi -i 0 -dm 0", "wsl --update"),
+        refines=("cuda-unavailable",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="vgpu-unlicensed",
+        messages=(
+            r"License Status {1,40}: Unlicensed",
+            r"Failed to acquire(?:/renew)? license",
+        ),
+        examples=(
+            "License Status                    : Unlicensed",
+            "nvidia-gridd: Failed to acquire/renew license from license server",
+        ),
+        why="A vGPU without a license works for some minutes, then its driver throttles it and "
+        "refuses CUDA.",
+        fix="Give the guest its license: the token in /etc/nvidia/ClientConfigToken (or "
+        "ServerAddress and FeatureType in gridd.conf), a license server that it reaches, and "
+        "nvidia-gridd running; then nvidia-smi -q says Licensed. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("nvidia-smi -q | grep -A2 -i licens", "sudo systemctl restart nvidia-gridd"),
+    ),
+    Cause(
+        id="mig-without-instances",
+        messages=(r"No MIG devices found",),
+        examples=("|  No MIG devices found                                                    |",),
+        why="The GPU is in MIG mode and nobody created an instance on it: CUDA finds no device.",
+        fix="Create instances, sudo nvidia-smi mig -cgi 0 -C for one of the whole GPU, or switch "
+        "MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo nvidia-smi mig -lgi", "sudo nvidia-smi -i 0 -mig 0"),
+    ),
+    Cause(
+        id="fabric-manager-version",
+        messages=(
+            r"GPU driver interface version .{0,40}don't match",
+            r"nvidia-fabricmanager\.service could not be found|"
+            r"nvidia-fabricmanager\S{0,10}: Failed with result",
+        ),
+        examples=(
+            "fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver "
+            "version 550.90.07. Please update with matching NVIDIA driver package.",
+            "Unit nvidia-fabricmanager.service could not be found.",
+        ),
+        why="GPUs on NVSwitches need a fabric manager of exactly the driver's version, and it is "
+        "missing, of another version or stopped.",
+        fix="Install nvidia-fabricmanager in exactly the driver's version (nvidia-smi prints it), "
+        "hold both packages together, then: sudo systemctl enable --now nvidia-fabricmanager. "
+        "Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("systemctl status nvidia-fabricmanager", "cat /proc/driver/nvidia/version"),
+        refines=("version-required",),
+        next_check="DRV001",
+    ),
+    Cause(
+        id="nvswitch-error",
+        messages=(r"SXid \(PCI:.{0,30}\): \d{5}, (?:Fatal|Non-fatal)",),
+        examples=(
+            "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+        ),
+        why="An NVSwitch reports an error of itself or of a link. A fatal one ends the jobs of all "
+        "GPUs on it.",
+        fix="Fatal: drain the node, reset all GPUs and switches together (or reboot), and restart "
+        "the fabric manager; if it comes back, the baseboard or the GPU on that link is at fault. "
+        "Rented: return the machine.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=("sudo dmesg | grep -i sxid", "systemctl status nvidia-fabricmanager"),
+    ),
+    Cause(
+        id="inforom-corrupted",
+        messages=(r"infoROM is corrupted",),
+        examples=("WARNING: infoROM is corrupted at gpu 0000:18:00.0",),
+        why="The GPU's own memory of its identity and error counts cannot be read: its health is "
+        "not known.",
+        fix="Power-cycle the machine. If the warning stays: rented, return the machine; your own, "
+        "ask the board's maker, who can write the infoROM or replaces the GPU.",
+        owner=Owner.MACHINE,
+        commands=("nvidia-smi -q | grep -A5 -i inforom",),
+    ),
+    Cause(
+        id="gpu-off-the-bus",
+        messages=(r"(?:NVIDIA|AMD|ATI)\b.{0,90}\(rev ff\)",),
+        examples=("01:00.0 3D controller: NVIDIA Corporation GA102GL [RTX A6000] (rev ff)",),
+        why="The device answers reads on the PCI bus with ones only: it lost power or its link. "
+        "Laptops that switch their GPU off show the same.",
+        fix="Power-cycle the machine, check the GPU's power cables, seat and heat. Rented: return "
+        "the machine. On a laptop: wake the GPU (prime-select nvidia) first.",
+        owner=Owner.MACHINE,
+        commands=("lspci -d 10de:", *KERNEL_LOG),
+    ),
+    Cause(
+        id="windows-stopped-gpu",
+        messages=(r"Windows has stopped this device|reported problems\.? \(Code 43\)",),
+        examples=("Windows has stopped this device because it has reported problems. (Code 43)",),
+        why="The driver of Windows could not start the GPU. In a virtual machine older drivers "
+        "refuse a GeForce this way.",
+        fix="Reinstall the driver cleanly (DDU, then a current one), check power and seat. In a "
+        "virtual machine: a driver of 465 or newer, and the GPU's own VBIOS handed through.",
+        owner=Owner.MACHINE,
+    ),
+    Cause(
+        id="amdgpu-not-started",
+        messages=(
+            r"amdgpu: Fatal error during GPU init",
+            r"amdgpu: probe of \S{4,14} failed",
+            r"amdgpu not found in modules|Driver not initialized \(amdgpu",
+        ),
+        examples=(
+            "amdgpu 0000:03:00.0: amdgpu: Fatal error during GPU init",
+            "amdgpu: probe of 0000:03:00.0 failed with error -22",
+            "ERROR:root:Driver not initialized (amdgpu not found in modules)",
+        ),
+        why="The kernel's amdgpu module is missing or could not start the GPU.",
+        fix="Load it (sudo modprobe amdgpu); the lines before it in the kernel log say why it "
+        "fails: firmware that is missing (linux-firmware), a kernel that is too old for the GPU, "
+        "a module of ROCm (amdgpu-dkms) built for another kernel, or, with BARs that cannot be "
+        "assigned, Above 4G Decoding in the BIOS. Power-cycle, then suspect the GPU.",
+        owner=Owner.ENVIRONMENT,
+        commands=("sudo dmesg | grep -i amdgpu", "lsmod | grep amdgpu"),
+    ),
+    Cause(
+        id="rocm-pcie-atomics",
+        messages=(r"PCI rejects atomics|PCIE atomic ops is not supported",),
+        examples=("kfd kfd: amdgpu: skipped device 1002:7550, PCI rejects atomics 730<0",),
+        why="ROCm needs PCIe atomics, which this slot, riser or processor does not route.",
+        fix="Move the GPU to a slot that is wired to the processor, without a riser or a chipset "
+        "in between; in a virtual machine pass the whole root port.",
+        owner=Owner.MACHINE,
+        commands=("sudo dmesg | grep -i atomics",),
+    ),
+    Cause(
+        id="amdgpu-ring-timeout",
+        messages=(r"amdgpu: ring \S{2,20} timeout", r"amdgpu: GPU reset begin"),
+        examples=(
+            "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3",
+            "amdgpu 0000:03:00.0: amdgpu: GPU reset begin!",
+        ),
+        why="The AMD GPU stopped answering and was reset: programs on it lose their memory.",
+        fix="Update kernel, linux-firmware and ROCm; undo overclocking and undervolting, check "
+        "power and heat. If one GPU of several does it, that one is at fault.",
+        owner=Owner.MACHINE,
+        commands=("sudo dmesg | grep -i amdgpu",),
+    ),
+    Cause(
+        id="cpu-too-hot",
+        messages=(r"temperature above threshold, cpu clock throttled",),
+        examples=(
+            "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)",
+        ),
+        why="The processor is too hot and lowers its clock: loaders and launches become slow.",
+        fix="Check the processor's cooling and the airflow. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sensors",),
+    ),
+    Cause(
+        id="host-hardware-error",
+        messages=(
+            r"\[Hardware Error\]: (?:Machine check|CPU \d|.{0,40}Uncorrected)",
+            r"EDAC .{0,40}(?:UE|CE) memory (?:read|write|scrub)",
+        ),
+        examples=(
+            "mce: [Hardware Error]: Machine check events logged",
+            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+        ),
+        why="The processor reports errors of its memory, caches or buses.",
+        fix="Read which part it names (ras-mc-ctl --summary, rasdaemon, the BMC's log); replace a "
+        "module with uncorrected errors. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo ras-mc-ctl --summary", "sudo dmesg | grep -iE 'mce|edac'"),
+    ),
+    Cause(
+        id="file-system-failed",
+        messages=(
+            r"(?:EXT4-fs|XFS|BTRFS)\S{0,2} (?:error|\(\S{1,20}\): .{0,60}(?:shutdown|corrupt))",
+            r"nvme\S{0,12}: (?:I/O \d+ .{0,30}timeout|controller is down)|blk_update_request: I/O",
+            r"Remounting filesystem read-only",
+        ),
+        examples=(
+            "EXT4-fs error (device nvme0n1p1): ext4_find_entry",
+            "nvme nvme0: controller is down; will reset: CSTS=0xffffffff",
+            "EXT4-fs (sda1): Remounting filesystem read-only",
+        ),
+        why="A disk or its file system failed; the kernel may have made it read-only.",
+        fix="Save what can be read, look at the disk's own report, then replace it or check the "
+        "file system unmounted. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
+    ),
+    Cause(
+        id="driver-call-hangs",
+        messages=(
+            r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked for",
+        ),
+        examples=("INFO: task nvidia-smi:812 blocked for more than 120 seconds.",),
+        why="A program waits inside the driver and cannot be killed: a GPU does not answer.",
+        fix="Read the Xid lines before it, drain the node and reboot it; power-cycle if the reboot "
+        "hangs. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        retry="node",
+        commands=KERNEL_LOG,
+    ),
+    Cause(
+        id="nvlink-errors",
+        messages=(r"NVLink \d{1,2} of GPU \d{1,4}: [\d,]+ errors",),
+        examples=("NVLink 5 of GPU 0: 991,823 errors since the last reset",),
+        why="An NVLink lost data and sent it again: copies become slow, and it may go down.",
+        fix="Reset all GPUs together, or reboot, run the job and look again. If the count of the "
+        "same link rises: rented, return the machine; your own, reseat or replace the board.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi nvlink -e",),
+    ),
+    Cause(
+        id="amd-memory-errors",
+        messages=(r"(?:TOTAL_)?UNCORRECTABLE_COUNT: [1-9]",),
+        examples=("TOTAL_UNCORRECTABLE_COUNT: 7",),
+        why="The AMD GPU's memory had errors that could not be corrected.",
+        fix="Reset the GPU or reboot, so that the bad page is retired. If the count rises again: "
+        "rented, return the machine; your own, replace the GPU.",
+        owner=Owner.MACHINE,
+        commands=("amd-smi metric --ecc", "amd-smi bad-pages"),
+    ),
+    Cause(
+        id="accelerator-unhealthy",
+        messages=(r"\b(?:910|310)\w{0,5} +\| (?:Alarm|Critical)\b",),
+        examples=("| 0     910B3               | Alarm         | 93.5        36                |",),
+        why="npu-smi reports that this Ascend NPU is not healthy.",
+        fix="Read its event (npu-smi info -t health), power-cycle the machine; if it comes back, "
+        "the NPU, its cooling or its power is at fault. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("npu-smi info -t health -i 0",),
+    ),
+)

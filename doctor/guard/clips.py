@@ -1,0 +1,131 @@
+"""Whether the first clippings act on the gradients that the optimizer applies."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from typing import Callable, Iterable
+
+from . import codes, dynamo, early
+from . import thresholds as limit
+from .counts import Tally
+from .foreign import Foreign
+from .patches import Patches
+from .records import WARN, Alarm
+from .steady import Steady
+from .switch import Switch
+
+
+class Clips:
+    """`open` until some clippings were right, or wrong, in a row.
+
+    `scaler` is the GradScaler whose scale the gradients still have; None after unscale_().
+    """
+
+    def __init__(
+        self,
+        torch: Foreign,
+        steady: Steady[Foreign],
+        submit: Foreign,
+        add: Callable[[Alarm, Foreign], None],
+        watches: Callable[[], Iterable[Foreign]],
+        tally: Tally,
+    ) -> None:
+        self._torch, self._steady, self._submit = torch, steady, submit
+        self._add, self._watches, self._tally = add, watches, tally
+        self.open = True
+        self.scaler: Foreign = None
+        self._steps = self._backwards = self._right = 0
+        self._rows = {"after-step": 0, "scaled": 0}
+
+    def clipped(self, most: float, norm: Foreign) -> None:
+        """A clip to `most` was applied; `norm` before it, None where it was one by value."""
+        steady = self._steady
+        if steady.stepping is not None or steady.depth or not isfinite(most):
+            return
+        steps = sum(watch.armed.steps for watch in self._watches())
+        between, passes = steps - self._steps, steady.backwards - self._backwards
+        if not between and not passes:
+            return  # another part of the parameters
+        self._steps, self._backwards = steps, steady.backwards
+        self._tally.clips += 1
+        if steps and steady.backwards == steady.stepped_at:
+            if between == 1 and passes:  # no step came between it and the next backward()
+                self._judge("after-step", most, norm, None)
+        elif self.scaler is not None and getattr(self.scaler, "_scale", None) is not None:
+            self._judge("scaled", most, norm, self.scaler._scale)
+        else:
+            self._right += 1
+            self.open = self._right < limit.CLIPS
+            self._rows = dict.fromkeys(self._rows, 0)
+
+    def _judge(self, cause: str, most: float, norm: Foreign, scale: Foreign) -> None:
+        where = early.place(self._torch)
+        where = f" ({where})" if where else ""
+
+        def deliver(values: list[Foreign]) -> None:
+            read = dict(zip(names, values))
+            size, factor = read.get("norm", inf), read.get("scale", inf)
+            wrong = size is not None and factor is not None and self._is_wrong(most, size, factor)
+            self._rows[cause] = count = self._rows[cause] + 1 if wrong else 0
+            if count == limit.CLIPS:
+                self.open = False
+                text = _text(cause, most, size, factor) + where
+                step = max((watch.steps for watch in self._watches()), default=0)
+                self._add(Alarm(codes.CLIPPING_APPLIES, WARN, step, text, cause), None)
+
+        pairs = {"norm": norm, "scale": scale}
+        names = [name for name, value in pairs.items() if value is not None]
+        self._submit([pairs[name].detach().reshape(()) for name in names], deliver)
+
+    @staticmethod
+    def _is_wrong(most: float, norm: float, scale: float) -> bool:
+        """Whether it cut, or had nothing to cut; a limit that was multiplied by the scale fits."""
+        if scale == inf:
+            return norm > most or norm == 0.0
+        return norm > most and scale >= limit.CLIP_SCALE * max(most, 0.1)
+
+
+def _text(cause: str, most: float, norm: float, scale: float) -> str:
+    row = f"{limit.CLIPS} steps in a row"
+    if cause == "scaled":
+        return (
+            f"gradients that still have the loss scale of {scale:g} are clipped to {most:g}, {row}:"
+            f" step() divides by the scale, which leaves a norm of {most / scale:.2g}"
+        )
+    if norm == 0.0:
+        return f"gradients are clipped to {most:g} where there are none, before backward(), {row}"
+    size = "" if norm == inf else f"; their norm was {norm:.3g} when they were applied"
+    return f"gradients are clipped to {most:g} after the step() that applied them, {row}{size}"
+
+
+def install(switch: Switch, patches: Patches, clips: Clips) -> None:
+    """Wrap what clips by norm and by value."""
+    utils = switch.torch.nn.utils
+    places = (utils.clip_grad, "_clip_grads_with_norm_"), (utils.clip_grad, "clip_grad_value_")
+    for owner, name in (*places, (utils, "clip_grad_value_")):
+        patches.replace(owner, name, lambda original: _wrap(switch, clips, original))
+
+
+def _wrap(switch: Switch, clips: Clips, original: Callable[..., Foreign]) -> Foreign:
+    """clip_grad_value_(parameters, most), or the part of clip_grad_norm_ that gets the norm."""
+    torch = switch.torch
+    inlining, tracing = dynamo.inlining(torch), dynamo.tracing(torch)
+
+    def note(most: Foreign, norm: Foreign) -> None:
+        if switch.may_look() and isinstance(most, (int, float)):
+            norm = norm if isinstance(norm, torch.Tensor) else None
+            switch.safely_without_graph(clips.clipped, float(most), norm)
+
+    untraced_note = dynamo.without_frames(torch, note)
+
+    def clip(*args: Foreign, **kwargs: Foreign) -> Foreign:
+        if inlining():
+            return original(*args, **kwargs)
+        result = original(*args, **kwargs)
+        if clips.open:
+            most = args[1] if len(args) > 1 else kwargs.get("clip_value", kwargs.get("max_norm"))
+            norm = args[2] if len(args) > 2 else kwargs.get("total_norm")
+            (note if tracing() is None else untraced_note)(most, norm)
+        return result
+
+    return clip

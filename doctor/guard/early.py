@@ -1,0 +1,145 @@
+"""What only the first backward passes show: graphs that are kept, a loader that begins anew."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from types import ModuleType
+from typing import Callable
+
+from . import codes
+from . import thresholds as limit
+from .batches import Batches
+from .counts import Tally
+from .foreign import Foreign
+from .records import WARN, Alarm
+from .switch import raise_of_a_signal
+
+KEY = "doctor.guard"
+OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def place(torch: ModuleType) -> str:
+    """File and line of the program that called into torch, "" where there is none."""
+    inside = OWN, os.path.dirname(os.path.abspath(str(torch.__file__))) + os.sep
+    frame: Foreign = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{os.path.basename(frame.f_code.co_filename)}, line {frame.f_lineno}"
+
+
+class Kept:
+    """Lives as long as a node of a graph does."""
+
+    __slots__ = ("_graphs",)
+
+    def __init__(self, graphs: Early) -> None:
+        self._graphs = graphs
+        graphs.alive += 1
+
+    def __del__(self) -> None:
+        self._graphs.alive -= 1
+
+
+class _Loader:
+    """The last batch of a loader that was the first one of its iterator."""
+
+    def __init__(self) -> None:
+        self.iterator: Foreign = lambda: None
+        self.content: Foreign = None
+        self.row = 0
+
+
+class Early:
+    """Follows the first backward passes; `open` until nothing more is to be seen.
+
+    `alive` counts the graphs of losses that are in memory.
+    """
+
+    def __init__(
+        self,
+        torch: ModuleType,
+        batches: Batches,
+        add: Callable[[Alarm, Foreign], None],
+        tally: Tally,
+    ) -> None:
+        self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
+        self.open = True
+        self.alive = self._passes = 0
+        self._graphs_told = False
+        self._loaders: dict[int, _Loader | None] = {}
+        self._last: _Loader | None = None
+        self._abandoned = False
+
+    def passes(self, root: Foreign) -> None:
+        """An outermost backward pass from `root` begins."""
+        self._passes += 1
+        self.open = self._passes < limit.EARLY_PASSES
+        self._abandoned = self._last is not None and self._last.iterator() is None
+        node = getattr(root, "grad_fn", None)
+        if self._graphs_told or node is None:
+            return
+        parent = node.next_functions[0][0] if node.next_functions else None
+        if type(node).__name__ in ("MulBackward0", "DivBackward0") and parent is not None:
+            node = parent  # the loss before it was scaled or divided
+        if hasattr(node, "variable") or not hasattr(node, "metadata"):
+            return
+        node.metadata[KEY] = Kept(self)
+        if self.alive == limit.GRAPHS_KEPT:
+            self._graphs_told = True
+            text = (
+                f"the graphs of {self.alive} losses are still in memory after their backward "
+                "passes: a sum or a list of losses holds them, and grows with every step"
+            )
+            self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
+
+    def fetched(self, iterator: Foreign, data: Foreign) -> None:
+        """The iterator of a DataLoader returned a batch; an error ends this look, not the guard."""
+        try:
+            self._fetched(iterator, data)
+        except Exception as error:
+            raise_of_a_signal(error)
+            self.open = False
+
+    def _fetched(self, iterator: Foreign, data: Foreign) -> None:
+        self._tally.fetched += 1
+        key = id(iterator._index_sampler)
+        loader = self._loaders.setdefault(key, _Loader())
+        if loader is None:
+            return
+        if iterator._num_yielded > 1:  # the loader advances
+            self._loaders[key] = None
+            return
+        if not self._torch.is_grad_enabled():
+            return
+        content, before = self._content(data), loader.content
+        again = self._abandoned and loader is self._last and content == before
+        loader.row = loader.row + 1 if again and content is not None else 1
+        loader.iterator, loader.content = weakref.ref(iterator), content
+        self._last, self._abandoned = loader, False
+        if loader.row == limit.SAME_BATCHES:
+            self._same(iterator)
+
+    def _same(self, iterator: Foreign) -> None:
+        try:
+            count = len(iterator._index_sampler)
+        except (TypeError, NotImplementedError):
+            return
+        if count > 1:
+            text = (
+                f"{limit.SAME_BATCHES} steps in a row trained on the same batch: each takes the "
+                f"first batch of a new iterator, of a DataLoader with {count} batches that does "
+                f"not shuffle ({place(self._torch)})"
+            )
+            self._add(Alarm(codes.LOADER_ADVANCES, WARN, self._passes, text), None)
+
+    def _content(self, data: Foreign) -> Foreign:
+        """Shape and some values of the batch's first tensor; None where there is none to read."""
+        for _, tensor in self._batches.tensors(data):
+            if tensor.device.type == "cpu" and not tensor.is_sparse and tensor.numel():
+                flat = tensor.detach().reshape(-1)
+                return tuple(tensor.shape), flat[:: max(1, len(flat) // 64)][:64].tolist()
+        return None

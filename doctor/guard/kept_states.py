@@ -1,0 +1,133 @@
+"""State dicts of a model that the program keeps, and that training has changed since."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Callable, Iterable, Iterator
+
+from . import codes, early
+from .counts import Tally
+from .foreign import Foreign
+from .patches import Patches
+from .records import WARN, Alarm
+from .switch import Switch
+
+MOST_KEPT, DEPTH, MOST_ITEMS = 64, 2, 32
+COMPARED, SAMPLED = 8, 64
+"""Tensors of a state dict that are compared, and values of each."""
+
+
+class KeptStates:
+    """What Module.state_dict() returned, by its id."""
+
+    def __init__(
+        self,
+        torch: Foreign,
+        add: Callable[[Alarm, Foreign], None],
+        watches: Callable[[], Iterable[Foreign]],
+        tally: Tally,
+    ) -> None:
+        self._torch, self._add, self._watches, self._tally = torch, add, watches, tally
+        self._taken: dict[int, _Taken] = {}
+
+    def taken(self, state: Foreign) -> None:
+        """A state dict was made."""
+        step = self._step()
+        if not step:
+            return  # one that is made before the training is often saved again and again
+        for key in [k for k, each in self._taken.items() if each.state() is None]:
+            del self._taken[key]
+        if len(self._taken) < MOST_KEPT:
+            where = early.place(self._torch)
+            self._taken[id(state)] = _Taken(self._torch, state, step, where)
+
+    def used(self, value: Foreign, verb: str) -> None:
+        """It is saved or loaded, or what holds it is."""
+        self._tally.states += 1
+        now = self._step()
+        for state in _dicts(value, DEPTH) if self._taken else ():
+            taken = self._taken.get(id(state))
+            if taken is None or taken.state() is not state or taken.step >= now:
+                continue
+            if taken.has_changed(state):
+                text = (
+                    f"the state dict that is {verb} at step {now:,} was taken at step "
+                    f"{taken.step:,} ({taken.where}) and is no copy: its tensors are the weights "
+                    f"of step {now:,}"
+                )
+                alarm = Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, verb)
+                self._add(alarm, None)
+
+    def _step(self) -> int:
+        return max((watch.armed.steps for watch in self._watches()), default=0)
+
+
+class _Taken:
+    """A state dict, with some values of the tensors that it held when it was made."""
+
+    def __init__(self, torch: Foreign, state: Foreign, step: int, where: str) -> None:
+        self.state, self.step, self.where = weakref.ref(state), step, where
+        names = [name for name, t in state.items() if _is_readable(torch, t)]
+        chosen = names[:: -(-len(names) // COMPARED) or 1]
+        self._values = {n: (state[n].data_ptr(), _some(state[n]).clone()) for n in chosen}
+
+    def has_changed(self, state: Foreign) -> bool:
+        """Whether the same tensors have other values now; this may wait for a device."""
+        same = [
+            (state[name], values)
+            for name, (memory, values) in self._values.items()
+            if name in state and state[name].data_ptr() == memory
+        ]
+        return any(not bool((_some(tensor) == values).all()) for tensor, values in same)
+
+
+def _some(tensor: Foreign) -> Foreign:
+    return tensor.detach().reshape(-1)[:SAMPLED]
+
+
+def _is_readable(torch: Foreign, tensor: Foreign) -> bool:
+    """Whether it is a parameter's plain memory; a buffer may count steps."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.is_floating_point()
+        and tensor.is_contiguous()
+        and tensor.numel() > 0
+        and tensor.device.type in ("cpu", "cuda", "mps")
+    )
+
+
+def _dicts(value: Foreign, depth: int) -> Iterator[Foreign]:
+    """The dicts in nested dicts and lists."""
+    if isinstance(value, dict):
+        yield value
+    if depth and isinstance(value, (dict, list, tuple)):
+        items = list(value.values() if isinstance(value, dict) else value)
+        for item in items[:MOST_ITEMS]:
+            yield from _dicts(item, depth - 1)
+
+
+def install(switch: Switch, patches: Patches, states: KeptStates) -> None:
+    """Wrap state_dict() and load_state_dict() of modules."""
+    module = switch.torch.nn.Module
+    patches.replace(module, "state_dict", lambda original: _take(switch, states, original))
+    patches.replace(module, "load_state_dict", lambda original: _load(switch, states, original))
+
+
+def _take(switch: Switch, states: KeptStates, original: Callable[..., Foreign]) -> Foreign:
+    def state_dict(self: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
+        state = original(self, *args, **kwargs)
+        if not args and kwargs.get("destination") is None:  # not of a submodule
+            switch.safely(states.taken, state)
+        return state
+
+    return state_dict
+
+
+def _load(switch: Switch, states: KeptStates, original: Callable[..., Foreign]) -> Foreign:
+    def load_state_dict(
+        self: Foreign, state_dict: Foreign, *args: Foreign, **kwargs: Foreign
+    ) -> Foreign:
+        switch.safely(states.used, state_dict, "loaded")
+        return original(self, state_dict, *args, **kwargs)
+
+    return load_state_dict

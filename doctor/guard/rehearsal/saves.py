@@ -1,0 +1,125 @@
+"""What the training saves and loads: torch.save, safetensors, checkpoints of torch.distributed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from types import ModuleType
+from typing import Callable
+
+from ..foreign import Foreign
+from ..patches import Patches
+from .audit import installed
+from .imports import after_import
+
+
+class Saves:
+    """Records the state before each save, and what a load missed."""
+
+    def __init__(self, observer: Foreign) -> None:
+        self.observer = observer
+        self.depth = 0
+        self.audit = installed()
+
+    def install(self, torch: ModuleType, patches: Patches) -> None:
+        """Wrap what saves, and what loads."""
+        for owner in (torch, torch.serialization):
+            patches.replace(owner, "save", lambda original: self.save(original, "torch.save", 1))
+        patches.replace(torch.nn.Module, "load_state_dict", self.load_state)
+        after_import(
+            {
+                "safetensors.torch": lambda found: patches.replace(
+                    found, "serialize_file", lambda f: self.save(f, "safetensors", 1)
+                ),
+                "torch.distributed.checkpoint": lambda found: self.checkpoints(found, patches),
+            }
+        )
+
+    def checkpoints(self, package: Foreign, patches: Patches) -> None:
+        """The functions of torch.distributed.checkpoint, under both of their names."""
+        module = sys.modules[package.__name__ + ".state_dict_saver"]
+        for name in ("save", "async_save"):
+            original = vars(module).get(name)
+            if original is None:
+                continue
+            wrapped = self.save(original, f"torch.distributed.checkpoint.{name}", 1)
+            for owner in (package, module):
+                if vars(owner).get(name) is original:
+                    patches.replace(owner, name, _constant(wrapped))
+
+    def save(
+        self, original: Callable[..., Foreign], name: str, place: int
+    ) -> Callable[..., Foreign]:
+        """A function that saves; its argument at `place` is the path."""
+        observer = self.observer
+
+        @functools.wraps(original)
+        def saving(*args: Foreign, **kwargs: Foreign) -> Foreign:
+            if self.depth or not observer.alive:
+                return original(*args, **kwargs)
+            path = args[place] if len(args) > place else kwargs.get("checkpoint_id")
+            self.depth += 1
+            began = time.monotonic()
+            own = observer.own_seconds
+            try:
+                observer.safely(self.report_write, name, path)
+                observer.safely(self.save_begins)
+                result = original(*args, **kwargs)
+            finally:
+                self.depth -= 1
+            seconds = time.monotonic() - began - (observer.own_seconds - own)
+            observer.safely(self.save_ends, name, path, seconds)
+            return result
+
+        return saving
+
+    def report_write(self, name: str, path: Foreign) -> None:
+        """A path that C++ or Rust will open, which raises no audit event."""
+        audit = self.audit
+        if audit is not None and isinstance(path, (str, os.PathLike)):
+            audit.wrote(name, os.path.abspath(os.fspath(path)))
+
+    def save_begins(self) -> None:
+        """The state that this save should hold."""
+        observer = self.observer
+        if observer.step:
+            observer.begin()
+            observer.evaluations.end()
+            observer.hash_state("save")
+
+    def save_ends(self, name: str, path: Foreign, seconds: float) -> None:
+        """A save returned."""
+        if self.observer.step:
+            text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+            text = os.path.abspath(text) if isinstance(text, str) and text else ""
+            step = self.observer.step
+            self.observer.records.write("saved", s=step, what=name, path=text[:2000], t=seconds)
+
+    def load_state(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        """nn.Module.load_state_dict: what was missing or unexpected, and nobody was told."""
+
+        @functools.wraps(original)
+        def load_state_dict(*args: Foreign, **kwargs: Foreign) -> Foreign:
+            result = original(*args, **kwargs)
+            self.observer.safely(self.loaded, args, result)
+            return result
+
+        return load_state_dict
+
+    def loaded(self, args: Foreign, result: Foreign) -> None:
+        """A module took a state."""
+        missing = [str(key) for key in getattr(result, "missing_keys", ())]
+        unexpected = [str(key) for key in getattr(result, "unexpected_keys", ())]
+        given = len(args[1]) if len(args) > 1 and hasattr(args[1], "__len__") else 0
+        self.observer.begin()
+        self.observer.records.write(
+            "load", s=self.observer.step, module=type(args[0]).__name__, given=given,
+            missing=missing[:5], unexpected=unexpected[:5], missed=len(missing),
+            extra=len(unexpected),
+        )  # fmt: skip
+
+
+def _constant(value: Foreign) -> Callable[[Foreign], Foreign]:
+    return lambda _: value

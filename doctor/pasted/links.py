@@ -1,0 +1,142 @@
+"""Links as tools list them: `nvidia-smi nvlink -s`, `ibv_devinfo`, `ibstat`, and `lspci -vv`."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.facts.load import Watched
+from doctor.facts.machine import Gpu, Hca, Reported
+from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+
+GPU = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{8,50})?")
+NVLINK = re.compile(r"\s*Link (\d{1,2}): (<inactive>|[\d.]{2,8} GB/s)")
+COUNTED = re.compile(
+    r"\s*Link (\d{1,2}): (Replay|Recovery|CRC(?: (?:Flit|Data))?) Errors?: (\d{1,15})",
+    re.IGNORECASE,
+)
+MOST_CORRECTED = 1000
+"""Replays and CRC errors since the last reset; a single recovery already stopped the link."""
+HCA = re.compile(r"\s*(?:hca_id:\s*|CA ')(\w{2,40})'?\s*$")
+STATE = re.compile(r"\s*[Ss]tate:\s*(?:PORT_)?([A-Za-z]{4,12})\b")
+PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
+LAYER = re.compile(r"\s*[Ll]ink[_ ]layer:\s*(InfiniBand|Ethernet)")
+PCI = re.compile(
+    r"\s*((?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d) .{0,60}NVIDIA.{0,80}\[(.{3,60}?)\]"
+)
+OTHER_PCI = re.compile(r"\s{0,3}(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d \w")
+WIDTH = re.compile(r"\s*Lnk(Cap|Sta):.{0,40}Speed ([\d.]{1,4})GT/s.{0,30}Width x(\d{1,2})")
+GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
+MOST = 1024
+PORT_DOWN = "infiniband-port-down"
+
+
+def read(lines: list[str]) -> Reading:
+    """The first list of each tool in the lines."""
+    nvlink, pci, ports = _nvlinks(lines), _pci(lines), _ports(lines)
+    errors = _errors(lines)
+    tools = {"nvidia-smi nvlink": nvlink.gpus or errors, "lspci": pci.gpus, "ibv_devinfo": ports}
+    kinds = [kind for kind, found in tools.items() if found]
+    first = nvlink if nvlink.gpus else pci
+    return Reading(
+        kinds=tuple(kinds),
+        gpus=first.gpus,
+        watched=first.watched,
+        hcas=tuple(ports),
+        reported=(*_down(ports, lines), *errors),
+    )
+
+
+def _nvlinks(lines: list[str]) -> Reading:
+    """The GPUs, and of each how many links are down where others work."""
+    gpus: dict[int, Gpu] = {}
+    states: dict[int, dict[str, bool]] = {}
+    index = None
+    for line in lines:
+        if match := GPU.match(line):
+            index = int(match[1])
+            gpus.setdefault(index, gpu_named(index, match[2], match[3]))
+        elif index is not None and (match := NVLINK.match(line)):
+            states.setdefault(index, {})[match[1]] = match[2] != "<inactive>"
+    watched = [
+        _watched(gpus[number].uuid, nvlinks_down=list(up.values()).count(False))
+        for number, up in states.items()
+        if any(up.values())
+    ]
+    return Reading(
+        gpus=tuple(gpus.values())[:MOST] if states else (), watched=tuple(watched)[:MOST]
+    )
+
+
+def _errors(lines: list[str]) -> list[Reported]:
+    """The links with more errors than a healthy one, of `nvidia-smi nvlink -e`."""
+    counts: dict[tuple[int, str], int] = {}
+    index = 0
+    for line in lines:
+        if match := GPU.match(line):
+            index = int(match[1])
+        elif match := COUNTED.match(line):
+            least = 0 if match[2].lower() == "recovery" else MOST_CORRECTED
+            if int(match[3]) > least:
+                link = index, match[1]
+                counts[link] = counts.get(link, 0) + int(match[3])
+    return [
+        Reported(cause="nvlink-errors", line=f"NVLink {link} of GPU {gpu}: {count:,} errors")
+        for (gpu, link), count in list(counts.items())[:MOST]
+    ]
+
+
+def _pci(lines: list[str]) -> Reading:
+    """NVIDIA's GPUs with the capability and the state of their PCIe link."""
+    gpus: list[Gpu] = []
+    links: dict[str, dict[str, tuple[int, int]]] = {}
+    address = ""
+    for line in lines:
+        if match := PCI.match(line):
+            address = match[1]
+            gpus.append(gpu_named(len(gpus), f"NVIDIA {match[2]}", bus_id=address))
+        elif OTHER_PCI.match(line):
+            address = ""
+        elif address and (match := WIDTH.match(line)):
+            found = GENERATIONS.get(match[2], 0), int(match[3])
+            links.setdefault(address, {}).setdefault(match[1], found)
+    watched = [
+        _watched(gpu.uuid, link=links[gpu.bus_id]["Sta"], link_max=links[gpu.bus_id]["Cap"])
+        for gpu in gpus[:MOST]
+        if len(links.get(gpu.bus_id, ())) == 2
+    ]
+    return Reading(gpus=tuple(gpus)[:MOST] if watched else (), watched=tuple(watched))
+
+
+def _watched(uuid: str, **stated: object) -> Watched:
+    return Watched(uuid=uuid, samples=0, mask=0, unread={"samples": NOT_IN_REPORT}, **stated)  # type: ignore[arg-type]
+
+
+def _ports(lines: list[str]) -> list[Hca]:
+    """The state of each port, the physical one of ibstat beside it."""
+    found: dict[str, dict[str, str]] = {}
+    name = ""
+    for line in lines:
+        if match := HCA.match(line):
+            name = match[1]
+        elif name:
+            for field, pattern in (("state", STATE), ("rate", PHYSICAL), ("link_layer", LAYER)):
+                if match := pattern.match(line):
+                    found.setdefault(name, {})[field] = (
+                        match[1].upper()[:16] if (field == "state") else match[1]
+                    )
+    return [Hca(name=name, **fields) for name, fields in list(found.items())[:MOST]
+            if "state" in fields]  # fmt: skip
+
+
+def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
+    """Ports without a link beside others with one, if the text names the port outside of the list:
+    one that nobody uses is often down."""
+    if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
+        return ()
+    down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
+    prose = "\n".join(line for line in lines if not HCA.match(line))
+    return tuple(
+        Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
+        for port in down
+        if re.search(rf"\b{re.escape(port.name)}\b", prose)
+    )

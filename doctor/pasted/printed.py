@@ -1,0 +1,88 @@
+"""What a Python prompt or `python -c` printed of torch: expressions, then their values."""
+
+from __future__ import annotations
+
+import re
+
+from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
+from doctor.pasted.torch_messages import mentioned
+
+EXPRESSION = re.compile(
+    r"torch\.(__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|get_device_name|device_count|"
+    r"get_arch_list))"
+)
+VALUES = {
+    "__version__": r"(?<![\w.])'?(\d\.\d{1,2}\.\d{1,2}(?:\.dev\d{8})?[\w.+]{0,40})'?",
+    "version.cuda": r"(?<![\w.])'?(\d{1,2}\.\d|None)'?(?![\w.])",
+    "version.hip": r"(?<![\w.])'?(\d\.\d{1,2}[\w.-]{0,20}|None)'?(?![\w.])",
+    "cuda.is_available": r"\b(True|False)\b",
+    "cuda.get_device_name": r"((?:NVIDIA|GeForce|Tesla|Quadro|TITAN|AMD|Orin)\b[\w .-]{0,60})",
+    "cuda.device_count": r"(?<![\w.])(\d{1,3})(?![\w.])",
+    "cuda.get_arch_list": r"(\[[^\]]{0,300}\])",
+}
+VISIBLE = re.compile(
+    r"(?:^|[\s'\"(])(?:os\.environ\[.)?CUDA_VISIBLE_DEVICES(?:.\])?\s?=\s?['\"]?([-\w,]{0,60})"
+)
+ECHO = re.compile(r"echo \"?\$\{?CUDA_VISIBLE_DEVICES\b")
+WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
+FOLLOWING = 6
+"""Lines in which the values of a line's expressions are looked for."""
+JETSON = re.compile(r"\b(?:Jetson|JetPack|L4T|nv_tegra_release)\b", re.IGNORECASE)
+AARCH64 = re.compile(r"\baarch64\b")
+
+
+def read(lines: list[str]) -> Reading:
+    """The first value of each expression."""
+    values: dict[str, str] = {}
+    for number, line in enumerate(lines):
+        names = EXPRESSION.findall(line)
+        if names:
+            _take(names, lines[number + 1 : number + 1 + FOLLOWING], values)
+    torch = values.get("__version__", "")
+    devices = _visible_devices(lines)
+    if not torch:
+        return Reading(kinds=("CUDA_VISIBLE_DEVICES",) if devices is not None else (),
+                       visible_devices=devices)  # fmt: skip
+    cuda = values.get("version.cuda")
+    cuda = ("" if cuda == "None" else cuda) if cuda else cuda_of(torch)
+    name = values.get("cuda.get_device_name", "").strip()
+    arm = any(map(AARCH64.search, lines))
+    jetson = any(map(JETSON.search, lines))
+    return Reading(
+        kinds=("a Python prompt",),
+        torch=torch,
+        cuda=cuda,
+        hip=hip_of(torch),
+        cuda_available={"True": True, "False": False}.get(values.get("cuda.is_available", "")),
+        archs=tuple(re.findall(r"(?:sm|compute)_\w{2,5}", values.get("cuda.get_arch_list", ""))),
+        gpus=(gpu_named(0, name),) if name else mentioned(lines) if cuda == "" else (),
+        visible_devices=devices,
+        system="Linux" if arm or jetson else "Windows" if any(map(WINDOWS.search, lines)) else None,
+        arch="aarch64" if arm or jetson else None,
+        release="-tegra" if jetson else None,
+    )
+
+
+def _visible_devices(lines: list[str]) -> str | None:
+    """CUDA_VISIBLE_DEVICES, if the text has one value of it."""
+    values = {match[1] for line in lines for match in VISIBLE.finditer(line)}
+    values |= {lines[n + 1].strip() for n, line in enumerate(lines[:-1]) if ECHO.search(line)}
+    stated = {
+        each for each in values if re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,-]{1,60}", each)
+    }
+    return stated.pop() if len(stated) == 1 and len(values) == 1 else None
+
+
+def _take(names: list[str], following: list[str], values: dict[str, str]) -> None:
+    """One value for each expression, in their order, from the lines up to the next expression."""
+    own = []
+    for line in following:
+        if EXPRESSION.search(line):
+            break
+        own.append(line)
+    text, position = "\n".join(own), 0
+    for name in names:
+        match = re.compile(VALUES[name]).search(text, position)
+        if match:
+            values.setdefault(name, match[1])
+            position = match.end()

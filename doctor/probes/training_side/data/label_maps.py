@@ -1,0 +1,78 @@
+"""Label maps of images: one class for each pixel, or values that interpolation has invented."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers
+from .documents import LABELS, host
+
+NAMES = (*LABELS, "mask", "masks", "segmentation_map", "semantic_map")
+LEAST_SIDE = 8
+MOST_MAPS = 64
+STEP = 2
+"""Between classes 0 and 1 there is no other one."""
+
+
+class LabelMaps:
+    """Counts over label maps; `record` has them."""
+
+    def __init__(self) -> None:
+        self._kept: List[torch.Tensor] = []
+
+    def add(self, batch: Foreign) -> None:
+        value = map_of(batch)
+        if value is not None and len(self._kept) < MOST_MAPS:
+            self._kept += list(value[: MOST_MAPS - len(self._kept)])
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self._kept:
+            return None
+        borders = between = flat = pixels = 0
+        kinds: Set[Tuple[int, int, int]] = set()
+        for each in self._kept:
+            for axis in (0, 1):
+                one, equal, found = _borders(each, axis)
+                borders, between, flat = borders + one, between + len(found), flat + equal
+                kinds |= set(map(tuple, torch.unique(found, dim=0).tolist()))
+                pixels += each.numel()
+        return {
+            "type": "LabelMaps",
+            "maps": len(self._kept),
+            "values": len(torch.unique(torch.cat([each.reshape(-1) for each in self._kept]))),
+            "flat": flat / pixels,
+            "borders": borders,
+            "between": between,
+            "kinds": len(kinds),
+        }
+
+
+def map_of(batch: Foreign) -> Optional[torch.Tensor]:
+    """Whole numbers of rows x height x width; None where a batch has none."""
+    value: Foreign = None
+    if containers.is_mapping(batch):
+        value = next((batch[name] for name in NAMES if name in batch), None)
+    elif isinstance(batch, (list, tuple)) and len(batch) > 1:
+        value = batch[-1]
+    if not isinstance(value, torch.Tensor) or value.dtype == torch.bool:
+        return None
+    if value.dim() == 4 and value.shape[1] == 1:
+        value = value[:, 0]
+    if value.dim() != 3 or value.is_floating_point() or min(value.shape[1:]) < LEAST_SIDE:
+        return None
+    return host(value).long()
+
+
+def _borders(each: torch.Tensor, axis: int) -> Tuple[int, int, torch.Tensor]:
+    """Pixels whose neighbours before and behind differ by 2 or more; pixels that are equal to both;
+    and, N x 3, the smaller neighbour, the value and the larger one, where it lies between."""
+    length = each.shape[axis] - 2
+    before, here, behind = (each.narrow(axis, start, length) for start in (0, 1, 2))
+    border = (before - behind).abs() >= STEP
+    low, high = torch.minimum(before, behind), torch.maximum(before, behind)
+    between = border & (low < here) & (here < high)
+    found = torch.stack([low[between], here[between], high[between]], 1)
+    flat = (before == here) & (here == behind)
+    return int(border.sum()), int(flat.sum()), found

@@ -1,0 +1,134 @@
+"""Rows of files and tables as they are written: empty answers, garbled text, classes spelled twice.
+
+Only counts and numbers of rows leave this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Set
+
+from ..foreign import Foreign, containers, observing
+from .chats import ANSWERS, PROMPTS, messages_of
+
+MOST_ROWS = 5
+MOST_VALUES, LONGEST, SHORTEST = 40, 40, 3
+"""Different values of a column of classes, and their characters."""
+ENCODINGS = ("cp1252", "latin-1")
+
+
+class RowTexts:
+    """Counts over rows; `record` has them."""
+
+    def __init__(self) -> None:
+        self.rows = self.answers = self.empty = self.garbled = 0
+        self.empty_rows: List[int] = []
+        self.garbled_rows: List[int] = []
+        self._columns: Dict[str, Optional[Dict[str, List[int]]]] = {}
+        """Column -> its values and the rows of each; None: no classes."""
+
+    def add(self, row: Foreign, number: int) -> None:
+        if containers.is_mapping(row):
+            observing.attempt(lambda: self._add(row, number), None)
+
+    def _add(self, row: Foreign, number: int) -> None:
+        self.rows += 1
+        empty = answer_is_empty(row)
+        if empty is not None:
+            self.answers += 1
+            self.empty += empty
+            self.empty_rows += [number] * (empty and len(self.empty_rows) < MOST_ROWS)
+        texts = [each for each in texts_of(row) if not each.isascii()]
+        garbled = any(map(is_garbled, texts))
+        self.garbled += garbled
+        self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
+        for name, value in row.items():
+            if isinstance(value, str):
+                self._add_class(str(name), value, number)
+
+    def _add_class(self, name: str, value: str, number: int) -> None:
+        values = self._columns.setdefault(name, {})
+        if values is None:
+            return
+        values.setdefault(value, []).append(number)
+        if len(values) > MOST_VALUES or len(value) > LONGEST:
+            self._columns[name] = None
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.rows:
+            return None
+        spellings = [s for name, values in self._columns.items() for s in _spellings(name, values)]
+        return {
+            "type": "RowTexts",
+            "rows": self.rows,
+            "answers": self.answers,
+            "empty": self.empty,
+            "empty_rows": self.empty_rows,
+            "garbled": self.garbled,
+            "garbled_rows": self.garbled_rows,
+            "spellings": spellings[:MOST_ROWS],
+        }
+
+
+def answer_is_empty(row: Foreign) -> Optional[bool]:
+    """Whether the last answer of a chat, or the answer of a pair, has no content; None: no answer.
+
+    A call of a tool is content.
+    """
+    chat = messages_of(row)
+    if chat is not None:
+        last = next((each for each in reversed(chat) if each.get("role") == "assistant"), None)
+        if last is None or any(last.get(name) for name in ("tool_calls", "function_call")):
+            return None
+        content = last.get("content")
+        return content is None or (isinstance(content, str) and not content.strip())
+    if not any(isinstance(row.get(name), str) and row[name].strip() for name in PROMPTS):
+        return None
+    answer = next((row[name] for name in ANSWERS if name in row), None)
+    return not answer.strip() if isinstance(answer, str) else None
+
+
+def texts_of(value: Foreign, depth: int = 3) -> List[str]:
+    if isinstance(value, str):
+        return [value]
+    if not depth:
+        return []
+    parts = value.values() if containers.is_mapping(value) else value
+    if not containers.is_mapping(value) and not isinstance(value, (list, tuple)):
+        return []
+    return [text for part in parts for text in texts_of(part, depth - 1)]
+
+
+def is_garbled(text: str) -> bool:
+    """Whether its characters are the bytes of UTF-8, read in another encoding."""
+    for encoding in ENCODINGS:
+        try:
+            if text.encode(encoding).decode("utf-8") != text:
+                return True
+        except UnicodeError:
+            continue
+    return False
+
+
+def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[str, Any]]:
+    """A record for a column whose classes are equal but for case and space around them."""
+    if not values or sum(map(len, values.values())) < 4 * len(values):
+        return []
+    groups: Dict[str, Set[str]] = {}
+    for value in values:
+        if len(value.strip()) >= SHORTEST:
+            groups.setdefault(" ".join(value.casefold().split()), set()).add(value)
+    several = [group for group in groups.values() if len(group) > 1]
+    if not several:
+        return []
+    minor = sum(sum(len(values[v]) for v in g) - max(len(values[v]) for v in g) for g in several)
+    pairs = [sorted(values[each][0] for each in group)[:2] for group in several]
+    return [
+        {
+            "type": "Spellings",
+            "column": name[:60],
+            "values": len(values),
+            "classes": len(values) - sum(len(group) - 1 for group in several),
+            "minor": minor,
+            "pairs": pairs[:MOST_ROWS],
+        }
+    ]

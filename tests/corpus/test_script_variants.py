@@ -1,0 +1,37 @@
+"""Trainings that are right are silent; each mistake of a line or two in them is reported."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doctor.checks.script.lint import lint
+from doctor.checks.script.table import RELEVANT
+from doctor.facts.script_machine import ScriptMachine
+from doctor.script.python import read_python
+
+TABLE = tomllib.loads(Path(__file__).with_name("script_variants.toml").read_text())
+CODE = {each["name"]: each["code"] for each in TABLE["training"]}
+
+
+def reported(code: str) -> set[str]:
+    script = read_python("train.py", code.encode(), relevant=RELEVANT)
+    hits = lint(script, ScriptMachine())
+    return {hit.code for hit in hits if hit.severity != "note" and not hit.undecided}
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_training_that_is_right_is_silent(name: str) -> None:
+    assert reported(CODE[name]) == set()
+
+
+@pytest.mark.parametrize("mistake", TABLE["mistake"], ids=lambda each: each["what"])
+def test_a_change_that_is_a_mistake_is_reported(mistake: dict[str, Any]) -> None:
+    code = CODE[mistake["of"]]
+    for old, new in mistake["changes"]:
+        assert old in code
+        code = code.replace(old, new, 1)
+    assert mistake["reports"] in reported(code)

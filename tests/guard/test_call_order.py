@@ -1,0 +1,248 @@
+"""The order of backward(), clipping, clearing and step(), and what is kept of them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402, TID253
+from trainings import adamw, alarms, batches, guarded, loss_of, model, train  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+
+def norm(parameters: Any, most: float) -> None:
+    torch.nn.utils.clip_grad_norm_(parameters, most)
+
+
+def value(parameters: Any, most: float) -> None:
+    torch.nn.utils.clip_grad_value_(parameters, most)
+
+
+def clipped(clip: Callable[[Any], None], order: str, steps: int = 30, **options: Any) -> None:
+    """A loop whose order is written in letters: zero, backward, clip, step."""
+    module = model()
+    optimizer = adamw(module, **options)
+    data = itertools.cycle(batches(8))
+    for _, letter in itertools.product(range(steps), order):
+        if letter == "z":
+            optimizer.zero_grad()
+        elif letter == "b":
+            loss_of(module, *next(data)).backward()
+        elif letter == "c":
+            clip(list(module.parameters()))
+        else:
+            optimizer.step()
+
+
+def two_optimizers() -> None:
+    """One backward pass, and each part is clipped right before its own step."""
+    modules = [model(), model()]
+    optimizers = [adamw(each) for each in modules]
+    for x, y in batches(30):
+        sum(loss_of(each, x, y) for each in modules).backward()
+        for each, optimizer in zip(modules, optimizers, strict=True):
+            norm(each.parameters(), 1e-3)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def scaled(
+    clip: Callable[[Any, float], None], unscale: bool = False, steps: int = 20, scale: float = 65536
+) -> None:
+    module = model()
+    optimizer = adamw(module)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    for x, y in batches(steps):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(module, x, y)).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+        clip(module.parameters(), scaler.get_scale())
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def zeroed_by_hand(to_none: bool) -> None:
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(30):
+        loss_of(module, x, y).backward()
+        module.zero_grad(set_to_none=to_none)
+        optimizer.step()
+
+
+def summed(keep: Callable[[list[Any], Any], None], steps: int = 70, factor: float = 1.0) -> None:
+    kept: list[Any] = []
+    module = model()
+    optimizer = adamw(module)
+    for x, y in batches(steps):
+        loss = loss_of(module, x, y)
+        (loss * factor if factor != 1.0 else loss).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        keep(kept, loss)
+
+
+def running_sum(kept: list[Any], loss: Any) -> None:
+    kept[:] = [kept[0] + loss if kept else loss]
+
+
+def last_losses(kept: list[Any], loss: Any) -> None:
+    kept[:] = [*kept, loss][-10:]
+
+
+def of_the_best(take: Callable[[Any], Any], use: Callable[[Any, Any], None]) -> None:
+    module = model()
+    train(module, adamw(module), 5)
+    best = take(module)
+    train(module, adamw(module), 20)
+    use(module, best)
+
+
+def to_a_file(directory: Path) -> Callable[[Any, Any], None]:
+    return lambda module, state: torch.save({"model": state, "epoch": 1}, directory / "best.pt")
+
+
+def at_once(directory: Path) -> None:
+    """Taken and saved at the same step, and one dict of the start that is saved again."""
+    module = model()
+    start = {"model": module.state_dict()}
+    for _ in range(3):
+        train(module, adamw(module), 5)
+        torch.save(module.state_dict(), directory / "last.pt")
+        torch.save(start, directory / "state.pt")
+
+
+def fetched(rows: Callable[[Any], Iterator[Any]], steps: int = 40, **options: Any) -> None:
+    pairs = list(batches(16))
+    data = TensorDataset(torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs]))
+    loader = DataLoader(data, **({"batch_size": 4} | options))
+    module = model()
+    optimizer = adamw(module)
+    for x, y in itertools.islice(rows(loader), steps):
+        optimizer.zero_grad()
+        loss_of(module, x, y).backward()
+        optimizer.step()
+
+
+def first_of_each(loader: Any) -> Iterator[Any]:
+    while True:
+        yield next(iter(loader))
+
+
+def first_of_an_epoch(loader: Any) -> Iterator[Any]:
+    while True:
+        for batch in loader:
+            yield batch
+            break
+
+
+def whole(loader: Any) -> Iterator[Any]:
+    while True:
+        yield from loader
+
+
+def one_for_all(loader: Any) -> Iterator[Any]:
+    yield from itertools.repeat(next(iter(loader)))
+
+
+def beside_a_probe(loader: Any) -> Iterator[Any]:
+    probe = DataLoader(loader.dataset, batch_size=8)
+    for batch in whole(loader):
+        with torch.no_grad():
+            next(iter(probe))
+        yield batch
+
+
+def sub_batches(loader: Any) -> Iterator[Any]:
+    for batch in first_of_each(loader):
+        yield batch
+        next(iter(DataLoader(loader.dataset, batch_size=2)))
+
+
+CLIPPING, KEPT, ADVANCES = ("GRD026", "warn"), ("GRD027", "warn"), ("GRD028", "warn")
+PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
+    "clipped after step": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbsc"), {CLIPPING}),
+    "clipped before backward": (lambda _: clipped(lambda p: norm(p, 1.0), "zcbs"), {CLIPPING}),
+    "clipped by value after step": (
+        lambda _: clipped(lambda p: value(p, 1e-3), "bscz"),
+        {CLIPPING},
+    ),
+    "accumulated, clipped late": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbbsc"), {CLIPPING}),
+    "clipped in time": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbcs"), set()),
+    "norm logged after step": (lambda _: clipped(lambda p: norm(p, torch.inf), "zbsc"), set()),
+    "far below the limit": (lambda _: clipped(lambda p: norm(p, 1e6), "zbsc"), set()),
+    "each pass clipped": (lambda _: clipped(lambda p: norm(p, 1e-3), "zbcbcs"), set()),
+    "two optimizers": (lambda _: two_optimizers(), set()),
+    "clipped while scaled": (lambda _: scaled(lambda p, _: norm(p, 1.0)), {CLIPPING}),
+    "by value while scaled": (lambda _: scaled(lambda p, _: value(p, 0.5)), {CLIPPING}),
+    "unscaled first": (lambda _: scaled(lambda p, _: norm(p, 1.0), unscale=True), set()),
+    "a limit times the scale": (lambda _: scaled(lambda p, s: norm(p, 1e-2 * s)), set()),
+    "a scale of 1": (lambda _: scaled(lambda p, _: norm(p, 1e-3), scale=1.0), set()),
+    "cleared before step": (lambda _: zeroed_by_hand(True), {("GRD003", "fail")}),
+    "zeroed before step": (
+        lambda _: zeroed_by_hand(False),
+        {("GRD004", "warn"), ("GRD004", "fail")},
+    ),
+    "losses summed": (lambda _: summed(running_sum), {("GRD019", "warn")}),
+    "losses in a list": (lambda _: summed(list.append), {("GRD019", "warn")}),
+    "summed before it is divided": (
+        lambda _: summed(running_sum, factor=0.25),
+        {("GRD019", "warn")},
+    ),
+    "detached": (lambda _: summed(lambda kept, loss: kept.append(loss.detach())), set()),
+    "the last ten losses": (lambda _: summed(last_losses), set()),
+    "best saved at the end": (
+        lambda path: of_the_best(lambda m: m.state_dict(), to_a_file(path)),
+        {KEPT},
+    ),
+    "best loaded at the end": (
+        lambda _: of_the_best(lambda m: m.state_dict(), lambda m, s: m.load_state_dict(s)),
+        {KEPT},
+    ),
+    "best copied": (
+        lambda path: of_the_best(lambda m: copy.deepcopy(m.state_dict()), to_a_file(path)),
+        set(),
+    ),
+    "a copied model": (
+        lambda path: of_the_best(lambda m: copy.deepcopy(m).state_dict(), to_a_file(path)),
+        set(),
+    ),
+    "saved at once": (at_once, set()),
+    "first batch of each": (lambda _: fetched(first_of_each), {ADVANCES}),
+    "first batch of each, indices": (
+        lambda _: fetched(first_of_each, batch_size=None, sampler=[[0, 1], [2, 3], [4, 5]]),
+        {ADVANCES},
+    ),
+    "a random batch of each": (lambda _: fetched(first_of_each, shuffle=True), set()),
+    "one batch a loader": (lambda _: fetched(first_of_each, batch_size=64), set()),
+    "the first of an epoch on purpose": (lambda _: fetched(first_of_an_epoch), set()),
+    "overfitting one batch": (lambda _: fetched(one_for_all), set()),
+    "whole epochs": (lambda _: fetched(whole), set()),
+    "beside a probe": (lambda _: fetched(beside_a_probe), set()),
+    "another loader between": (lambda _: fetched(sub_batches), set()),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_the_order_of_calls_shows(program: str, tmp_path: Path) -> None:
+    run, expected = PROGRAMS[program]
+    with guarded(tmp_path):
+        run(tmp_path)
+    assert set(alarms(tmp_path)) == expected
+
+
+def test_a_place_is_the_programs_own(tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        clipped(lambda p: norm(p, 1e-3), "zbsc")
+    text = (tmp_path / "rank0.jsonl").read_text() if (tmp_path / "rank0.jsonl").exists() else ""
+    text = text or "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
+    assert "(test_call_order.py, line " in text

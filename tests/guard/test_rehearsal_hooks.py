@@ -1,0 +1,136 @@
+"""What the hooks of a rehearsal record of loaders, collectives and generation, on real torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+ROWS = torch.arange(10.0).reshape(10, 1)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Any:
+    """An observer whose loaders are followed, as one backward pass for each batch says."""
+    from doctor.guard.patches import Patches
+    from doctor.guard.rehearsal.loaders import Loaders
+    from doctor.guard.rehearsal.observer import Observer
+    from doctor.guard.rehearsal.settings import Settings
+
+    observer = Observer(torch, Settings(str(tmp_path), str(tmp_path), ()))
+    observer.passes = 0
+    observer.loaders = Loaders(torch, observer, lambda: observer.passes)
+    patches = Patches()
+    observer.loaders.install(patches)
+    yield observer
+    patches.remove()
+    observer.records.close()
+
+
+def recorded(directory: Path) -> list[dict[str, Any]]:
+    lines = [line for path in directory.glob("observed*") for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def train(observer: Any, loader: Any, *, skip: int = 0, ahead: bool = False) -> None:
+    """A backward pass and a step for each batch; `ahead` fetches the next one before."""
+    batches = list(loader) if ahead else loader
+    for number, _ in enumerate(batches):
+        if number >= skip:
+            observer.passes += 1
+            observer.step += 1
+            observer.loaders.step(observer.step)
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_samples_are_those_of_the_steps(watched: Any, tmp_path: Path, workers: int) -> None:
+    loader = torch.utils.data.DataLoader(ROWS, batch_size=4, num_workers=workers)
+    with torch.no_grad():
+        list(loader)  # an evaluation
+    train(watched, loader, skip=1)
+    found = recorded(tmp_path)
+    assert [each["samples"] for each in found if each["kind"] == "taken"] == [[4, 5, 6, 7], [8, 9]]
+    assert [each["batches"] for each in found if each["kind"] == "loader"] == [3]
+    assert [each["s"] for each in found if each["kind"] == "epoch"] == [2]
+
+
+def test_a_stream_has_no_length_and_no_samples(watched: Any, tmp_path: Path) -> None:
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Any:
+            return iter(range(6))
+
+    train(watched, torch.utils.data.DataLoader(Stream(), batch_size=2))
+    found = recorded(tmp_path)
+    assert [each["batches"] for each in found if each["kind"] == "loader"] == [None]
+    assert not [each for each in found if each["kind"] == "taken"]
+
+
+def test_an_error_of_a_signal_handler_is_the_programs_own(tmp_path: Path) -> None:
+    """torch raises from its handler where a worker of a loader died: the hooks pass it on."""
+    import os
+    import signal
+
+    from doctor.guard.rehearsal.observer import Observer
+    from doctor.guard.rehearsal.settings import Settings
+
+    def raises(number: int, frame: Any) -> None:
+        raise RuntimeError("a worker died")
+
+    observer = Observer(torch, Settings(str(tmp_path), str(tmp_path), ()))
+    before = signal.signal(signal.SIGUSR2, raises)
+    try:
+        with pytest.raises(RuntimeError, match="a worker died"):
+            observer.safely(lambda: os.kill(os.getpid(), signal.SIGUSR2))
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert observer.alive
+
+
+def test_the_last_collective_is_kept(tmp_path: Path) -> None:
+    from doctor.guard.rehearsal.collectives import Collectives
+
+    def inner() -> None:
+        raise ValueError("no process group")
+
+    calls = Collectives(torch, str(tmp_path))
+    assert calls._wrapped("barrier", lambda: 1)() == 1
+    with pytest.raises(ValueError, match="no process group"):
+        calls._wrapped("all_reduce", inner)()
+    (path,) = tmp_path.iterdir()
+    last = json.loads(path.read_text())
+    assert (last["name"], last["number"], last["returned"]) == ("all_reduce", 2, False)
+    assert "test_rehearsal_hooks.py:" in last["place"]
+
+
+@pytest.mark.slow
+def test_a_generation_is_one_call_whatever_its_tokens(watched: Any, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    config = transformers.GPT2Config(
+        vocab_size=16, n_positions=16, n_embd=8, n_layer=1, n_head=1, eos_token_id=0, pad_token_id=0
+    )
+    model = transformers.GPT2LMHeadModel(config)
+    tokens = torch.ones(3, 2, dtype=torch.int64)
+    try:
+        model.train()
+        model.generate(tokens, max_new_tokens=2, do_sample=False)  # nobody called eval()
+        watched.evaluations.end()
+        model.eval()
+        for _ in range(2):
+            model.generate(input_ids=tokens, max_new_tokens=4, do_sample=False)
+        with pytest.raises(ValueError, match="max_new_tokens"):
+            model.generate(tokens, max_new_tokens=-1)
+    finally:
+        patches.remove()
+    found = [each for each in recorded(tmp_path) if each["kind"].startswith("evaluat")]
+    assert [each.get("generates") for each in found if each["kind"] == "evaluating"] == [True] * 4
+    (done,) = [each for each in found if each["kind"] == "evaluated"]
+    assert (done["generated"], done["calls"], done["samples"]) == (1, 1, 3)
+    assert found[-1]["kind"] == "evaluating"  # the last one did not end

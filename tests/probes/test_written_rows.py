@@ -1,0 +1,182 @@
+"""What is counted of label maps, images and rows as they are written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from doctor.probes.training_side.data import (  # noqa: E402
+    documents,
+    inputs,
+    label_maps,
+    labels,
+    row_texts,
+    rows,
+    targets,
+    vocabulary,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def discs(classes: int, outline: bool = False) -> Any:
+    """32 label maps of overlapping discs, 96 x 96."""
+    generator = torch.Generator().manual_seed(0)
+    at = torch.arange(96)
+    made = torch.zeros(32, 1, 96, 96)
+    for each in made[:, 0]:
+        for _ in range(12):
+            y, x = torch.randint(0, 96, (2,), generator=generator).tolist()
+            radius = int(torch.randint(4, 24, (1,), generator=generator))
+            distance = (at[:, None] - y) ** 2 + (at - x) ** 2
+            each[distance < radius**2] = int(torch.randint(0, classes, (1,), generator=generator))
+            if outline:
+                each[distance < radius**2] = 2
+                each[(distance >= (radius - 1) ** 2) & (distance < radius**2)] = 1
+    return made
+
+
+def ratio(maps: Any, size: int, mode: str) -> float:
+    counts = label_maps.LabelMaps()
+    sized = torch.nn.functional.interpolate(maps, size=(size, size), mode=mode)
+    counts.add({"labels": sized[:, 0].round().long()})
+    record = counts.record()
+    assert record is not None
+    return record["between"] / record["borders"] if record["kinds"] >= 6 else 0.0
+
+
+@pytest.mark.parametrize("size", [48, 72, 128, 256])
+@pytest.mark.parametrize("classes", [5, 21, 150])
+def test_interpolated_classes_are_told_from_drawn_ones(classes: int, size: int) -> None:
+    drawn = discs(classes)
+    assert ratio(drawn, size, "nearest") < 0.05
+    assert ratio(drawn, size, "bilinear") > 0.18
+
+
+def test_the_outline_of_a_class_is_a_class() -> None:
+    assert ratio(discs(3, outline=True), 96, "nearest") == 0.0
+
+
+def range_of(images: Any) -> str:
+    counts = inputs.Inputs(None, "")
+    counts.add({"pixel_values": images})
+    record = counts.record()
+    assert record is not None
+    return str(record["unscaled"])
+
+
+MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
+STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("image", "named"),
+    [
+        (lambda raw: (raw - MEAN) / STD, "ImageNet"),
+        (lambda raw: (raw - 0.5) / 0.5, "of 0.5"),
+        (lambda raw: (raw / 255 - MEAN) / STD, ""),
+        (lambda raw: raw - 255 * MEAN, ""),  # as Caffe's
+        (lambda raw: raw, ""),
+        (lambda raw: raw * 257, ""),  # 16 bits
+        (lambda raw: torch.randn_like(raw) * 400 - 200, ""),  # Hounsfield units
+    ],
+)
+def test_normalized_bytes_are_told(image: Any, named: str) -> None:
+    raw = torch.randint(0, 256, (32, 3, 16, 16), generator=torch.Generator().manual_seed(0))
+    found = range_of(image(raw.float() + 0.0))
+    assert (named in found) if named else found == ""
+
+
+def counted(*each: Any) -> dict[str, Any]:
+    texts = row_texts.RowTexts()
+    for number, row in enumerate(each):
+        texts.add(row, number)
+    record = texts.record()
+    assert record is not None
+    return record
+
+
+def chat(content: Any, **fields: Any) -> dict[str, Any]:
+    answer = {"role": "assistant", "content": content, **fields}
+    return {"messages": [{"role": "user", "content": "When?"}, answer]}
+
+
+@pytest.mark.parametrize(
+    ("row", "empty"),
+    [
+        (chat(""), 1),
+        (chat(" \n"), 1),
+        (chat(None), 1),
+        ({"prompt": "When?", "completion": "  "}, 1),
+        ({"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": ""}]}, 1),
+        (chat(None, tool_calls=[{"id": "0"}]), 0),
+        (chat("At nine."), 0),
+        (chat([{"type": "text", "text": "At nine."}]), 0),
+        ({"instruction": "When?", "input": "", "output": "At nine."}, 0),
+        ({"text": ""}, 0),
+    ],
+)
+def test_empty_answers(row: dict[str, Any], empty: int) -> None:
+    assert counted(row)["empty"] == empty
+
+
+@pytest.mark.parametrize(
+    ("text", "garbled"),
+    [
+        ("GrÃ¼ne ZÃ¼ge", 1),
+        ("itâ€™s", 1),
+        ("Grüne Züge", 0),
+        ("São Paulo, Ã la carte", 0),
+        ("naïve café", 0),
+        ("日本語", 0),
+        ("plain", 0),
+    ],
+)
+def test_garbled_text(text: str, garbled: int) -> None:
+    assert counted({"text": text})["garbled"] == garbled
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        (["positive", "Positive", "positive ", "neg"], True),
+        (["A", "a", "B", "b"], False),  # alleles
+        (["positive", "negative", "neutral", "mixed"], False),
+    ],
+)
+def test_spellings_of_a_class(values: list[str], named: bool) -> None:
+    made = [{"text": f"row {n}", "mood": values[n % 4]} for n in range(64)]
+    assert bool(counted(*made)["spellings"]) is named
+
+
+def stops(*ids: list[int], masked: bool = False) -> Any:
+    made = []
+    for row, each in enumerate(ids):
+        values = torch.tensor(each)
+        label = torch.where(values == 2, -100, values) if masked else values.clone()
+        made.append(documents.Document(row, values, label, values[:0]))
+    known = vocabulary.Vocabulary(bos=1, eos=2, stops=(2,), source="the tokenizer's eos_token")
+    return labels.stops(made, known, [])
+
+
+def test_stops_of_documents_that_are_trained_as_a_whole() -> None:
+    ended = [[5, 6, 7, 8, 9, 2], [5, 6, 7, 8, 2]]
+    assert stops(*ended, masked=True)["untrained"] == 2
+    assert stops(*ended)["untrained"] == 0
+    joined = [[5, 6, 7, 8, 9, 5], [6, 7, 8, 9, 5, 6]]
+    assert stops(*joined)["unended"] == 2
+    assert stops(*joined, [5, 6, 7, 2, 8, 9])["unended"] == 2
+    assert stops(*joined, [5, 6, 7, 8, 9])["unended"] == 0
+
+
+@pytest.mark.parametrize(("distinct", "shared"), [(True, 16), (False, 0)])
+def test_short_rows_tell_of_a_leak_where_no_two_are_equal(distinct: bool, shared: int) -> None:
+    values = torch.rand(80, 3, generator=torch.Generator().manual_seed(0))
+    train = values if distinct else torch.arange(240.0).reshape(80, 3) % 4
+    sources = [targets.Source(name, "dataset", list(part), len(part))
+               for name, part in (("train", train), ("eval", train[:16]))]  # fmt: skip
+    record = rows.overlap(rows.read(sources[0], 5.0), sources[1], 5.0)
+    assert record["shared"] == shared
