@@ -7,6 +7,10 @@ little room. Both sides run in one process, warm, turn by turn; the best turn co
     scan      the same, the norms, the index, the roles and the configuration
 
     python benchmarks/checkpoint_scan.py
+
+Last figures for 96,909 tensors in 168 files, in milliseconds of processor time on two busy cores
+(2026-11): safe_open 139 to 167, headers 108 to 120 (0.7 of it), scan with the shares by part 333 to
+369 (2.2; before, 317 without these shares and 155 more for them). The goal of 1.5 is missed.
 """
 
 from __future__ import annotations

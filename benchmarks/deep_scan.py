@@ -3,6 +3,9 @@
 The files are in the page cache; both sides go turn by turn and the best turn counts.
 
     python benchmarks/deep_scan.py
+
+Last figures, 0.54 GB of bf16, one thread, two busy cores (2026-11): 71 ms of processor time against
+34 for a bare read (2.1; the goal of 1.2 is missed), 11 of them for samples and windows.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ python benchmarks/merge_speed.py [--gigabytes 0.8] [--rank 16] [--directory DIRE
 
 Each measurement is a process of its own; processor seconds are printed beside the wall clock, since
 a busy machine stretches only the second. `cat` reads the same files.
+
+Last figures, 0.6 GB, rank 16, on two busy cores (2026-11), in seconds of processor time: cat 0.05
+to 0.07, equal 0.09, samples of a merge 0.14 to 0.20, every row of it 4.2 to 6.9. The goal of 0.7 of
+cat is far.
 """
 
 from __future__ import annotations

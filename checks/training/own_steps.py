@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+from doctor._util.units import listed, shown
 from doctor.checks.training import own_trials as tried
 from doctor.checks.training.own_rates import growth_cause
 from doctor.facts.own_model import OwnModel, Trend
@@ -56,6 +57,8 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         _scaled,
         _diverges,
         _misused,
+        _is_masked,
+        _is_fresh,
         _is_constant,
         _stands_still,
         _rises,
@@ -194,7 +197,27 @@ def _is_steep(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str
     largest = max((abs(float(step.loss)) for step in steps.steps), default=0.0)
     if not norms or min(norms) <= max(LARGE_NORM, SHARE_OF_LOSS * largest):
         return None
-    return f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected", LARGE_NORM_FIX
+    text = f"the gradient norm is {max(norms):.3g}; at most {LARGE_NORM:g} expected"
+    if trend.large_weights:
+        layers = listed([shown(each) for each in trend.large_weights], 4)
+        return f"{text}; weights are too large for the width of their layer: {layers}", INITIAL_FIX
+    return text, LARGE_NORM_FIX
+
+
+def _is_masked(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.inverted_masks:
+        return None
+    calls = listed([shown(each, 200) for each in trend.inverted_masks], 2)
+    text = f"a mask hides the tokens and shows the padding: {calls}; required: the other way round"
+    return text, MASK_FIX
+
+
+def _is_fresh(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    if not trend.fresh_heads:
+        return None
+    heads = listed([shown(each) for each in trend.fresh_heads], 2)
+    text = f"the head of the task is frozen with the random numbers of its initialization: {heads}"
+    return text, HEAD_FIX
 
 
 RISING_STEPS, RISE = 10, 1.05
@@ -284,6 +307,19 @@ MISUSES = {
     ),
 }
 """Kind of a misuse -> its description, and its fix."""
+INITIAL_FIX = (
+    "Initialize these layers for their width: torch.nn.init.kaiming_normal_, xavier_uniform_, or "
+    "the layer's own default (a standard deviation of about 1 / sqrt(in_features))."
+)
+MASK_FIX = (
+    "Invert the mask: key_padding_mask and src_key_padding_mask of torch.nn are True at padding "
+    "(ids == pad), attn_mask of scaled_dot_product_attention and attention_mask of transformers "
+    "are True or 1 at tokens (ids != pad)."
+)
+HEAD_FIX = (
+    "Train the head, too: task_type of LoraConfig (TaskType.SEQ_CLS, TOKEN_CLS) does so, or "
+    "modules_to_save=['NAME'] with the head's name. Where it was trained before, load it."
+)
 LARGE_NORM_FIX = (
     "Normalize inputs and targets to a scale near 1, take the mean of the loss instead of the "
     "sum, and check the initialization. Clipping to 1.0 would scale such a gradient down a "

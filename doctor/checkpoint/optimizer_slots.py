@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 MOMENTS = (
-    "exp_avg",
-    "exp_avg_sq",
-    "exp_inf",
-    "exp_avg_diff",
-    "momentum_buffer",
-    "square_avg",
-    "grad_avg",
-    "sum",
-    "acc_delta",
-    "row_var",
-    "col_var",
-    "variance",
-    "exp_avg_sq_row",
-    "exp_avg_sq_col",
-    "momentum",
-    "prev",
+    *("exp_avg", "exp_avg_sq", "exp_inf", "exp_avg_diff", "momentum_buffer", "square_avg"),
+    *("grad_avg", "sum", "acc_delta", "row_var", "col_var", "variance", "exp_avg_sq_row"),
+    *("exp_avg_sq_col", "momentum", "prev"),
 )
 """Slots that are zero until the first gradient."""
 
@@ -44,16 +31,8 @@ MASTERS = ("master_param", "master_params", "master_weight", "master", "fp32_par
 """Slots that hold an fp32 copy of the weight."""
 
 SAME_SHAPE = (
-    "exp_avg",
-    "exp_avg_sq",
-    "exp_inf",
-    "momentum_buffer",
-    "square_avg",
-    "variance",
-    "sum",
-    "state1",
-    "prev",
-    "ax",
+    *("exp_avg", "exp_avg_sq", "exp_inf", "momentum_buffer", "square_avg", "variance", "sum"),
+    *("state1", "prev", "ax"),
 )
 """Slots that have the shape of their weight."""
 

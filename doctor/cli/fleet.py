@@ -17,9 +17,10 @@ from doctor._util.units import visible
 from doctor.cli.compare import CompareOptions, expected_nodes
 from doctor.collect.background import background
 from doctor.collect.interpreter import choose
-from doctor.fleet.meeting import GRACE_SECONDS, Contact, Duty, Gathered, Other
+from doctor.fleet.meeting import GRACE_SECONDS, Gathered
 from doctor.fleet.member import Member, member_of
 from doctor.fleet.messages import Result, read_key
+from doctor.fleet.other_node import Contact, Duty, Other
 from doctor.report import terminal
 
 UNKNOWN = 3

@@ -24,9 +24,10 @@ from doctor.fleet import pairs
 from doctor.fleet import summary as summaries
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
-from doctor.fleet.meeting import GRACE_SECONDS, Duty, Gathered, RankZero
+from doctor.fleet.meeting import GRACE_SECONDS, Gathered, RankZero
 from doctor.fleet.messages import Reply, Result
 from doctor.fleet.orders import Orders, opened, order, reply
+from doctor.fleet.other_node import Duty
 from doctor.fleet.repeats import settled
 from doctor.fleet.shared import look_for, share
 from doctor.fleet.summary import rates, summarize

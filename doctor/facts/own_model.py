@@ -79,6 +79,14 @@ class Trend(Section, frozen=True, kw_only=True):
     single_keys: tuple[str, ...] = ()
     """Calls of attention in which each query sees one key: "multi_head_attention_forward in
     train.py, line 12 in encoder (MultiheadAttention)"."""
+    inverted_masks: tuple[str, ...] = ()
+    """Calls of attention whose mask hides the tokens and shows the padding: "scaled_dot_product_
+    attention in train.py, line 12 shows token 0 alone"."""
+    large_weights: tuple[str, ...] = ()
+    """Layers whose weights enlarge what they get, and how far: "net.0, 11 times"."""
+    fresh_heads: tuple[str, ...] = ()
+    """Heads of a task that adapters leave frozen, with the numbers that they were initialized
+    with: "score (Linear)"."""
     masked_attention: bool | None = None
     """Whether a call of scaled_dot_product_attention had a mask or was not causal; None: there was
     no such call."""

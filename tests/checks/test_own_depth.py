@@ -135,3 +135,18 @@ def test_tensors_that_are_no_parameters_are_a_warning() -> None:
     assert "hidden[0].weight" in verdict.summary
     assert "2 more" in verdict.summary
     assert "ModuleList" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("trend", "word", "fix"),
+    [
+        (Trend(inverted_masks=("line 3 shows token 0 alone",)), "shows the padding", "Invert"),
+        (Trend(fresh_heads=("score (Linear)",)), "frozen with the random numbers", "task_type"),
+    ],
+)
+def test_masks_and_heads_are_warnings_with_their_remedy(trend: Trend, word: str, fix: str) -> None:
+    trend = msgspec.structs.replace(trend, losses=(1.0,))
+    verdict = own_model.loss_finite(own(LEVEL, trend=trend), None)
+    assert (verdict.status, word in verdict.summary) == (Status.WARN, True)
+    assert verdict.fix is not None
+    assert fix in verdict.fix

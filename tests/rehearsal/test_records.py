@@ -14,6 +14,7 @@ import pytest
 
 from doctor.collect.rehearsal import agreement, hanging, records, resume, runs, sample_order
 from doctor.collect.rehearsal.places import Workplace
+from doctor.collect.rehearsal.resume_rates import rates_apart
 from doctor.collect.rehearsal.tail import Tail
 
 PROCESS = '{"kind": "process", "rank": 0, "world": 1, "pid": 7, "moment": 1.0}\n'
@@ -98,7 +99,7 @@ def test_a_rate_that_follows_the_loss_is_compared_at_the_first_step(
     whole = observed(*steps(0.3, 0.3, 0.3, 0.3, 0.2, 0.1))
     continued = observed(*steps(0.2, 0.2) if not differs or after == 0.2 else steps(0.3, 0.1))
     saved = msgspec.structs.replace(snapshot("save"), schedules={schedule: 4})
-    assert (resume._rates([whole], [continued], saved) is not None) is differs
+    assert (rates_apart([whole], [continued], saved) is not None) is differs
 
 
 def test_weights_under_other_names_are_lost() -> None:

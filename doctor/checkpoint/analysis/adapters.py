@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.merging.adapter import finite_number
 from doctor.checkpoint.analysis.moments import Reading
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
@@ -47,7 +48,7 @@ def fit_lora(
         rank=_whole(config.get("r")),
         other_ranks=_pattern(config.get("rank_pattern")),
         stored_ranks=dict(ranks.most_common(MOST)),
-        alpha=_number(config.get("lora_alpha")),
+        alpha=finite_number(config.get("lora_alpha")),
         targets=len(targets),
         absent_targets=tuple(shown(name, 100) for name in absent[:MOST]),
         strangers=tuple(shown(name, 200) for name in strangers[:MOST]),
@@ -72,11 +73,6 @@ def _pattern(value: object) -> tuple[int, ...]:
 
 def _whole(value: object) -> int | None:
     return value if type(value) is int else None
-
-
-def _number(value: object) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and abs(value) < 1e9 else None  # type: ignore[arg-type]
 
 
 def _zero(tensors: Sequence[Tensor], directory: Directory) -> int | None:

@@ -142,8 +142,7 @@ def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
     ):
         if (number := _whole(state.get(key))) is not None and number > 0:
             found.rest[name] = number
-    _scheduler_file(directory, found)
-    _scaler_file(directory, found)
+    _piece_files(directory, found)
 
 
 def _accelerate(directory: Directory, names: list[str], found: _Findings) -> None:
@@ -152,8 +151,7 @@ def _accelerate(directory: Directory, names: list[str], found: _Findings) -> Non
     _place(found, names, "scheduler", "scheduler.bin")
     _place(found, names, "scaler", "scaler.pt")
     _ranks(found, names, "")
-    _scheduler_file(directory, found)
-    _scaler_file(directory, found)
+    _piece_files(directory, found)
 
 
 def _place(found: _Findings, names: list[str], piece: str, *candidates: str) -> None:
@@ -177,14 +175,10 @@ def _ranks(found: _Findings, names: list[str], single: str) -> None:
         found.pieces["random state"] = ""
 
 
-def _scheduler_file(directory: Directory, found: _Findings) -> None:
-    if (file := found.pieces.get("scheduler")) and (tree := _tree(directory, file, found)):
-        _scheduler(tree.value, found)
-
-
-def _scaler_file(directory: Directory, found: _Findings) -> None:
-    if (file := found.pieces.get("scaler")) and (tree := _tree(directory, file, found)):
-        _scale(tree.value, found)
+def _piece_files(directory: Directory, found: _Findings) -> None:
+    for piece, read in (("scheduler", _scheduler), ("scaler", _scale)):
+        if (file := found.pieces.get(piece)) and (tree := _tree(directory, file, found)):
+            read(tree.value, found)
 
 
 def _tree(directory: Directory, file: str, found: _Findings) -> Tree | None:

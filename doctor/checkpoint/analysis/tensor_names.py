@@ -62,17 +62,8 @@ _INITIALIZED_TO_ONE = re.compile(
 """Mamba's D, dt_bias of Qwen3-Next, LayerScale, Snake's alpha, Gemma 4's router, IA3 vectors."""
 
 _QUANTISED = (
-    "weight_scale",
-    "weight_scale_inv",
-    "weight_packed",
-    "weight_zero_point",
-    "qweight",
-    "qzeros",
-    "absmax",
-    "quant_map",
-    "SCB",
-    "_blocks",
-    "_scales",
+    *("weight_scale", "weight_scale_inv", "weight_packed", "weight_zero_point", "qweight"),
+    *("qzeros", "absmax", "quant_map", "SCB", "_blocks", "_scales"),
 )
 
 

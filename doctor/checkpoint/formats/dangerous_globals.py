@@ -66,31 +66,13 @@ _NAMES = frozenset(
 )
 
 _PREFIXES = (
-    "concurrent.futures.process.",
-    "logging.handlers.",
-    "pandas.core.computation.",
-    "pandas.io.",
-    "sympy.parsing.",
-    "test.libregrtest.",
-    "test.support.",
-    "test.test_",
-    "torch._dynamo.",
-    "torch._functorch.",
-    "torch._inductor.",
-    "torch._lazy.ts_backend.",
-    "torch.fx.",
-    "torch.hub.",
-    "torch.jit.frontend.",
-    "torch.package.",
-    "torch.testing.",
-    "torch.utils._config_module.",
-    "torch.utils.cpp_extension.",
-    "torch.utils.bottleneck.",
-    "torch.distributed.run.",
-    "torch.distributed.launcher.",
-    "numpy.testing.",
-    "numpy.distutils.",
-    "numpy.f2py.",
+    *("concurrent.futures.process.", "logging.handlers.", "pandas.core.computation."),
+    *("pandas.io.", "sympy.parsing.", "test.libregrtest.", "test.support.", "test.test_"),
+    *("torch._dynamo.", "torch._functorch.", "torch._inductor.", "torch._lazy.ts_backend."),
+    *("torch.fx.", "torch.hub.", "torch.jit.frontend.", "torch.package.", "torch.testing."),
+    *("torch.utils._config_module.", "torch.utils.cpp_extension.", "torch.utils.bottleneck."),
+    *("torch.distributed.run.", "torch.distributed.launcher.", "numpy.testing."),
+    *("numpy.distutils.", "numpy.f2py."),
 )
 
 _INSIDE = frozenset(

@@ -126,7 +126,7 @@ def _describe(adapter: Adapter, config: Mapping[str, object]) -> None:
     adapter.parameters = bool(config.get("target_parameters"))
     name = config.get("base_model_name_or_path")
     adapter.base_name = shown(name, 200) if isinstance(name, str) else ""
-    rank, alpha = config.get("r"), _number(config.get("lora_alpha"))
+    rank, alpha = config.get("r"), finite_number(config.get("lora_alpha"))
     adapter.rank, adapter.alpha = rank if type(rank) is int else None, alpha
 
 
@@ -168,7 +168,7 @@ def _scale(
         return None
     rank = _rank(config, factors, ranks)
     named = alphas.of(factors.module)
-    alpha = _number(config.get("lora_alpha") if named is None else named)
+    alpha = finite_number(config.get("lora_alpha") if named is None else named)
     if alpha is None:
         raise NoNumberError("lora_alpha is no finite number")
     if not rank:
@@ -197,7 +197,8 @@ def _indices(adapter: Adapter, value: object) -> None:
             adapter.token_indices[module] = chosen
 
 
-def _number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
+    """A number of an untrusted configuration; None for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e9 else None

@@ -13,6 +13,10 @@ import torch
 from ..foreign import Arguments, Foreign, Options, places
 from . import norm_calls
 
+MOST_TOKENS = 4
+"""Look-ups that are compared with masks: of tokens, of their kinds, of positions."""
+LEAST_HIDDEN = 4
+"""Different tokens that a mask hides, so that it is no choice of one."""
 HIDDEN = -1e4
 """A score that is added to hide a key: -inf, or the lowest number of a half precision."""
 ARGUMENTS = {
@@ -40,11 +44,17 @@ class AttentionCalls:
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._sites: Dict[str, Site] = {}
+        self._tokens: List[torch.Tensor] = []
+        """What embeddings of rows of tokens were looked up with."""
+        self.inverted: Dict[str, int] = {}
+        """Lines that call attention with a mask which shows the padding alone, and its token."""
         self.masked: Optional[bool] = None
         """Whether a fused attention had a mask or was not causal; None: there was none."""
 
     def note(self, name: str, args: Arguments, options: Options) -> None:
         """Count the keys of a call of the function of that name, if it is one of attention."""
+        if name == "embedding" and args and args[0].dim() == 2:
+            self._tokens = [*self._tokens, args[0].detach()][-MOST_TOKENS:]
         if name not in ARGUMENTS:
             return
         arguments = {**dict(zip(ARGUMENTS[name], args)), **options}
@@ -62,7 +72,15 @@ class AttentionCalls:
         module = norm_calls.calling_module(self._model)
         label = " in ".join(filter(None, (name, place, module)))
         before = self._sites.get(label, Site(0, True))
+        for ids in self._tokens:
+            token = only_shown(ids, padding_of(name, arguments, ids.shape))
+            if token is not None:
+                self.inverted[label] = token
         self._sites[label] = Site(max(before.keys, keys), before.alone and alone)
+
+    def padding_alone(self) -> List[str]:
+        """The lines whose mask shows the padding alone."""
+        return ["%s shows token %d alone" % each for each in self.inverted.items()]
 
     def single(self, *, alone: bool) -> List[str]:
         """The lines of which every call is over one key; `alone`: where sequences have one token
@@ -102,3 +120,25 @@ def most(mask: Foreign, *, hides: bool) -> float:
         return math.inf
     shown = mask != hides if mask.dtype == torch.bool else mask.detach() > HIDDEN
     return int(shown.sum(-1).max())
+
+
+def padding_of(name: str, arguments: Options, shape: Foreign) -> Optional[torch.Tensor]:
+    """Which keys of each sample a mask leaves visible to some query, in the shape of the tokens;
+    None where no mask has a row for each sample."""
+    fused = name == "scaled_dot_product_attention"
+    mask = arguments.get("attn_mask" if fused else "key_padding_mask")
+    if not isinstance(mask, torch.Tensor) or mask.shape[-1] != shape[1]:
+        return None
+    shown = mask == fused if mask.dtype == torch.bool else mask.detach() > HIDDEN
+    if mask.dim() == 4 and mask.shape[0] == shape[0]:
+        shown = shown.any(2).any(1)
+    return shown if shown.shape == shape else None
+
+
+def only_shown(ids: torch.Tensor, shown: Optional[torch.Tensor]) -> Optional[int]:
+    """The one token that is visible wherever one is, and that no hidden place has: the padding."""
+    if shown is None or not bool(shown.any()):
+        return None
+    visible_ids, hidden = torch.unique(ids[shown]), torch.unique(ids[~shown])
+    one = len(visible_ids) == 1 and not bool((hidden == visible_ids[0]).any())
+    return int(visible_ids[0]) if one and len(hidden) >= LEAST_HIDDEN else None

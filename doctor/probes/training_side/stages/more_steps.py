@@ -11,7 +11,8 @@ import torch
 
 from ... import wire
 from ..calls import loss_calls, weight_writes
-from ..subject import build, fingerprints, training_step, unregistered
+from ..foreign import observing
+from ..subject import build, fingerprints, initial_weights, training_step, unregistered
 from ..subject.training_step import Subject, Training
 
 STEPS = 20
@@ -91,6 +92,8 @@ def trend(
         "reached": [name for name, reached in training.reached.items() if reached],
         "created": created.shapes,
         "moved": moved,
+        "large_weights": initial_weights.large(subject.module),
+        "fresh_heads": observing.attempt(lambda: initial_weights.fresh_heads(subject.module), []),
         **of_calls(calls),
     }
 
@@ -102,6 +105,7 @@ def of_calls(calls: Any) -> Dict[str, Any]:
         "norms_of_two": calls.norms[2],
         "single_keys": calls.attention.single(alone=False),
         "masked_attention": calls.attention.masked,
+        "inverted_masks": calls.attention.padding_alone(),
         "single_tokens": calls.attention.single(alone=True),
         "single_steps": calls.recurrent.single(),
         "loss_factor": calls.factor,

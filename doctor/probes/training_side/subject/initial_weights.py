@@ -1,0 +1,60 @@
+"""Weights that look as they were initialized: too large for their layer, or of a frozen head."""
+
+from __future__ import annotations
+
+import math
+from typing import List
+
+import torch
+
+from ..foreign import Foreign, observing
+
+LARGE = 5.0
+"""Times the deviation that keeps the size of what a layer gets, 1 / sqrt(fan in)."""
+LISTED = 6
+HEADS = ("SequenceClassification", "TokenClassification", "ImageClassification", "MultipleChoice",
+         "AudioClassification", "VideoClassification", "QuestionAnswering",
+         "SemanticSegmentation")  # fmt: skip
+"""What transformers puts behind "For" in the classes whose head is made anew for each task."""
+LEAST, NEAR = 64, 0.2
+"""Values of a head, and how near their deviation is to the one that they were drawn with."""
+
+
+def large(module: torch.nn.Module) -> List[str]:
+    """Linear and convolutional layers whose weights enlarge what they get: "net.0, 11 times"."""
+    found = []
+    for name, layer in module.named_modules():
+        weight = observing.attribute(layer, "weight")
+        kinds = (torch.nn.Linear, torch.nn.modules.conv._ConvNd)
+        if not isinstance(layer, kinds) or not isinstance(weight, torch.Tensor):
+            continue
+        factor = float(weight.detach().float().std()) * math.sqrt(weight[0].numel())
+        if factor > LARGE and weight.numel() >= LEAST:
+            found.append("%s, %.0f times" % (name, factor))
+    return found[:LISTED]
+
+
+def fresh_heads(module: Foreign) -> List[str]:
+    """Heads of a task that peft has frozen as they were initialized: "score (Linear)"."""
+    if not observing.has(module, "peft_config"):
+        return []
+    inner = (m for m in module.modules() if type(m).__name__.partition("For")[2] in HEADS)
+    model: Foreign = next(inner, None)
+    prefix = observing.attribute(model, "base_model_prefix")
+    config = observing.attribute(model, "config")
+    deviation = observing.attribute(config, "initializer_range")
+    if not prefix or not isinstance(deviation, float) or not deviation:
+        return []
+    beside = [p for path, p in model.named_parameters() if path.split(".")[0] != prefix]
+    if any(parameter.requires_grad for parameter in beside):  # modules_to_save keeps the original
+        return []
+    found = []
+    for path, layer in model.named_modules():
+        weight = observing.attribute(layer, "weight")
+        if path.split(".")[0] == prefix or not isinstance(layer, torch.nn.Linear):
+            continue
+        size = float(weight.detach().float().std()) if weight.numel() >= LEAST else 0.0
+        plain = layer.bias is None or not bool(layer.bias.any())
+        if plain and size and abs(size / deviation - 1) < NEAR:
+            found.append("%s (%s)" % (path, type(layer).__name__))
+    return found[:LISTED]
