@@ -150,6 +150,7 @@ def _runs_after(
     reading: Training, number: int, key: tuple[object, str]
 ) -> Iterator[tuple[int, Call]]:
     """Calls of the model in loops after eval(), with a graph and without a backward()."""
+    reading.step(len(reading.scope_calls(reading.calls[number].scope)))
     for n in reading.scope_calls(reading.calls[number].scope):
         run = reading.calls[n]
         if n < number or not run.loops or reading.key(run.name, run.scope) != key:

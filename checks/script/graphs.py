@@ -85,7 +85,9 @@ def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[M
         backward = reading.calls[number]
         if not backward.loops or backward.args or backward.keywords:
             continue
-        for n in objects.around(reading, backward, backward.loops[-1]):
+        around = objects.around(reading, backward, backward.loops[-1])
+        reading.step(len(around))
+        for n in around:
             call = reading.calls[n]
             if n >= number or call.loops != backward.loops or len(call.targets) < 2:
                 continue

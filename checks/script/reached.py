@@ -188,6 +188,7 @@ def _is_made(reading: Training, lineage: Lineage) -> bool:
 
 def _is_part(reading: Training, owners: set[Key]) -> bool:
     """Another object is made of it, and computes with it."""
+    reading.step(len(reading.calls))
     return any(
         v.kind in ("name", "list")
         and any(reading.key(name, call.scope) in owners for name in names_of(v))

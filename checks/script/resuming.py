@@ -156,6 +156,7 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
     if not starts or any("best" in k.casefold() for d in written for k in d.keys):
         return
     for each in improvements(reading):
+        reading.step(len(reading.calls))
         found = reading.assigned.get(reading.key(each.target, each.scope), ())
         fixed = [a for a in found if not a.loops and a is not each]
         if "best" in each.target.casefold() and fixed and all(
@@ -190,6 +191,7 @@ def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
                      (each.value.name, *each.value.names))  # fmt: skip
         if not loaded or "epoch" not in each.target or each.augmented:
             continue
+        reading.step(len(reading.expressions))
         last = each.target.rpartition(".")[2]
         reads = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)}
         reads |= {n for loop in reading.script.loops if loop.iterable is not None

@@ -106,6 +106,7 @@ def _sums_a_test(reading: Training, call: Call) -> bool:
 
 
 def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterator[Span]:
+    reading.step(len(reading.expressions))
     for value, span, scope in reading.expressions:
         for part in flatten([value]) if scope == count.scope else ():
             if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
@@ -401,6 +402,7 @@ def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
+    reading.step(len(reading.script.assignments))
     for each in reading.script.assignments:
         same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
         if same and direction(each.target) and "." not in each.target:

@@ -446,6 +446,7 @@ def _is_short(reading: Training, call: Call) -> bool:
 
 def _kept(reading: Training, call: Call, name: str) -> Iterator[tuple[str, Span]]:
     """Sums and lists that outlive the iteration and receive the loss itself."""
+    reading.step(len(reading.script.assignments))
     sums = [
         (each.target, each.span, each.position)
         for each in reading.script.assignments

@@ -60,6 +60,7 @@ def _is_module(reading: Training, call: Call) -> bool:
 
 
 def _is_read(reading: Training, name: str, call: Call) -> bool:
+    reading.step(len(reading.expressions))
     values = [v for v, _, scope in reading.expressions if scope == call.scope]
     values += [b.test for b in reading.script.branches if b.test is not None]
     values += [v for c in reading.script.comparisons for v in (c.left, c.right)]

@@ -56,7 +56,7 @@ def _tokenizer(own: OwnModel) -> tuple[str, str] | None:
     return (
         f"{own.outside_tokens} tokens of the directory's tokenizer are outside of the model's "
         f"{own.vocabulary}; required: 0",
-        BY_ID["tokenizer-of-another-model"].fix,
+        BY_ID["token-beyond-embedding"].fix,
     )
 
 

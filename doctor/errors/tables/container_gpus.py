@@ -68,8 +68,9 @@ ROWS = (
             r"mount error: file creation failed.{0,200}(?:libnvidia|libcuda).{0,60}file exists",
         ),
         examples=(
-            "nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/x/"
-            "merged/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1: file exists",
+            "nvidia-container-cli: mount error: file creation failed: "
+            "/var/lib/docker/overlay2/x/merged/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1: file "
+            "exists",
         ),
         why="The image holds files of the driver, which the runtime mounts from the host: it was "
         "committed from a container in WSL, or a driver was installed in it.",

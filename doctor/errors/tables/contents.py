@@ -43,7 +43,10 @@ ROWS = (
         id="file-is-a-pointer",
         refines=("checkpoint-damaged", "data-ends"),
         errors=("UnpicklingError",),
-        messages=(r"UnpicklingError: invalid load key, '(?:v|<)'", r"version https://git-lfs"),
+        messages=(
+            r"UnpicklingError: invalid load key, '(?:v|<)'|could not parse ModelProto",
+            r"version https://git-lfs",
+        ),
         examples=(
             "_pickle.UnpicklingError: invalid load key, 'v'.",
             "version https://git-lfs.github.com/spec/v1",

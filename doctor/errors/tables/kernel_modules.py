@@ -91,9 +91,9 @@ ROWS = (
             "modprobe: ERROR: could not insert 'nvidia': Operation not permitted",
         ),
         why="Secure Boot refuses a kernel module that is not signed with a key it knows.",
-        fix="Enroll the key that signed the module (sudo mokutil --import MOK.der, then confirm at "
-        "the next boot), install the distribution's signed package (linux-modules-nvidia-*), or "
-        "switch Secure Boot off in the firmware.",
+        fix="Enroll the key that signed the module (sudo mokutil --import MOK.der, then confirm "
+        "at the next boot), install the distribution's signed package (linux-modules-nvidia-*), "
+        "or switch Secure Boot off in the firmware.",
         owner=Owner.ENVIRONMENT,
         commands=("mokutil --sb-state", "modinfo -F signer nvidia"),
     ),
@@ -102,8 +102,8 @@ ROWS = (
         messages=(
             r"Module nvidia\S{0,12} not found in directory",
             r"nvidia\S{0,12}: disagrees about version of symbol",
-            r"Bad return status for module build on kernel|DKMS make\.log for nvidia|"
-            r"Unable to find the kernel source tree",
+            r"Bad return status for module build on kernel|DKMS make\.log for nvidia|Unable to "
+            r"find the kernel source tree",
             r"\bnvidia/\d{3}\.[\d.]{1,12}: added\b",
         ),
         examples=(
@@ -114,9 +114,9 @@ ROWS = (
         ),
         why="No module of the driver was built for the kernel that runs: the kernel was upgraded, "
         "its headers are missing, or this driver does not compile with it.",
-        fix="Install the headers of the running kernel and build the module (linux-headers-$(uname "
-        "-r), then dkms autoinstall), or take a newer driver that knows this kernel; then modprobe "
-        "nvidia or reboot.",
+        fix="Install the headers of the running kernel and build the module "
+        "(linux-headers-$(uname -r), then dkms autoinstall), or take a newer driver that knows "
+        "this kernel; then modprobe nvidia or reboot.",
         owner=Owner.ENVIRONMENT,
         commands=("uname -r", "dkms status", "sudo dkms autoinstall"),
     ),
@@ -144,11 +144,11 @@ ROWS = (
         id="driver-api-mismatch",
         messages=(r"API mismatch: the client has the version",),
         examples=("NVRM: API mismatch: the client has the version 535.54.03, but",),
-        why="A library of the driver has another version than the loaded kernel module: the driver "
-        "was upgraded without a restart, or the image brings its own.",
+        why="A library of the driver has another version than the loaded kernel module: the "
+        "driver was upgraded without a restart, or the image brings its own.",
         fix="On the host: reboot, or unload and load the nvidia modules while nothing uses them; "
-        "hold the driver's packages out of automatic upgrades. In a container: remove the driver's "
-        "libraries from the image.",
+        "hold the driver's packages out of automatic upgrades. In a container: remove the "
+        "driver's libraries from the image.",
         owner=Owner.ENVIRONMENT,
         commands=("cat /proc/driver/nvidia/version", "dpkg -l | grep nvidia-driver"),
     ),

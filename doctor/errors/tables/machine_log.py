@@ -108,10 +108,7 @@ ROWS = (
     ),
     Cause(
         id="vgpu-unlicensed",
-        messages=(
-            r"License Status {1,40}: Unlicensed",
-            r"Failed to acquire(?:/renew)? license",
-        ),
+        messages=(r"License Status {1,40}: Unlicensed", r"Failed to acquire(?:/renew)? license"),
         examples=(
             "License Status                    : Unlicensed",
             "nvidia-gridd: Failed to acquire/renew license from license server",
@@ -138,8 +135,8 @@ ROWS = (
         id="fabric-manager-version",
         messages=(
             r"GPU driver interface version .{0,40}don't match",
-            r"nvidia-fabricmanager\.service could not be found|"
-            r"nvidia-fabricmanager\S{0,10}: Failed with result",
+            r"nvidia-fabricmanager\.service could not be found|nvidia-fabricmanager\S{0,10}: "
+            r"Failed with result",
         ),
         examples=(
             "fabric manager NVIDIA GPU driver interface version 550.54.15 don't match with driver "
@@ -162,8 +159,8 @@ ROWS = (
         examples=(
             "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
         ),
-        why="An NVSwitch reports an error of itself or of a link. A fatal one ends the jobs of all "
-        "GPUs on it.",
+        why="An NVSwitch reports an error of itself or of a link. A fatal one ends the jobs of "
+        "all GPUs on it.",
         fix="Fatal: drain the node, reset all GPUs and switches together (or reboot), and restart "
         "the fabric manager; if it comes back, the baseboard or the GPU on that link is at fault. "
         "Rented: return the machine.",

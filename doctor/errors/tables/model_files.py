@@ -131,7 +131,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
-        id="tokenizer-of-another-model",
+        id="token-beyond-embedding",
         errors=("IndexError", "RuntimeError"),
         messages=(r"the tokenizer gives token \d+, and the model has \d+",),
         examples=("the tokenizer gives token 187, and the model has 160",),

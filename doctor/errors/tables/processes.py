@@ -125,7 +125,7 @@ ROWS = (
             r"xit status (?:3221225477|-1073741819)|exit code:? (?:3221225477|-1073741819)",
             r"Segmentation fault",
             r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exited "
-            r"on signal 11\b|return code = -11\b|exit code:? 139\b",
+            r"on signal 11\b|died from signal 11\b|return code = -11\b|exit code:? 139\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "

@@ -89,4 +89,13 @@ ROWS = (
         "vllm_server_timeout for large models.",
         owner=Owner.ENVIRONMENT,
     ),
+    Cause(
+        id="no-gpu-left-for-generation",
+        errors=("ValueError",),
+        messages=(r"requested device for vllm \(\S{1,12}\) is not available",),
+        examples=("ValueError: The requested device for vllm (cuda:1) is not available.",),
+        why="This TRL generates on a GPU of its own, and all visible GPUs train.",
+        fix='Upgrade trl and set vllm_mode="colocate" (one GPU does both), or train on one GPU '
+        "fewer: accelerate launch --num_processes N-1.",
+    ),
 )

@@ -37,7 +37,7 @@ ROWS = (
     Cause(
         id="tensor-and-dtensor",
         errors=("RuntimeError",),
-        messages=(r"got mixed torch\.Tensor and DTensor",),
+        messages=(r"got mixed torch\.Tensor and DTensor|Sharding propagation failed for",),
         examples=(
             "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert "
             "all torch.Tensor to DTensor before calling distributed operators!",

@@ -52,7 +52,7 @@ BROKEN: list[tuple[Make, str, str]] = [
     (
         lambda at: folders.with_tokenizer(at, 201, 200),
         "gives token 200, and the model has 160",
-        "tokenizer-of-another-model",
+        "token-beyond-embedding",
     ),
 ]
 
