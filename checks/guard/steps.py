@@ -155,7 +155,8 @@ CLIPS = Check(
             "clipping."
         },
     ),
-    limits="anything of clipping outside torch.nn.utils, or with torch before 2.7 of the norm.",
+    limits="that clipping by other functions than torch.nn.utils has, or by norm with torch before 2.7, "
+    "acts.",
     sources=("torch-amp-examples",),
 )
 
