@@ -155,8 +155,8 @@ CLIPS = Check(
             "clipping."
         },
     ),
-    limits="that clipping by other functions than torch.nn.utils has, or by norm with torch before 2.7, "
-    "acts.",
+    limits="that clipping by other functions than torch.nn.utils has, or by norm with torch before "
+    "2.7, acts.",
     sources=("torch-amp-examples",),
 )
 
