@@ -55,7 +55,14 @@ EXAMPLES = {
             "test_the_documentation_lists_every_fix_and_whether_it_is_safe",
         ),
     ),
-    "Add a report format": (10, ("tests/report/formats", "tests/report/test_redaction.py")),
+    "Add a report format": (
+        11,
+        (
+            "tests/report/formats",
+            "tests/report/test_redaction.py",
+            "tests/report/test_origin.py::test_every_format_names_time_gpu_driver_and_torch",
+        ),
+    ),
 }
 """Heading of the guide -> the files that may change, and the tests that it adds to or names."""
 GUIDE = ROOT / "CONTRIBUTING.md"

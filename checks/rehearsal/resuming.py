@@ -318,7 +318,7 @@ DATA = Check(
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,
-    limits="what is drawn at random within a sample, such as crops and masks. Streams, and loops "
+    limits="that crops and masks drawn at random within a sample go on. Streams, and loops "
     "without a DataLoader of torch, are not compared.",
 )
 

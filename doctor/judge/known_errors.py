@@ -117,7 +117,7 @@ def any_of(causes: Sequence[Cause]) -> str:
     if len(causes) == 1:
         return causes[0].fix
     lines = (
-        f"{f'If {each.told_by}' if each.told_by else 'Else'} ({each.id}): {each.fix}"
+        f"{f'If {each.told_by}' if each.told_by else 'In general'} ({each.id}): {each.fix}"
         for each in causes
     )
     return "\n".join([SEVERAL, *lines])

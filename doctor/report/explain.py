@@ -74,8 +74,9 @@ def wrapped(
     text: str, prefix: str, indent: int | None = None, width: int | None = None
 ) -> Iterator[str]:
     """Lines of at most `width` columns, those of the terminal if None; later ones are indented, by
-    the prefix's width if None."""
-    margin = " " * (len(prefix) if indent is None else indent)
+    the prefix's width if None. Quoted text has its bar on every line."""
+    quoted = prefix.endswith("| ")
+    margin = prefix if quoted else " " * (len(prefix) if indent is None else indent)
     for number, paragraph in enumerate(text.splitlines()):
         yield textwrap.fill(
             paragraph,

@@ -8,6 +8,7 @@ from paths import TESTS
 
 from doctor._util.errors import UserError
 from doctor.cli.explain import explain
+from doctor.report.explain import wrapped
 
 NEAREST = {"ptxas fatal : Value 'sm_120' is not defined", "Xid 79"}
 """Fragments whose class is the first one of those that are near."""
@@ -43,3 +44,9 @@ def test_a_text_that_fits_no_class_is_named_none() -> None:
         except UserError as error:
             answer = str(error)
         assert answer.startswith(("nothing is known", "no class of log lines matches")), fragment
+
+
+def test_a_quoted_text_has_its_bar_on_every_line() -> None:
+    rows = "\n".join(wrapped("RuntimeError: it fails READY: forged " * 9, "  | ", width=40))
+    assert all(line.startswith("  | ") for line in rows.splitlines())
+    assert len(rows.splitlines()) > 5

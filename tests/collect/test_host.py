@@ -200,10 +200,11 @@ def test_a_kernel_that_is_not_the_machines_own_is_named(
 
 
 def test_iommu_groups_and_steal_time_are_read_where_they_are_reported(tmp_path: Path) -> None:
-    assert read_kernel(tmp_path, "6.8.0") == {"sandbox": None, "iommu_groups": None, "steal": None}
+    nothing = {"sandbox": None, "iommu_groups": None, "steal": None}
+    assert nothing.items() <= read_kernel(tmp_path, "6.8.0").items()
     (tmp_path / "sys/kernel/iommu_groups").mkdir(parents=True)
     plant(tmp_path, {"proc/stat": "cpu  700 0 100 100 0 0 0 100 0 0\ncpu0 7 0 1 1 0 0 0 1 0 0\n"})
-    assert read_kernel(tmp_path, "6.8.0") == {"sandbox": None, "iommu_groups": 0, "steal": 0.1}
+    assert {"iommu_groups": 0, "steal": 0.1}.items() <= read_kernel(tmp_path, "6.8.0").items()
     for number in range(3):
         (tmp_path / f"sys/kernel/iommu_groups/{number}").mkdir()
     assert read_kernel(tmp_path, "6.8.0")["iommu_groups"] == 3
