@@ -148,12 +148,12 @@ def _links(
 ) -> list[Verdict]:
     """A warning for each GPU with NVLink problems."""
     gpus = job_gpus.gpus if isinstance(job_gpus, JobGpus) else ()
-    bridged = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and _is_bridged(gpu.nvml.name)}
+    partly = {gpu.nvml.uuid for gpu in gpus if gpu.nvml and _may_be_partly_wired(gpu.nvml.name)}
     records = watched if isinstance(watched, tuple) else ()
     usual = min((gpu.nvlinks_down for gpu in records if gpu.nvlinks_down is not None), default=0)
     summaries = []
     for gpu in records:
-        if (gpu.nvlinks_down or 0) > (usual if gpu.uuid in bridged else 0):
+        if (gpu.nvlinks_down or 0) > (usual if gpu.uuid in partly else 0):
             summaries.append(f"{gpu.uuid}: {gpu.nvlinks_down} NVLinks are down; 0 expected")
         if gpu.nvlink_errors:
             summaries.append(
@@ -162,10 +162,11 @@ def _links(
     return [warn(summary, fix=LINK, switches_off=P2P) for summary in summaries]
 
 
-def _is_bridged(name: str) -> bool:
-    """Whether its NVLinks use bridges, which leave some unused: 6 of 18 on an H100 NVL."""
+def _may_be_partly_wired(name: str) -> bool:
+    """Whether sound machines leave NVLinks of it unused: bridges, 6 of 18 on an H100 NVL, and links
+    from GPU to GPU, 2 of 6 where four V100 of a board are rented."""
     known = find(name)
-    return known is None or known.product.wiring == "bridge"
+    return known is None or known.product.wiring in ("bridge", "mesh")
 
 
 OFF = f"export {VARIABLES[Switch.NCCL_P2P]}"

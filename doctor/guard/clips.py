@@ -18,7 +18,9 @@ from .switch import Switch
 class Clips:
     """`open` until some clippings were right, or wrong, in a row.
 
-    `scaler` is the GradScaler whose scale the gradients still have; None after unscale_().
+    `scaler` is the GradScaler whose scale the gradients still have; None after unscale_() and
+    step(). Whether a clipping was of scaled gradients shows when that scaler steps: a program may
+    have divided them itself.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Clips:
         self._add, self._watches, self._tally = add, watches, tally
         self.open = True
         self.scaler: Foreign = None
+        self._suspect: tuple[float, Foreign, Foreign, str] | None = None
         self._steps = self._backwards = self._right = 0
         self._rows = {"after-step": 0, "scaled": 0}
 
@@ -42,24 +45,33 @@ class Clips:
         steady = self._steady
         if steady.stepping is not None or steady.depth or not isfinite(most):
             return
-        steps = sum(watch.armed.steps for watch in self._watches())
+        steps = self._count()
         between, passes = steps - self._steps, steady.backwards - self._backwards
         if not between and not passes:
             return  # another part of the parameters
-        self._steps, self._backwards = steps, steady.backwards
+        self._steps, self._backwards, self._suspect = steps, steady.backwards, None
         self._tally.clips += 1
         if steps and steady.backwards == steady.stepped_at:
             if between == 1 and passes:  # no step came between it and the next backward()
-                self._judge("after-step", most, norm, None)
+                self._judge("after-step", most, norm, None, early.place(self._torch))
         elif self.scaler is not None and getattr(self.scaler, "_scale", None) is not None:
-            self._judge("scaled", most, norm, self.scaler._scale)
+            self._suspect = most, norm, self.scaler._scale, early.place(self._torch)
         else:
             self._right += 1
             self.open = self._right < limit.CLIPS
             self._rows = dict.fromkeys(self._rows, 0)
 
-    def _judge(self, cause: str, most: float, norm: Foreign, scale: Foreign) -> None:
-        where = early.place(self._torch)
+    def scaler_steps(self) -> None:
+        """GradScaler.step() begins: it divides what still has the scale."""
+        suspect, self._suspect, self.scaler = self._suspect, None, None
+        if suspect is not None and self.open and self._count() == self._steps:
+            self._judge("scaled", *suspect)
+
+    def _count(self) -> int:
+        """Steps of all optimizers."""
+        return sum(watch.armed.steps for watch in self._watches())
+
+    def _judge(self, cause: str, most: float, norm: Foreign, scale: Foreign, where: str) -> None:
         where = f" ({where})" if where else ""
 
         def deliver(values: list[Foreign]) -> None:

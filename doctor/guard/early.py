@@ -92,7 +92,7 @@ class Early:
             self._graphs_told = True
             text = (
                 f"the graphs of {self.alive} losses are still in memory after their backward "
-                "passes: a sum or a list of losses holds them, and grows with every step"
+                "passes: a sum or a list of losses holds them"
             )
             self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
 
@@ -137,9 +137,10 @@ class Early:
             self._add(Alarm(codes.LOADER_ADVANCES, WARN, self._passes, text), None)
 
     def _content(self, data: Foreign) -> Foreign:
-        """Shape and some values of the batch's first tensor; None where there is none to read."""
+        """Shapes and some values of the batch's tensors; None where there are none to read."""
+        found = []
         for _, tensor in self._batches.tensors(data):
             if tensor.device.type == "cpu" and not tensor.is_sparse and tensor.numel():
                 flat = tensor.detach().reshape(-1)
-                return tuple(tensor.shape), flat[:: max(1, len(flat) // 64)][:64].tolist()
-        return None
+                found.append((tuple(tensor.shape), flat[:: max(1, len(flat) // 64)][:64].tolist()))
+        return found or None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from typing import Callable, Iterable, Iterator
 
 from . import codes, early
@@ -35,6 +36,8 @@ class KeptStates:
         step = self._step()
         if not step:
             return  # one that is made before the training is often saved again and again
+        if not isinstance(state, OrderedDict):
+            return  # what a hook made of it: a plain dict has no weak references
         for key in [k for k, each in self._taken.items() if each.state() is None]:
             del self._taken[key]
         if len(self._taken) < MOST_KEPT:

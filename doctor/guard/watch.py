@@ -185,6 +185,7 @@ class Watch:
         self.start()
         self.steady.disarm()
         self.steady.scaled = True
+        self.clips.scaler_steps()
         watch = self._watch_of(optimizer)
         if watch is not None:
             watch.stepped = False

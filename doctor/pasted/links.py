@@ -27,6 +27,12 @@ OTHER_PCI = re.compile(r"\s{0,3}(?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d \w")
 WIDTH = re.compile(r"\s*Lnk(Cap|Sta):.{0,40}Speed ([\d.]{1,4})GT/s.{0,30}Width x(\d{1,2})")
 GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
 MOST = 1024
+LISTS = re.compile(
+    r".*\bport \d{1,3} ==> |\s*NIC\d{1,3}:|\s*link \w{2,40}/\d|\s*\w{2,40}\s+[\da-f]{16}\s*$|"
+    r"(?:\s*\w{2,32}_\d{1,3}\b,?)+\s*$|.*\bX\b"
+)
+"""Lines of ibdev2netdev, `rdma link`, `ibv_devices`, `ls` and `nvidia-smi topo -m`, which name
+every port."""
 PORT_DOWN = "infiniband-port-down"
 
 
@@ -134,7 +140,7 @@ def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
         return ()
     down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
-    prose = "\n".join(line for line in lines if not HCA.match(line))
+    prose = "\n".join(line for line in lines if not HCA.match(line) and not LISTS.match(line))
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down

@@ -70,6 +70,53 @@ def scaled(
         scaler.update()
 
 
+def scale_divided_by_hand() -> None:
+    module = model()
+    optimizer = adamw(module)
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in batches(20):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(module, x, y)).backward()
+        for parameter in module.parameters():
+            parameter.grad.div_(scaler.get_scale())
+        norm(module.parameters(), 1e-3)
+        optimizer.step()
+
+
+def scaled_beside_another() -> None:
+    """A fused optimizer divides by the scale itself; the other one has no scaler."""
+    scaled_one, other = model(), model()
+    fused, plain = adamw(scaled_one, fused=True), adamw(other)
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in batches(20):
+        fused.zero_grad()
+        scaler.scale(loss_of(scaled_one, x, y)).backward()
+        scaler.step(fused)
+        scaler.update()
+        plain.zero_grad()
+        loss_of(other, x, y).backward()
+        norm(other.parameters(), 1e-3)
+        plain.step()
+
+
+def state_of_a_hook(directory: Path) -> None:
+    """A state dict that a hook of the model made anew, as a plain dict."""
+    module = model()
+    module._register_state_dict_hook(lambda _, state, *__: dict(state))
+    for _ in range(2):
+        train(module, adamw(module), 5)
+        torch.save(module.state_dict(), directory / "last.pt")
+
+
+def random_with_mask(loader: Any) -> Iterator[Any]:
+    masked = DataLoader(
+        [(torch.ones(4), *row) for row in loader.dataset], batch_size=4, shuffle=True
+    )
+    while True:
+        _, x, y = next(iter(masked))
+        yield x, y
+
+
 def zeroed_by_hand(to_none: bool) -> None:
     module = model()
     optimizer = adamw(module)
@@ -187,6 +234,10 @@ PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
     "unscaled first": (lambda _: scaled(lambda p, _: norm(p, 1.0), unscale=True), set()),
     "a limit times the scale": (lambda _: scaled(lambda p, s: norm(p, 1e-2 * s)), set()),
     "a scale of 1": (lambda _: scaled(lambda p, _: norm(p, 1e-3), scale=1.0), set()),
+    "the scale divided by hand": (lambda _: scale_divided_by_hand(), set()),
+    "scaled beside another": (lambda _: scaled_beside_another(), set()),
+    "a state dict of a hook": (state_of_a_hook, set()),
+    "random rows with equal masks": (lambda _: fetched(random_with_mask), set()),
     "cleared before step": (lambda _: zeroed_by_hand(True), {("GRD003", "fail")}),
     "zeroed before step": (
         lambda _: zeroed_by_hand(False),
@@ -233,10 +284,13 @@ PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_what_the_order_of_calls_shows(program: str, tmp_path: Path) -> None:
+def test_what_the_order_of_calls_shows(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run, expected = PROGRAMS[program]
     with guarded(tmp_path):
         run(tmp_path)
+    assert "switched itself off" not in capsys.readouterr().err
     assert set(alarms(tmp_path)) == expected
 
 

@@ -622,8 +622,12 @@ BOARD += "  LnkCap: Port #0, Speed 16GT/s, Width x16\n  LnkSta: Speed 16GT/s, Wi
         (nvlinks(0, 2), {"GPU007"}),
         (nvlinks(0, 0), set()),
         (nvlinks(6, 6), set()),  # no bridge
+        (nvlinks(2, 2), set()),  # part of a board
         (PORTS, set()),
         (PORTS + "NCCL_IB_HCA=mlx5_1\n", {"DRV003"}),
+        (PORTS + "mlx5_0 port 1 ==> ib0 (Up)\nmlx5_1 port 1 ==> ib1 (Down)\n", set()),
+        (PORTS + "  NIC0: mlx5_0\n  NIC1: mlx5_1\n$ ls\nmlx5_0  mlx5_1\n", set()),
+        (PORTS + "link mlx5_1/1 state DOWN physical_state POLLING netdev ib1\n", set()),
         (WIDTHS + "0, NVIDIA A100-PCIE-40GB, 4, 4, 4, 16\n", {"GPU005"}),
         (WIDTHS + "0, NVIDIA A100-PCIE-40GB, 1, 4, 16, 16\n", set()),  # idle
         (WIDTHS + "0, NVIDIA GeForce RTX 4090, 4, 4, 4, 16\n", set()),  # riser or laptop
