@@ -184,6 +184,8 @@ def _truncated_as_end(reading: Training) -> Iterator[Match]:
 
 def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """The clipped objective of PPO: the minimum of both, with a minus before it."""
+    if any("maximize" in reading.calls[n].keywords for n in reading.optimizers):
+        return
     for number in reading.methods("min", "max", "minimum", "maximum"):
         call = reading.calls[number]
         if len(call.args) != 2 or not call.name.startswith("torch."):

@@ -122,6 +122,7 @@ def norms_thaw(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         once = len(call.loops) == 1 and all(not site.loops for site in sites)
         later = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].loops]
         plain = [t for t in later if not t.args and not t.keywords and t.receiver]
+        plain = [t for t in plain if call.scope or t.receiver == made.receiver]
         if (
             once
             and plain

@@ -144,7 +144,7 @@ def _target_not_synchronized(reading: Training) -> Iterator[Match]:
 
 def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
     """Something that may change the network: a method of it but its mode, or an argument."""
-    quiet = {"eval", "train", "to", "cuda", "requires_grad_", "state_dict"}
+    quiet = {"eval", "train", "to", "cuda", "requires_grad_"}
     if reading.key(call.receiver, call.scope) == key and call.method not in quiet:
         return True
     return any(

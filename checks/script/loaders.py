@@ -100,6 +100,8 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
     """An IterableDataset whose workers all read the same files."""
     if reading.mentions("get_worker_info", "worker_init_fn", "split_by_worker", "worker_id"):
         return
+    if reading.imports_from("datasets", "webdataset", "litdata", "streaming"):  # these split
+        return
     streams = {c.name for c in reading.script.classes
                if any(b.endswith("IterableDataset") for b in c.bases)}  # fmt: skip
     for number in reading.methods("DataLoader") if streams else ():

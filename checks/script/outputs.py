@@ -60,6 +60,8 @@ def _is_batch(reading: Training, call: Call, value: Value, number: int) -> bool:
         made = reading.calls[value.call] if value.kind == "call" else None
         inside = reading.function(call.scope).name in ("forward", "training_step")
         return made is not None and made.name.startswith("self.") and inside
+    if _is_one_sample(reading, value, call):
+        return False
     if outcomes(reading, value, call.scope, number, call.arms) <= {"logits"}:
         return call.method in SHARES or bool(call.loops)
     if call.method in SHARES:
@@ -67,6 +69,24 @@ def _is_batch(reading: Training, call: Call, value: Value, number: int) -> bool:
     if reading.function(call.scope).name == "compute_metrics":
         return value.name in ("logits", "predictions", "preds") and call.method == "argmax"
     return bool(call.loops) and _is_trained(reading, value, call)
+
+
+def _is_one_sample(reading: Training, value: Value, call: Call) -> bool:
+    """The batch was taken off: squeeze(0), or one of the rows."""
+    if value.kind == "name":
+        return any(
+            _is_one_sample(reading, each, call)
+            for each in objects.last_definition(reading, value.name, call)
+            if each.kind != "name"
+        )
+    if value.kind == "item":
+        return True
+    made = reading.calls[value.call] if value.kind == "call" else None
+    while made is not None:
+        if made.method == "squeeze":
+            return True
+        made = reading.calls[made.receiver_call] if made.receiver_call >= 0 else None
+    return False
 
 
 def _is_trained(reading: Training, value: Value, call: Call) -> bool:
@@ -176,12 +196,17 @@ def bce_in_autocast(reading: Training, machine: ScriptMachine) -> Iterator[Match
         )
         inside = any(
             reading.calls[v.call].method == "autocast"
-            and "cpu" not in [a.literal for a in reading.calls[v.call].args]
+            and "cpu" not in [a.literal for a in _devices(reading.calls[v.call])]
             for v in reading.contexts(call)
             if v.kind == "call"
         )
         if kind == "bce" and inside and not off:
             yield Match(call.span, "binary_cross_entropy raises within autocast")
+
+
+def _devices(call: Call) -> list[Value]:
+    named = call.keywords.get("device_type")
+    return [*call.args, *([named] if named is not None else [])]
 
 
 RULES = (

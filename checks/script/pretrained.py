@@ -13,8 +13,16 @@ from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 VOCABULARIES = (
-    ("wordpiece", r"(?:google-bert/|google/|distilbert/|)(?:distil)?bert-(?:base|large)-(.*)"),
-    ("byte-pair of GPT-2", r"(?:.*/)?(?:roberta|distilroberta)-(?:base|large)()|(?:.*/)?gpt2.*()"),
+    (
+        "wordpiece",
+        r"(?:google-bert/|google/|distilbert/|)(?:distil)?bert-(?:base|large)-((?:german-|"
+        r"multilingual-)?(?:un)?cased|chinese)(?:-whole-word-masking|-finetuned|-distilled)*(?:-.*)?",
+    ),
+    (
+        "byte-pair of GPT-2",
+        r"(?:FacebookAI/|distilbert/|)(?:distil)?roberta-(?:base|large)()|"
+        r"(?:openai-community/|distilbert/|)(?:distil)?gpt2(?:-medium|-large|-xl)?()",
+    ),
     ("SentencePiece of T5", r"(?:google(?:-t5)?/)?(?:flan-)?t5-.*()"),
     ("SentencePiece of ALBERT", r"(?:albert/)?albert-.*()"),
     ("SentencePiece of XLM-R", r"(?:FacebookAI/)?xlm-roberta-.*()"),

@@ -130,6 +130,16 @@ def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
         written = [v for v in found if v.kind == "dict" and len(v.keys) == len(v.items) > 0]
         scored = [v for v in found if v.kind == "call" and reading.calls[v.call].name.startswith(
             "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
+        names = {v.name for v in function.returns if v.kind == "name"}
+        if any(
+            reading.calls[n].method in ("update", "setdefault")
+            and reading.calls[n].receiver in names
+            for n in reading.scope_calls(scope)
+        ) or any(
+            a.scope == scope and a.target.partition("[")[0] in names and "[" in a.target
+            for a in reading.script.assignments
+        ):  # more keys are entered later
+            continue
         if found and len(scored) == len(found):
             yield Match(function.exit_spans[0], "compute_metrics returns a number, not a dict")
         elif (

@@ -124,6 +124,8 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             continue
         if function.owner not in reading.modules or function.decorators:
             continue
+        if _ends_otherwise(reading, scope):
+            continue
         calls = [reading.calls[n] for n in reading.scope_calls(scope)]
         if function.name == "configure_optimizers":
             if any(
@@ -144,6 +146,18 @@ def returns_nothing(reading: Training, machine: ScriptMachine) -> Iterator[Match
             and not any(c.method in ("append", "register_buffer", "log", "yield") for c in calls)
         ):
             yield Match(function.span, f"forward() of {function.owner} returns nothing")
+
+
+def _ends_otherwise(reading: Training, scope: int) -> bool:
+    """It raises, or leaves its result in an attribute or in what it was given."""
+    calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+    kept = any(
+        a.scope == scope and ("." in a.target or a.target.endswith("]"))
+        for a in reading.script.assignments
+    ) or any("." in t or t.endswith("]") for c in calls for t in c.targets)
+    if reading.function(scope).name == "configure_optimizers":
+        return kept and bool(reading.mentions("automatic_optimization"))
+    return kept or any(c.method in ("NotImplementedError", "update", "add_") for c in calls)
 
 
 def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -265,6 +279,8 @@ def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _is_rate(reading: Training, name: str) -> bool:
     """args.lr reaches an optimizer as it is."""
+    if any(a.target.endswith(f".{name}") for a in reading.script.assignments):
+        return False
     return any(
         value.kind == "name" and value.name.endswith(f".{name}")
         for n in reading.optimizers

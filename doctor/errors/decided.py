@@ -59,9 +59,11 @@ def decided(text: str) -> Decided | None:
 def _product(rows: int, has: int, takes: int, gives: int) -> Decided | None:
     if 1 in (takes, gives) and max(takes, gives) >= 10_000:  # packed weights
         return None
-    if rows == takes or has == gives:
+    same = [one for one, other in ((rows, takes), (has, gives)) if one == other]
+    if any(number.bit_count() > 1 for number in same):  # 64 is a batch and a width by chance
         return "order-of-dimensions", f"One of {rows}x{has} and {takes}x{gives} is transposed."
-    if takes > has and takes % has == 0 and rows % (takes // has) == 0:
+    parts, rest = divmod(takes, has)
+    if parts > 1 and not rest and parts % has == 0 and rows % parts == 0:  # of square pictures
         return "linear-unflattened", (
             f"The layer takes {takes} = {takes // has} x {has} features: x.flatten(1) before it."
         )
@@ -75,7 +77,8 @@ def _product(rows: int, has: int, takes: int, gives: int) -> Decided | None:
 def _channels(dimensions: int, sizes: list[int], takes: int, has: int) -> Decided:
     if len(sizes) < dimensions - 1:
         return "missing-dimension", f"The input has {len(sizes)} dimensions."
-    if takes in sizes[2:] or (len(sizes) == dimensions - 1 and takes in sizes[1:]):
+    square = len(sizes) > 3 and sizes[-1] == sizes[-2] == takes
+    if (takes in sizes[2:] and not square) or (len(sizes) == dimensions - 1 and takes in sizes[1:]):
         return "order-of-dimensions", f"{takes} stands in another dimension of {sizes}."
     if len(sizes) < dimensions:
         return "missing-dimension", f"{sizes} has no dimension of samples."

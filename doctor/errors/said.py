@@ -94,6 +94,8 @@ WHEELS = {
     "libnvrtc": "cuda-nvrtc", "libcudart": "cuda-runtime", "libcupti": "cuda-cupti",
     "libnvJitLink": "nvjitlink", "libcusparseLt": "cusparselt",
 }  # fmt: skip
+OF_CUDA = {"cublas", "cuda-runtime", "cuda-nvrtc", "cuda-cupti", "nvjitlink"}
+"""Packages whose libraries have the number of their CUDA; since 13 their names have none."""
 RENAMED = {
     "tokenizer": "processing_class=", "evaluation_strategy": "eval_strategy=",
     "no_cuda": "use_cpu=", "per_gpu_train_batch_size": "per_device_train_batch_size=",
@@ -130,6 +132,13 @@ RENAMED = {
     "num_items_in_batch=None to your compute_loss, and **kwargs to forward if it is refused there",
 }  # fmt: skip
 """Argument -> what takes its place."""
+OWNERS = {
+    "device": "GradScaler", "verbose": "LR|Lambda|Warm", "beta": "Trainer", "packing": "Trainer",
+    "config": "Rotary|Attention", "gpus": "Trainer|__init__", "tokenizer": "Trainer",
+    "resume_from_checkpoint": "Trainer|__init__", "dtype": "Model|For[A-Z]|from_pretrained",
+    "checkpoint_callback": "Trainer|__init__",
+}  # fmt: skip
+"""Arguments with names of their own in many programs -> the callees that had them."""
 
 SAID: tuple[Said, ...] = (
     (
@@ -174,13 +183,13 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "model-type-unknown architecture-unknown missing-key",
-        r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:qwen|llama|gemma|mistral|phi|glm|"
-        r"deepseek|minicpm|internvl)\w*)'",
+        r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:(?:qwen|llama|gemma|phi|glm)\d|"
+        r"mistral|mixtral|deepseek_v\d|minicpm|internvl)\w*)'",
         "The type is newer than the installed transformers: python -m pip install -U transformers.",
     ),
     (
         "trainer-argument-renamed api-changed call-arguments",
-        r"got an unexpected keyword argument '(?P<argument>\w+)'",
+        r"(?P<callee>\w+)(?:\.\w+)?\(\) got an unexpected keyword argument '(?P<argument>\w+)'",
         "Instead of {argument}: {renamed}.",
     ),
     (
@@ -230,7 +239,7 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "index-out-of-range assert-labels",
-        r"Target (?P<label>\d{1,6}) is out of bounds",
+        r"Target (?P<label>(?!255\b)\d{1,6}) is out of bounds",
         "A label is {label}: it needs at least {classes} classes in the last layer, or labels that "
         "begin with 0.",
     ),
@@ -243,7 +252,8 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "hf-auth",
-        r"(?:huggingface\.co/(?:api/models/|datasets/)?|model |repo )(?P<repo>[\w.-]+/[\w.-]+)"
+        r"(?:huggingface\.co/(?:api/models/|api/(?=datasets/))?|model |repo )"
+        r"(?P<repo>(?:datasets/)?(?!api/|datasets/)[\w.-]+/[\w.-]+)"
         r"(?:/resolve| is restricted|\b)",
         "Request access at huggingface.co/{repo} with the account of the token.",
     ),
@@ -362,11 +372,14 @@ def _derived(groups: dict[str, str]) -> dict[str, str]:
     module = groups.get("module", groups.get("name", ""))
     if package := PACKAGES.get(module) or (module if module in PLAIN else ""):
         words["package"] = package.replace("_", "-") if module in PLAIN else package
-    if renamed := RENAMED.get(groups.get("argument", "")):
-        words["renamed"] = renamed
+    argument, callee = groups.get("argument", ""), groups.get("callee", "")
+    if argument in RENAMED and re.search(OWNERS.get(argument, "\\w"), callee):
+        words["renamed"] = RENAMED[argument]
     if wheel := WHEELS.get(groups.get("library", "")):
-        cuda = groups["major"] if wheel == "cuda-runtime" else "12"
-        words["wheel"] = f"the package nvidia-{wheel}-cu{cuda}"
+        major = groups["major"]
+        cuda = major if wheel in OF_CUDA and major in ("11", "12") else "12"
+        later = wheel in OF_CUDA and int(major) > 12
+        words["wheel"] = f"the package nvidia-{wheel}" + ("" if later else f"-cu{cuda}")
     if driver := groups.get("driver"):
         words["cuda"] = f"{int(driver) // 1000}.{int(driver) % 1000 // 10}"
     if label := groups.get("label"):
