@@ -10,7 +10,7 @@ from doctor._util.units import dotted
 from doctor._util.versions import unreadable_versions
 from doctor.checks.torch_build import wheels
 from doctor.checks.torch_build.gpu_code import cubins, may_hide_ptx, ptx
-from doctor.checks.torch_build.replacement import replace_torch
+from doctor.checks.torch_build.replacement import JETSON, replace_torch
 from doctor.facts.machine import Cuda, Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
@@ -58,7 +58,13 @@ def runs_torch_cuda(
         return verdict
     wheel = replace_torch(torch, driver, job_gpus, host, interpreter, number)
     fix = f"{wheel.fix} Or upgrade the driver on the host." if wheel.commands else wheel.fix
-    if "pgrade the driver" not in fix and isinstance(torch, Torch) and torch.cuda:
+    of_the_image = wheel.fix == JETSON  # its driver comes with JetPack
+    if (
+        "pgrade the driver" not in fix
+        and isinstance(torch, Torch)
+        and torch.cuda
+        and not of_the_image
+    ):
         fix = f"Upgrade the driver on the host to {_least_driver(torch.cuda)} or newer. {fix}"
     return replace(verdict, fix=fix, commands=wheel.commands)
 

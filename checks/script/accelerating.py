@@ -101,7 +101,7 @@ RULES = (
         code="SCR325",
         slug="accumulation-of-accelerate",
         title="Accumulation is left to accelerate, whole",
-        severity="fail",
+        severity="warn",
         find=accumulates,
         why="accelerate accumulates within accumulate() only, and backward() divides the loss by "
         "the number of steps. A prepared scheduler steps once per process and step.",

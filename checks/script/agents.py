@@ -291,7 +291,7 @@ RULES = (
         code="SCR319",
         slug="objective-sign",
         title="An objective is maximized",
-        severity="fail",
+        severity="warn",
         find=objective,
         why="Optimizers minimize. PPO's objective is the minimum of the plain and the clipped one, "
         "with a minus before its mean; otherwise good actions become rare.",

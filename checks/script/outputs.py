@@ -214,7 +214,7 @@ RULES = (
         code="SCR305",
         slug="batch-axis",
         title="Softmax and argmax run over classes, not over samples",
-        severity="fail",
+        severity="warn",
         find=batch_axis,
         why="Axis 0 holds the samples of a batch: a softmax over it mixes them, and argmax returns "
         "the number of a sample. Attention is normalized over its last axis, the keys.",

@@ -265,7 +265,7 @@ RULES = (
         code="SCR324",
         slug="step-without-loss",
         title="An optimizer steps on gradients of its own parameters",
-        severity="fail",
+        severity="warn",
         find=step_without_loss,
         why="A loss that is not computed of the optimizer's network, or only behind detach() or "
         "no_grad, gives it no gradients: the network stays as it started.",

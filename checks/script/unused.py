@@ -293,7 +293,7 @@ RULES = (
         code="SCR320",
         slug="output-unused",
         title="The outputs that a loss should compare are used",
-        severity="fail",
+        severity="warn",
         find=output_unused,
         why="An output of the trained model that nothing reads takes no part in the loss: another "
         "name stands in its place, and the loss compares something with itself.",
@@ -309,7 +309,7 @@ RULES = (
         code="SCR321",
         slug="returns-nothing",
         title="forward() and configure_optimizers() return their result",
-        severity="fail",
+        severity="warn",
         find=returns_nothing,
         why="Without return the result is None: the loss raises, and Lightning trains nothing.",
         fires=(
@@ -326,7 +326,7 @@ RULES = (
         code="SCR322",
         slug="noise-of-another-kind",
         title="Noise is normal, and meets samples in their order",
-        severity="fail",
+        severity="warn",
         find=blended,
         why="Variational autoencoders and diffusion models are derived for normal noise of the "
         "stated deviation: with uniform noise, or the variance in its place, another model is "

@@ -4,6 +4,7 @@ writes."""
 from __future__ import annotations
 
 import json
+import pkgutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,5 +22,6 @@ class Entry(NamedTuple):
     """For each of its expressions texts, in small letters, of which every match contains one."""
 
 
-ENTRIES = {id: Entry(*each) for id, each in json.loads(FILE.read_text("utf-8")).items()}
+_ROWS = json.loads(pkgutil.get_data(__name__, FILE.name) or b"{}")  # also within an archive
+ENTRIES = {id: Entry(*each) for id, each in _ROWS.items()}
 """By row, in the order of `doctor.errors.causes`."""

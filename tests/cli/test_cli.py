@@ -177,14 +177,14 @@ def test_only_and_skip_choose_by_code_slug_and_family() -> None:
     assert codes("--only", "num", "--skip", "tf32-setting") == {
         f"NUM00{n}" for n in (1, 3, 4, 5, 6)
     }
-    assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002"}
+    assert codes("--only", "SMK001", "--only", "DRV") == {"SMK001", "DRV001", "DRV002", "DRV003"}
     assert not codes("--skip", "GPU") & {"GPU001", "GPU002", "GPU003", "GPU004"}
 
 
 def test_a_filter_takes_several_names_at_once() -> None:
     done = replay("h100_torch2.15", "--only", "NUM001,DRV", "--format", "json")
     codes = {finding["code"] for finding in json.loads(done.stdout)["findings"]}
-    assert codes == {"NUM001", "DRV001", "DRV002"}
+    assert codes == {"NUM001", "DRV001", "DRV002", "DRV003"}
 
 
 def test_chosen_checks_that_could_not_be_judged_are_no_pass() -> None:
@@ -452,6 +452,7 @@ def test_a_zip_archive_judges_and_does_not_examine(tmp_path: Path) -> None:
     with zipfile.PyZipFile(str(archive), "w") as file:
         file.writestr("__main__.py", "from doctor.cli.main import main; main()")
         file.writepy(str(root / "doctor"))
+        file.write(root / "doctor/errors/index.json", "doctor/errors/index.json")
 
     def run(*flags: str) -> subprocess.CompletedProcess[str]:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

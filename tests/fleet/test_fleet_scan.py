@@ -62,7 +62,7 @@ def test_shares_together_are_the_whole(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pieces are made small, so that shares end within tensors."""
-    monkeypatch.setattr("doctor.checkpoint.analysis.deep.PIECE", 512 * 1024)
+    monkeypatch.setattr("doctor.checkpoint.analysis.value_reader.PIECE", 512 * 1024)
     directory = checkpoint(tmp_path / "model")
     whole = values_of(directory, (0, 1))
     parts = [values_of(directory, (index, count)) for index in range(count)]
