@@ -35,6 +35,9 @@ def _wrong_size(lora: LoraFit, rank: int) -> Verdict | None:
 def _fitting(lora: LoraFit) -> Verdict:
     if lora.absent_targets or lora.strangers:
         return warn(_targets(lora), fix=TARGETS_FIX)
+    if lora.unsaved:
+        text = f"modules_to_save names {listed(list(lora.unsaved), 3)}, and no tensor is of them"
+        return warn(f"{text}: loading takes them from the base", fix=UNSAVED_FIX)
     if lora.zero_b is None:
         return unknown(f"rank {lora.rank}; whether lora_B is zero was not read to the end")
     alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
@@ -71,6 +74,10 @@ ALPHA_FIX = "Train with lora_alpha above 0: the adapter's output is scaled by lo
 TARGETS_FIX = (
     "Take adapter_config.json from the same save as the adapter's weights, and list the modules "
     "that the adapter has in target_modules."
+)
+UNSAVED_FIX = (
+    "Save the adapter again from the model that was trained, with PeftModel.save_pretrained, or take "
+    "an earlier save that has these modules."
 )
 UNTRAINED_FIX = (
     "Check that the optimizer was created from the parameters of the model that get_peft_model "
@@ -127,6 +134,7 @@ ADAPTER = Check(
     notes=("every lora_B is zero after fewer than 10 steps",),
     warns=(
         "target_modules names modules without tensors, or tensors lie in others",
+        "modules_to_save names modules, and the files hold none of them",
         "every lora_B is zero, and the length of the run is not recorded",
     ),
     fails=(

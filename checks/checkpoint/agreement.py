@@ -16,9 +16,13 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     if reason := _unread(checkpoint):
         return unknown(reason)
     beyond = _beyond(checkpoint.tokenizer, rows)
+    if 4 * model.empty_tensors >= checkpoint.contents.tensors:
+        text = f"{model.empty_tensors:,} of {checkpoint.contents.tensors:,} tensors hold no value"
+        return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
     if model.wrapper:
         text = f"every name begins with {model.wrapper}, which a wrapper put there"
-        return fail(f"{text}; the names of the model required", fix=WRAPPER_FIX)
+        fix = PEFT_FIX if model.wrapper == "base_model.model." else WRAPPER_FIX
+        return fail(f"{text}; the names of the model required", fix=fix)
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     if verdict := _wrong(sizes, model.head_missing, beyond):
         return verdict
@@ -98,6 +102,14 @@ WRAPPER_FIX = (
     "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
     "model._orig_mod of torch.compile), or rename the tensors, name.removeprefix(prefix): "
     "from_pretrained finds no weight of these names, and begins with random ones."
+)
+PEFT_FIX = (
+    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), then "
+    "save_pretrained. from_pretrained finds no weight of these names, and begins with random ones."
+)
+GATHER_FIX = (
+    "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "
+    "checkpoint of DeepSpeed with its zero_to_fp32.py."
 )
 SIZES_FIX = (
     "Take config.json from the same save as the weights: from_pretrained makes up what the files "
@@ -189,7 +201,9 @@ CONFIG = Check(
     fails=(
         "another size differs, or the files hold fewer layers or rows",
         "config.json does not tie the output head of a causal model, and the files hold none",
-        "every tensor of files that from_pretrained reads begins with module. or _orig_mod.",
+        "every tensor of files that from_pretrained reads begins with module., _orig_mod. or "
+        "base_model.model.",
+        "a quarter of the tensors or more hold no value",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
     ),

@@ -35,6 +35,7 @@ SECTIONS = {
         "head_missing": "head_missing",
         "separate_head": "separate_head",
         "wrapper": "wrapper",
+        "empty_tensors": "empty_tensors",
         "embedding_rows": "embedding_rows",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),

@@ -230,6 +230,7 @@ def _compared(
         "wrapper": wrapper_of(tensors)
         if config.get("model_type") and _is_library(contents)
         else "",
+        "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
     }
 
 

@@ -101,6 +101,7 @@ def test_a_head_of_its_own_in_a_tied_model(
     [
         ("model.safetensors", "module.", Status.FAIL),
         ("model.safetensors", "_orig_mod.", Status.FAIL),
+        ("model.safetensors", "base_model.model.", Status.FAIL),
         ("model.safetensors", "", Status.PASS),
         ("own_loop.safetensors", "module.", Status.PASS),
     ],
@@ -116,6 +117,18 @@ def test_names_of_a_wrapper(tmp_path: Path, file: str, prefix: str, status: Stat
     verdict = CONFIG(checkpoint=scanned(folder))
     assert verdict.status is status
     assert (prefix in verdict.summary) is (status is Status.FAIL or not prefix)
+
+
+@pytest.mark.parametrize(("emptied", "status"), [(2, Status.FAIL), (1, Status.PASS)])
+def test_tensors_without_values(tmp_path: Path, emptied: int, status: Status) -> None:
+    """As ZeRO-3 leaves matrices in a state dict that was not gathered."""
+    folder = saved(tmp_path / "m")
+    state = load_file(folder / "model.safetensors")
+    empty = {name: torch.empty(0) if len(t.shape) == emptied else t for name, t in state.items()}
+    save_file(empty, folder / "model.safetensors", metadata={"format": "pt"})
+    verdict = CONFIG(checkpoint=scanned(folder))
+    assert (verdict.status is Status.FAIL) is (status is Status.FAIL), verdict.summary
+    assert ("ZeRO-3" in verdict.summary) is (status is Status.FAIL)
 
 
 def test_a_head_that_is_not_in_the_files(tmp_path: Path) -> None:

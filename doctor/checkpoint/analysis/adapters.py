@@ -43,6 +43,8 @@ def fit_lora(
     strangers = [
         module for module in modules if targets and not any(_is(module, name) for name in targets)
     ]
+    whole = _targets(config.get("modules_to_save"))
+    saved = any(f".{name}." in f".{tensor.name}" for tensor in tensors for name in whole)
     moving = [tensor for tensor, side, embedded in sides if side == "B" or embedded == "A"]
     return LoraFit(
         rank=_whole(config.get("r")),
@@ -52,6 +54,7 @@ def fit_lora(
         targets=len(targets),
         absent_targets=tuple(shown(name, 100) for name in absent[:MOST]),
         strangers=tuple(shown(name, 200) for name in strangers[:MOST]),
+        unsaved=() if saved else tuple(shown(name, 100) for name in whole[:MOST]),
         b_tensors=len(moving),
         zero_b=_zero(moving, directory),
     )

@@ -72,7 +72,7 @@ def compare_sizes(
     return tuple(sizes)
 
 
-WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.")
+WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "base_model.model.")
 
 
 def wrapper_of(tensors: Sequence[Tensor]) -> str:

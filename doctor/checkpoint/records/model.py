@@ -42,8 +42,10 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     separate_head: str = ""
     """A head with values of its own although config.json ties it to the embedding."""
     wrapper: str = ""
-    """What DistributedDataParallel or torch.compile put before the names of all tensors beside a
-    config.json: "module."."""
+    """What DistributedDataParallel, torch.compile or peft put before the names of all tensors beside
+    a config.json: "module."."""
+    empty_tensors: int = 0
+    """Tensors without any element, beside a config.json."""
     embedding_rows: int | None = None
     """Rows of the largest input embedding among the tensors."""
 
@@ -64,6 +66,8 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Of these, the names of which there is no tensor."""
     strangers: tuple[str, ...] = ()
     """Modules with tensors that target_modules does not name; the first ten."""
+    unsaved: tuple[str, ...] = ()
+    """The names in modules_to_save where there is a tensor of none of them; the first ten."""
     b_tensors: int = 0
     zero_b: int | None = None
     """Tensors lora_B that are all zeros; None: not all were read, and none was not zero."""
