@@ -33,6 +33,7 @@ LISTS = re.compile(
 )
 """Lines of ibdev2netdev, `rdma link`, `ibv_devices`, `ls` and `nvidia-smi topo -m`, which name
 every port."""
+WORD = re.compile(r"\w+")
 PORT_DOWN = "infiniband-port-down"
 
 
@@ -140,9 +141,10 @@ def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
         return ()
     down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
-    prose = "\n".join(line for line in lines if not HCA.match(line) and not LISTS.match(line))
+    prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
+    words = {word for line in prose for word in WORD.findall(line)}
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down
-        if re.search(rf"\b{re.escape(port.name)}\b", prose)
+        if port.name in words
     )

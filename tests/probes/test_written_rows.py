@@ -82,6 +82,7 @@ STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
         (lambda raw: raw, ""),
         (lambda raw: raw * 257, ""),  # 16 bits
         (lambda raw: torch.randn_like(raw) * 400 - 200, ""),  # Hounsfield units
+        (lambda raw: raw / 255 * 80 + 221, ""),  # fields in physical units
     ],
 )
 def test_normalized_bytes_are_told(image: Any, named: str) -> None:

@@ -59,7 +59,10 @@ class Inputs:
             self._highs = list(map(max, self._highs, highs))
 
     def _unscaled(self) -> str:
-        """The normalization for 0 to 1 that fits values of 0 to 255, "" for none."""
+        """The normalization for 0 to 1 that fits values of 0 to 255, "" for none; without a value
+        below 0 nothing shows that they were normalized."""
+        if min(self._lows) >= 0:
+            return ""
         for name, (mean, std) in NORMALIZATIONS.items():
             lows = [low * s + m for low, m, s in zip(self._lows, mean, std)]
             highs = [high * s + m for high, m, s in zip(self._highs, mean, std)]
