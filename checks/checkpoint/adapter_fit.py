@@ -76,8 +76,8 @@ TARGETS_FIX = (
     "that the adapter has in target_modules."
 )
 UNSAVED_FIX = (
-    "Save the adapter again from the model that was trained, with PeftModel.save_pretrained, or take "
-    "an earlier save that has these modules."
+    "Save the adapter again from the model that was trained, with PeftModel.save_pretrained, or "
+    "take an earlier save that has these modules."
 )
 UNTRAINED_FIX = (
     "Check that the optimizer was created from the parameters of the model that get_peft_model "

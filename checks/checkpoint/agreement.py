@@ -104,8 +104,9 @@ WRAPPER_FIX = (
     "from_pretrained finds no weight of these names, and begins with random ones."
 )
 PEFT_FIX = (
-    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), then "
-    "save_pretrained. from_pretrained finds no weight of these names, and begins with random ones."
+    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "
+    "then save_pretrained. from_pretrained finds no weight of these names, and begins with random "
+    "ones."
 )
 GATHER_FIX = (
     "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "

@@ -12,6 +12,8 @@ from doctor.facts.machine import Driver, Host
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, warn
 
 LONGEST, MOST_OTHERS = 200, 4
+OF_LOGS = ("kernel_modules", "machine_log")
+"""Tables of lines that a kernel log keeps after what they report has passed."""
 
 
 def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
@@ -26,7 +28,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     shown = visible(" ".join(line.split()))[:LONGEST]
     cause = fitted(cause, line)
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
-    if cause.owner is Owner.JOB or (_answers(driver) and table_of(cause) == "kernel_modules"):
+    if cause.owner is Owner.JOB or _is_past(cause, driver):
         return note(summary, fix=cause.fix)
     problem = warn if cause.role == "warning" else fail
     return problem(
@@ -39,9 +41,10 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     )
 
 
-def _answers(driver: Driver | Unknown | None) -> bool:
-    """Whether it responds now: a line about a module that did not load is of an earlier try."""
-    return isinstance(driver, Driver) and driver.nvml.ok and driver.cuda.ok
+def _is_past(cause: Cause, driver: Driver | Unknown | None) -> bool:
+    """Whether the driver responds now: a failure in a log without an end is of an earlier try."""
+    responds = isinstance(driver, Driver) and driver.nvml.ok and driver.cuda.ok
+    return responds and cause.role != "warning" and table_of(cause) in OF_LOGS
 
 
 def decisive(known: list[tuple[Cause, str]]) -> tuple[Cause, str]:
@@ -72,7 +75,7 @@ NONE_KNOWN = Check(
     passes=("no such line is in what could be read",),
     notes=(
         "a line is an error of the program, not of the machine",
-        "a line says why the module did not load, and the driver responds now",
+        "a line of a log reports a failure of the driver, which responds now",
     ),
     warns=("a line reports errors that the machine survives, as of the PCIe link",),
     fails=("a line has the message of a known fault; the remedy is that fault's",),

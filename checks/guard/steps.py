@@ -79,6 +79,8 @@ SCALE = Check(
 def _applied(guard: Guarded) -> Verdict:
     if reason := cut_off(guard):
         return unknown(reason)
+    if not guard.steps:
+        return unknown("no step was observed")
     skipped = max((process.counts.skipped for process in guard.processes), default=0)
     return ok(f"{total(guard, 'steps'):,} steps, {skipped:,} of them skipped")
 

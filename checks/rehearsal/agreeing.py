@@ -111,7 +111,7 @@ def epochs(rehearsal: Rehearsal) -> Verdict:
         return ok(f"{counts}; it trains under Join")
     if found.went_on:
         return note(f"{counts}; the ranks went on after the end of an epoch")
-    return warn(
+    return note(
         f"{counts}: at its end the ranks with more of them wait for the others, unless the loop "
         "counts steps on all ranks"
     )
@@ -124,8 +124,10 @@ EPOCHS = Check(
     why="Gradients are exchanged at each step: the rank with one batch more waits at the end of "
     "the first epoch, hours after the start, until a time limit ends the job.",
     passes=("the samplers of all ranks have the same length", "they differ, and Join is used"),
-    notes=("they differ, and all ranks went on after the end of an epoch",),
-    warns=("they differ, and no epoch ended in the steps",),
+    notes=(
+        "they differ, and all ranks went on after the end of an epoch",
+        "they differ, and no epoch ended in the steps",
+    ),
     fails=("they differ, one rank's epoch ended, and the run did not end",),
     fix="Use DistributedSampler, which gives each rank as many samples, or drop_last on all ranks; "
     "else train under torch.distributed.algorithms.Join.",

@@ -42,8 +42,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     separate_head: str = ""
     """A head with values of its own although config.json ties it to the embedding."""
     wrapper: str = ""
-    """What DistributedDataParallel, torch.compile or peft put before the names of all tensors beside
-    a config.json: "module."."""
+    """What DistributedDataParallel, torch.compile or peft put before the names of all tensors
+    beside a config.json: "module."."""
     empty_tensors: int = 0
     """Tensors without any element, beside a config.json."""
     embedding_rows: int | None = None
