@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from doctor._util.errors import UserError
+from doctor._util.records import Unknown
 from doctor._util.secrets import hide_secrets
 from doctor._util.units import visible
 from doctor.checks.torch_build import wheels
@@ -92,8 +95,15 @@ def facts_in_logs(paths: Sequence[str]) -> Facts | None:
         except (OSError, ReportError):
             continue
         if reading:
-            return to_facts(reading)
+            return _without_lines(to_facts(reading))
     return None
+
+
+def _without_lines(facts: Facts) -> Facts:
+    """Lines of a log are judged as a log, which knows where the training went on."""
+    if isinstance(facts.host, Unknown):
+        return facts
+    return facts.with_(host=msgspec.structs.replace(facts.host, reported=None))
 
 
 def _beginning(path: Path) -> bytes:

@@ -102,6 +102,8 @@ class Tracebacks:
             return None
         if body.startswith(IGNORED):
             self._ignored.add(prefix)
+            self.open[prefix] = Traceback(number, ignored=True)  # the exception may stand alone
+            return None
         traceback = self.open.get(prefix)
         if traceback is None:
             return None

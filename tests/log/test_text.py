@@ -133,6 +133,9 @@ def test_tracebacks_of_ranks_that_interleave_are_kept_apart() -> None:
 def test_an_exception_that_python_ignores_is_no_event() -> None:
     text = "Exception ignored in: <function A.__del__>\nTraceback (most recent call last):\n"
     assert not read(f'{text}  File "a.py", line 1, in f\n    x\nTypeError: late\n').events
+    alone = "Exception ignored in: <function A.__del__>\nTypeError: late\n"
+    assert not read(f"{alone}exit code 0\n").events
+    assert len(read(f"{alone}ValueError: real\n").events) == 1
 
 
 def test_an_error_after_which_steps_are_logged_is_overcome() -> None:
