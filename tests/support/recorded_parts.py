@@ -349,10 +349,10 @@ def with_log(*reported: Reported, **parts: Any) -> Facts:
     return facts.with_(host=msgspec.structs.replace(facts.host, reported=reported), **parts)
 
 
-def unlicensed() -> Facts:
-    """A driver that its vGPU's license server does not answer."""
-    line = "nvidia-gridd: Failed to acquire/renew license from license server"
-    return with_log(Reported(cause="vgpu-unlicensed", line=line))
+def noisy_link() -> Facts:
+    """A GPU that works over a link with corrected errors."""
+    line = "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0"
+    return with_log(Reported(cause="pcie-link-errors", line=line))
 
 
 def variants() -> dict[str, tuple[str, Outcome, Facts]]:
@@ -367,7 +367,7 @@ def variants() -> dict[str, tuple[str, Outcome, Facts]]:
         "renamed_card": ("gpu", Outcome.RETURN, machine(fake, torch=TORCH_2_15)),
         "ecc_off": ("gpu", Outcome.READY, machine(without_ecc, torch=TORCH_2_15)),
         "busy_gpu": ("gpu", Outcome.FIX, machine(full, torch=TORCH_2_15)),
-        "vgpu_unlicensed": ("gpu", Outcome.FIX, unlicensed()),
+        "noisy_link": ("gpu", Outcome.READY, noisy_link()),
         "log_without_faults": ("gpu", Outcome.READY, with_log()),
         "row_remap_failed": ("gpu", Outcome.RETURN, machine(remap, torch=TORCH_2_15)),
         "throttled": ("gpu", Outcome.READY, machine(H100, torch=TORCH_2_15, watched=slow)),
