@@ -58,7 +58,7 @@ ROWS = (
     Row(r"nvidia-smi -q -d [A-Z_,]{1,80}", "look"),
     Row(r"ibstat", "look"),
     Row(r"chronyc tracking", "look"),
-    Row(r"sudo systemctl restart nvidia-[a-z]{1,20}", "run", "root", "never"),
+    Row(r"(sudo lspci -vv -d 10de:) \| grep [A-Za-z]{1,20}", "look", "root"),
     Row(r"(nvidia-smi -q) \| grep [A-Za-z0-9 '-]{1,80}", "look"),
     Row(r"nvidia-smi --query-compute-apps=[a-z_,]{1,80} --format=csv", "look"),
     Row(

@@ -371,7 +371,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS014", agreed(distinct=1, replicated=False), Status.UNKNOWN, "tensor or pipeline"),
     ("RHS014", agreed(distinct=1, replicated=False, data_parallel=True), Status.FAIL, "2 ranks"),
     ("RHS018", agreed(epoch=()), Status.SKIP, "known length"),
-    ("RHS018", agreed(epoch=(9, 8)), Status.WARN, "8 to 9 batches"),
+    ("RHS018", agreed(epoch=(9, 8)), Status.NOTE, "8 to 9 batches"),
     ("RHS018", agreed(epoch=(9, 8), joined=True), Status.PASS, "Join"),
     ("RHS018", agreed(epoch=(9, 8), went_on=True), Status.NOTE, "went on"),
     ("RHS018", agreed(epoch=(9, 8), went_on=True, uneven_end=True), Status.FAIL, "had ended"),
