@@ -327,6 +327,7 @@ def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> b
     names, number = {name, *call.targets}, reading.numbers[id(call)]
     for each in reading.script.assignments:
         later = each.scope == call.scope and each.position >= number and "[" not in each.target
+        later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
         if later and names & {each.value.name, *each.value.names} and not is_training(each.target):
             names.add(each.target)
     cut = any(
