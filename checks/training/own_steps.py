@@ -19,6 +19,10 @@ ENOUGH_STEPS = 7
 GROWTH = 256 * 1024
 """Bytes per step; a training that keeps the graph of each step holds far more."""
 
+STEADY = 8
+"""A kept graph grows by about the same in each step; batches that are routed otherwise in each step
+grow now and then. Our own number."""
+
 GROWTH_FIX = (
     "Keep no tensor of a step that has a graph: write total += loss.item() instead of total += "
     "loss, and detach() what is stored in a list or as the state of the next step."
@@ -31,8 +35,8 @@ def memory_growth(own: OwnModel) -> int:
     steps = len(used) - 1
     if steps < ENOUGH_STEPS or any(after < before for before, after in pairwise(used)):
         return 0
-    grown = sum(after > before for before, after in pairwise(used))
     each = (used[-1] - used[0]) // steps
+    grown = sum(after - before > each // STEADY for before, after in pairwise(used))
     return each if each >= GROWTH and grown >= steps - 1 else 0
 
 
@@ -177,8 +181,8 @@ def _is_of_itself(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str,
     if len(set(losses)) > 1 or abs(losses[0] - math.log(2)) > HALF_ROUNDING:
         return None
     return (
-        f"the loss is ln 2 = {losses[0]:.7g} in each of {len(losses)} steps on the same batch while "
-        "the weights change: the margin inside logsigmoid stays 0",
+        f"the loss is ln 2 = {losses[0]:.7g} in each of {len(losses)} steps on the same batch "
+        "while the weights change: the margin inside logsigmoid stays 0",
         OF_ITSELF_FIX,
     )
 

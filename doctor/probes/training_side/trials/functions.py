@@ -33,8 +33,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         subject.loss(subject.module, subject.batch)
     finally:
         torch.autograd.Function.apply = original  # type: ignore[method-assign]
-    tried = [(kind, observing.attempt(lambda: _of_zeros(kind, args), None))
-             for kind, args in calls.items()]  # fmt: skip
+    tried = [(kind, _tried(kind, args)) for kind, args in calls.items()]
     wrong = [kind for kind, result in tried if result is False]
     if wrong:
         place = own_functions.line_of_class(wrong[0])
@@ -43,6 +42,10 @@ def trial(subject: Subject) -> Dict[str, Any]:
     if any(result for _, result in tried):
         return {"applies": True, "found": ""}
     return {"applies": False, "reason": "no torch.autograd.Function of the model's own code"}
+
+
+def _tried(kind: Any, args: Tuple[Any, ...]) -> Foreign:
+    return observing.attempt(lambda: _of_zeros(kind, args), None)
 
 
 def _of_zeros(kind: Any, args: Tuple[Any, ...]) -> Foreign:

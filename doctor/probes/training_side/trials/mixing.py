@@ -12,8 +12,9 @@ from . import outputs
 
 MOST_VALUES = 1 << 24
 """Values of one call that are kept; larger models are not searched."""
-CHOOSES = ("topk", "sort", "argsort")
-"""A module that chooses among positions, as the experts of expert-choice routing, on purpose."""
+CHOOSES = ("topk", "sort", "argsort", "max", "amax", "aminmax")
+"""A module that chooses among positions on purpose, as the experts of expert-choice routing, or
+scales by the largest value of a whole tensor, as quantization does."""
 
 
 class Call(NamedTuple):
@@ -67,13 +68,15 @@ class Positions:
         return hook
 
     def _kept(self, value: Foreign) -> Tuple[torch.Tensor, ...]:
-        """Copies of the tensors [samples, positions, ...], without the last position."""
+        """Copies of the tensors [samples, positions, ...] and [samples, channels, positions],
+        without the last position."""
         kept = []
         for each in containers.tensors(value).values():
-            if each.dim() < 2 or each.shape[1] != self._length or self._values > MOST_VALUES:
+            axis = next((n for n in (1, 2) if each.dim() > n and each.shape[n] == self._length), 0)
+            if not axis or self._values > MOST_VALUES:
                 continue
             self._values += each.numel()
-            kept.append(observing.plain(each)[:, : self._length - 1].clone())
+            kept.append(observing.plain(each).narrow(axis, 0, self._length - 1).clone())
         return tuple(kept)
 
 
