@@ -13,6 +13,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Script, Span, Suppression
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.place import Place
+from doctor.script.inlined import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def lint(
         if joined is not None and not rule.once:
             seen = {hit.span.line for hit in own} if any(not h.undecided for h in own) else set()
             own += [
-                hit
+                replace(hit, message=as_written(hit.message))
                 for hit in _of_rule(rule, joined, machine)
                 if not hit.undecided and hit.span.line not in seen
             ]

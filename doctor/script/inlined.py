@@ -8,33 +8,37 @@ stands in a `with` of no items, so that what an early return leaves out ends wit
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
+
+from doctor.script import bodies, containers
 
 STEPS = {"backward", "manual_backward", "zero_grad", "unscale_", "clip_grad_norm_"}
 """Methods that only a training has."""
 HELD_OUT = ("eval", "valid", "test", "infer", "predict", "generate", "sample", "metric", "plot")
-NO_GRADIENTS = ("no_grad", "inference_mode")
 MOST_SITES, MOST_DEPTH, MOST_NODES = 3, 6, 6_000
-"""Calls of one function, functions within each other, and nodes that are copied. Our own numbers."""
+"""Calls of one function, functions within each other, nodes that are copied. Our own numbers."""
 MARK = "_\u02d1"
 """Before the number of a local name that the caller has, too."""
 SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return)
-LATE = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp,
-        ast.GeneratorExp)  # fmt: skip
-"""What evaluates its parts later, again or not at all."""
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-Node = TypeVar("Node", bound=ast.AST)
 Key = tuple[str, str]
 """The class, "" for none, and the name of a function."""
 
 
 def inlined(tree: ast.Module) -> ast.Module | None:
     """The tree with the functions of its training joined, None where there is nothing to join."""
-    return _Joiner(tree).joined()
+    joined = _Joiner(tree).joined()
+    plain = containers.spread(joined or tree)
+    return joined if plain is tree else plain
+
+
+def as_written(message: str) -> str:
+    """A message with the names of the file instead of those that were made of them."""
+    message = re.sub(rf"{MARK}\d+", "", message)
+    return re.sub(rf"\.{containers.MARK}(\w+)", r'["\1"]', message)
 
 
 @dataclass(slots=True)
@@ -76,8 +80,8 @@ class _Joiner:
             del self.own[key]
 
     def _examine(self, own: _Own, owner: str) -> None:
-        skipped = DEFINITIONS if own is self.main else (ast.ClassDef,)
-        for node in _within(own.node.body, skipped):
+        skipped = bodies.DEFINITIONS if own is self.main else (ast.ClassDef,)
+        for node in bodies.within(own.node.body, skipped):
             if isinstance(node, ast.Call):
                 if (key := self._called(node, owner)) is not None:
                     own.calls.append(key)
@@ -115,11 +119,12 @@ class _Joiner:
     def joined(self) -> ast.Module | None:
         if not self.training:
             return None
-        body = self._block(self.tree.body, _Caller("", _names(self.tree.body)), ())
+        body = self._block(self.tree.body, _Caller("", bodies.names(self.tree.body)), ())
         replaced = {
             key: self._copy(own.node, key)
             for key, own in self.own.items()
-            if key in self.training and not self.done[key]
+            if key in self.training or self._makes_trained(key)
+            if not self.done[key]
             if not any(key in other.calls for k, other in self.own.items() if k in self.training)
         }
         if not self.done:
@@ -127,9 +132,13 @@ class _Joiner:
         gone = {key for key in self.done if self.done[key] >= self.sites[key]}
         return ast.Module(_with_functions(body, replaced, gone, ""), [])
 
+    def _makes_trained(self, key: Key) -> bool:
+        """__init__ of a class that trains, with the methods that it is spread over."""
+        return key[1] == "__init__" and any(key[0] == owner for owner, _ in self.training)
+
     def _copy(self, node: ast.FunctionDef, key: Key) -> ast.FunctionDef:
-        copy = _clone(node, {})
-        names = _names(node.body) | {each.arg for each in _arguments(node.args)}
+        copy = bodies.clone(node, {})
+        names = bodies.names(node.body) | {each.arg for each in bodies.arguments(node.args)}
         copy.body = self._block(node.body, _Caller(key[0], names), (key,))
         return copy
 
@@ -139,9 +148,7 @@ class _Joiner:
         """The statements with the calls in them replaced."""
         result: list[ast.stmt] = []
         for each in body:
-            if isinstance(each, DEFINITIONS):
-                result.append(each)
-            elif isinstance(each, ast.If) and _starts(each):
+            if isinstance(each, bodies.DEFINITIONS) or (isinstance(each, ast.If) and _starts(each)):
                 result.append(each)
             elif isinstance(each, SIMPLE):
                 result += self._statement(each, caller, around)
@@ -150,7 +157,10 @@ class _Joiner:
         return result
 
     def _compound(self, node: ast.stmt, caller: _Caller, around: tuple[Key, ...]) -> ast.stmt:
-        fields = {}
+        items = node.items if isinstance(node, ast.With) else ()
+        if any(bodies.context(each.context_expr) for each in items):
+            return node
+        fields: dict[str, Any] = {}
         for name, value in ast.iter_fields(node):
             if name in ("body", "orelse", "finalbody"):
                 value = self._block(value, caller, around)
@@ -165,7 +175,7 @@ class _Joiner:
         before: list[ast.stmt] = []
         wanted = _target(node)
         replaced: dict[int, ast.expr] = {}
-        for call in _calls(node):
+        for call in bodies.calls(node):
             key = self._called(call, caller.owner)
             if key is None or not self._joins(key, around):
                 continue
@@ -178,11 +188,11 @@ class _Joiner:
             return [node]
         if isinstance(node, ast.Expr) and id(node.value) in replaced:
             return before
-        left = _clone(node, {}, replaced)
+        left = bodies.clone(node, {}, replaced)
         same = isinstance(left, ast.Assign) and ast.dump(left.value) == ast.dump(
-            _loaded(left.targets[0])
+            bodies.clone(left.targets[0], {}, context=ast.Load())
         )
-        return before if same else [*before, left]
+        return before if same else [*before, *self._statement(left, caller, around)]
 
     def _joins(self, key: Key, around: tuple[Key, ...]) -> bool:
         own = self.own[key]
@@ -209,47 +219,52 @@ class _Joiner:
         wanted: ast.expr | None,
     ) -> _Body | None:
         node = self.own[key].node
-        if not _is_plain(node):
+        values = bodies.bound(call, node.args, bool(key[0])) if bodies.is_plain(node) else None
+        contexts = [bodies.context(each) for each in node.decorator_list]
+        if values is None or None in contexts:
             return None
-        bound = _bound(call, node.args, bool(key[0]))
-        if bound is None:
-            return None
-        contexts = [_context(each) for each in node.decorator_list]
-        if None in contexts:
-            return None
-        self.left -= sum(1 for _ in _within(node.body, ()))
-        assigned = _names(node.body, stored=True)
-        mapping: dict[str, Any] = {}
-        before: list[ast.stmt] = []
-        returned = node.body[-1].value if isinstance(node.body[-1], ast.Return) else None
-        mapping |= _wishes(returned, wanted, assigned - bound.keys(), call)
-        for name in sorted(assigned - bound.keys() - mapping.keys()):
-            mapping[name] = caller.fresh(name, self)
-        for name, value in bound.items():
-            if name not in assigned and isinstance(value, ast.Name | ast.Attribute | ast.Constant):
-                mapping[name] = value
-                continue
-            if not (isinstance(value, ast.Name) and value.id == name):
-                mapping[name] = caller.fresh(name, self)
-                target = ast.copy_location(ast.Name(mapping[name], ast.Store()), value)
-                before.append(ast.copy_location(ast.Assign([target], value), value))
-        body = [_clone(each, mapping) for each in node.body]
-        for each in body:
-            _leave(each)
-        last = body.pop() if isinstance(body[-1], ast.Return) else None
-        result = last.value if isinstance(last, ast.Return) and last.value else None
-        inner = self._block(body, caller, (*around, key))
-        result = result or ast.copy_location(ast.Constant(None), call)
-        if any(isinstance(each, ast.Call) for each in ast.walk(result)):
-            name = caller.fresh(f"{node.name}_result", self)
-            target = ast.copy_location(ast.Name(name, ast.Store()), result)
-            result_node = ast.copy_location(ast.Assign([target], result), result)
-            inner += self._block([result_node], caller, (*around, key))
-            result = ast.copy_location(ast.Name(name, ast.Load()), result)
+        self.left -= sum(1 for _ in bodies.within(node.body, ()))
         self.done[key] += 1
+        before, mapping = self._mapping(call, node, values, caller, wanted)
+        body = [bodies.clone(each, mapping) for each in bodies.chosen(node.body, mapping)]
+        for each in body:
+            bodies.leave(each)
+        last = body.pop() if body and isinstance(body[-1], ast.Return) else None
+        result = getattr(last, "value", None) or ast.copy_location(ast.Constant(None), call)
+        if contexts and any(isinstance(each, ast.Call) for each in ast.walk(result)):
+            name = caller.fresh(f"{node.name}_result", self)
+            body.append(_assign(name, result))
+            result = ast.copy_location(ast.Name(name, ast.Load()), result)
+        inner = self._block(body, caller, (*around, key))
         items = [ast.withitem(each) for each in contexts if each]
-        within = ast.copy_location(ast.With(items, inner or [ast.Pass()]), call)
-        return _Body([*before, within], result)
+        joined = ast.copy_location(ast.With(items, inner or [ast.Pass()]), call)
+        return _Body([*before, joined], result)
+
+    def _mapping(
+        self,
+        call: ast.Call,
+        node: ast.FunctionDef,
+        values: Mapping[str, ast.expr],
+        caller: _Caller,
+        wanted: ast.expr | None,
+    ) -> tuple[list[ast.stmt], dict[str, Any]]:
+        """What the names of a body become, and the parameters that need a name of their own."""
+        assigned = bodies.names(node.body, stored=True)
+        last = node.body[-1]
+        returned = last.value if isinstance(last, ast.Return) else None
+        mapping: dict[str, Any] = {}
+        mapping |= bodies.wishes(returned, wanted, assigned - values.keys(), call)
+        for name in sorted(assigned - values.keys() - mapping.keys()):
+            mapping[name] = caller.fresh(name, self)
+        before: list[ast.stmt] = []
+        for name, value in values.items():
+            plain = isinstance(value, ast.Name | ast.Attribute | ast.Constant)
+            if plain and name not in assigned:
+                mapping[name] = value
+            elif not (isinstance(value, ast.Name) and value.id == name):
+                mapping[name] = caller.fresh(name, self)
+                before.append(_assign(mapping[name], value))
+        return before, mapping
 
 
 @dataclass(slots=True)
@@ -273,159 +288,20 @@ class _Body:
     result: ast.expr
 
 
-def _within(body: Iterable[ast.AST], skipped: tuple[type, ...]) -> Iterator[ast.AST]:
-    waiting = list(body)
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, skipped):
-            yield node
-            waiting.extend(ast.iter_child_nodes(node))
-
-
-def _names(body: Iterable[ast.AST], *, stored: bool = False) -> set[str]:
-    return {
-        node.id
-        for node in _within(body, DEFINITIONS)
-        if isinstance(node, ast.Name) and (not stored or isinstance(node.ctx, ast.Store))
-    }
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    target = ast.copy_location(ast.Name(name, ast.Store()), value)
+    return ast.copy_location(ast.Assign([target], value), value)
 
 
 def _starts(node: ast.If) -> bool:
     """`if __name__ == "__main__": main()`: the function is read by itself."""
-    named = any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
-    return named and not any(isinstance(n, ast.For | ast.While) for n in ast.walk(node))
-
-
-def _arguments(arguments: ast.arguments) -> list[ast.arg]:
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-
-
-def _is_plain(node: ast.FunctionDef) -> bool:
-    """Nothing in it depends on being a function of its own."""
-    if node.args.vararg or node.args.kwarg or not node.body:
-        return False
-    kept = (*DEFINITIONS, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Import,
-            ast.ImportFrom)  # fmt: skip
-    return not any(isinstance(each, kept) for each in _within(node.body, ()))
-
-
-def _context(decorator: ast.expr) -> ast.expr | None:
-    """A decorator that is a context, too."""
-    if not isinstance(decorator, ast.Call):
-        return None
-    name = ast.unparse(decorator.func).rpartition(".")[2]
-    return decorator if name in NO_GRADIENTS else None
-
-
-def _bound(call: ast.Call, arguments: ast.arguments, method: bool) -> dict[str, ast.expr] | None:
-    """Parameters to arguments and defaults, None where a call unpacks something."""
-    if any(isinstance(each, ast.Starred) for each in call.args):
-        return None
-    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    defaults = dict(
-        zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)
-    )
-    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            defaults[each.arg] = default
-    if method:
-        positional = positional[1:]
-    if len(call.args) > len(positional):
-        return None
-    bound = dict(zip(positional, call.args, strict=False))
-    for keyword in call.keywords:
-        if keyword.arg is None:
-            return None
-        bound[keyword.arg] = keyword.value
-    names = [*positional, *(each.arg for each in arguments.kwonlyargs)]
-    if any(name not in bound and name not in defaults for name in names) or set(bound) - set(names):
-        return None
-    return {name: bound.get(name, defaults.get(name)) for name in names}  # type: ignore[misc]
-
-
-def _wishes(
-    returned: ast.expr | None, wanted: ast.expr | None, own: set[str], call: ast.Call
-) -> dict[str, str]:
-    """Local names that are returned, to the names that the caller gives them."""
-    pairs: list[tuple[ast.expr, ast.expr]] = []
-    if isinstance(returned, ast.Tuple) and isinstance(wanted, ast.Tuple):
-        pairs = list(zip(returned.elts, wanted.elts, strict=False))
-    elif returned is not None and wanted is not None:
-        pairs = [(returned, wanted)]
-    passed = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
-    return {
-        one.id: other.id
-        for one, other in pairs
-        if isinstance(one, ast.Name)
-        and isinstance(other, ast.Name)
-        and one.id in own
-        and other.id not in passed
-        and (other.id not in own or other.id == one.id)
-    }
+    return any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
 def _target(node: ast.stmt) -> ast.expr | None:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         return node.targets[0]
     return node.target if isinstance(node, ast.AnnAssign) else None
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return _clone(target, {}, context=ast.Load())
-
-
-def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls of a statement that run once, the inner ones first."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, LATE):
-            yield from _calls(child)
-    if isinstance(node, ast.Call):
-        yield node
-
-
-def _leave(node: ast.AST) -> None:
-    """Returns in the middle of a body end what is around them, which is no function any more."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            for number, each in enumerate(block):
-                if isinstance(each, ast.Return):
-                    values = [ast.copy_location(ast.Expr(each.value), each)] if each.value else []
-                    block[number:] = [*values, ast.copy_location(ast.Continue(), each)]
-                    break
-                _leave(each)
-    for each in getattr(node, "handlers", ()):
-        _leave(each)
-
-
-def _clone(
-    node: Node,
-    mapping: Mapping[str, Any],
-    replaced: Mapping[int, ast.expr] | None = None,
-    context: ast.expr_context | None = None,
-) -> Node:
-    """A copy with names replaced by names or expressions, and some nodes by others."""
-    if replaced and id(node) in replaced:
-        return replaced[id(node)]  # type: ignore[return-value]
-    if isinstance(node, ast.Name):
-        other = mapping.get(node.id, node.id)
-        if isinstance(other, ast.expr):
-            return ast.copy_location(_clone(other, {}), node)  # type: ignore[return-value]
-        copy: Any = ast.Name(other, context or node.ctx)
-        return ast.copy_location(copy, node)
-    fields: dict[str, Any] = {}
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            value = [
-                _clone(each, mapping, replaced, context) if isinstance(each, ast.AST) else each
-                for each in value
-            ]
-        elif isinstance(value, ast.expr_context):
-            value = context or value
-        elif isinstance(value, ast.AST):
-            value = _clone(value, mapping, replaced, context)
-        fields[name] = value
-    return ast.copy_location(type(node)(**fields), node)
 
 
 def _with_functions(
