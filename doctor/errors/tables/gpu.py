@@ -154,7 +154,8 @@ ROWS = (
         code="LOG014",
         title="The driver reports no failing GPU",
         messages=(
-            r"NVRM: Xid \([^)]{1,80}\): (?P<xid>\d+)",
+            r"NVRM: Xid \([^)]{1,80}\): (?P<xid>(?P<confirmed>48|62|63|64|74|79|92|94|95|109|119|"
+            r"120|140|143|145|149|154)\b|\d+)",
             r"[Ff]allen off the bus",
             r"[Uu]ncorrectable ECC error",
             r"Unable to determine the device handle",
@@ -298,6 +299,7 @@ ROWS = (
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),
         next_check="GPU006",
+        yields_to=("xid-hardware",),
     ),
     Cause(
         id="cuda-fork",
