@@ -115,5 +115,5 @@ def test_a_preference_loss_of_the_model_with_itself(own: Own) -> None:
             return model, (torch.randn(6, 8), torch.randn(6, 8)), loss
         """)
     verdict = judged(checks.LOSS_FINITE, record)
-    assert verdict.status is Status.WARN, verdict.summary
+    assert verdict.status is Status.WARN, record
     assert "ln 2" in verdict.summary
