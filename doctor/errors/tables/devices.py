@@ -10,7 +10,7 @@ ROWS = (
         errors=("RuntimeError", "TypeError"),
         messages=(
             r"can\'t convert CUDA tensor to numpy",
-            r"Can't call numpy\(\) on Tensor that requires grad",
+            r"Can't call numpy\(\) on (?:Tensor|Variable) that requires grad",
             r"can't convert \S{1,20} device type tensor to numpy",
             r"Got unsupported ScalarType BFloat16",
         ),
