@@ -31,6 +31,8 @@ def _stop_trained(split: Split) -> Verdict:
         return unknown(stops.reason)
     if is_foreign(split):
         return skip("special tokens are plain text or split, see DAT014")
+    if split.labels is not None and split.labels.inverted >= 0.5 * split.labels.documents > 0:
+        return skip("the beginning is trained and the end is not, see DAT013")
     if not stops.answers:
         return _whole_chats(stops, split)
     whole = stops.answers - stops.at_limit
