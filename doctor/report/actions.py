@@ -82,7 +82,8 @@ ROWS = (
         "look",
     ),
     Row(
-        rf'python -m pip install (?:--force-reinstall )?(?:--no-deps )?"?(?:{PACKAGES})(?:=={VERSION})?"?'
+        r"python -m pip install (?:--force-reinstall )?(?:--no-deps )?"
+        rf'"?(?:{PACKAGES})(?:=={VERSION})?"?'
         rf"(?: --index-url {INDEX})?",
         *("install", "network", "never"),
     ),
