@@ -12,7 +12,7 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
 from doctor.facts.views import UNLISTED
 
-NOT_IN_REPORT = "the report does not tell"
+NOT_IN_REPORT = "the report does not show"
 """How the reason of a section begins that no report contains."""
 
 
