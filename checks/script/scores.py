@@ -31,7 +31,7 @@ def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Matc
     for each in reading.script.assignments:
         if not each.augmented or not each.loops:
             continue
-        counts = _is_count(reading, each.value) or _is_weighted(reading, each.value)
+        counts = is_count(reading, each.value) or _is_weighted(reading, each.value)
         if not counts and not _is_mean(reading, each):
             continue
         loop = reading.script.loops[each.loops[-1]]
@@ -80,7 +80,7 @@ def _is_mean(reading: Training, each: Assignment) -> bool:
     return False
 
 
-def _is_count(reading: Training, value: Value) -> bool:
+def is_count(reading: Training, value: Value) -> bool:
     """(pred == y).sum(), torch.sum(pred == y) or pred.eq(y).sum(), with item() and moves."""
     while value.kind == "call":
         call = reading.calls[value.call]
