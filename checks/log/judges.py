@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import groupby
 
@@ -184,7 +184,7 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
-        also=_also(causes[1:]),
+        also=_also(fitted(each, _text(event)) for each in causes[1:]),
     )
 
 
@@ -274,7 +274,7 @@ def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
     return (*((row,) if row.messages else ()), *others)[:MOST]
 
 
-def _also(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+def _also(causes: Iterable[Cause]) -> tuple[str, ...]:
     """A line for each cause that is no class: that one has a check of its own."""
     return further(each for each in causes if not each.code)
 
