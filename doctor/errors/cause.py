@@ -43,6 +43,7 @@ class Wording:
     """An expression, as in `Cause.messages`."""
     example: str
     fix: str
+    commands: tuple[str, ...] = ()
 
 
 BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."

@@ -51,4 +51,6 @@ def _worded(cause: Cause, text: str) -> Cause:
     """The row with the fix for the wording of the text."""
     own = (each for each in cause.wordings if holds(each.message, text))
     wording = next(own, None)
-    return replace(cause, fix=wording.fix) if wording else cause
+    if wording is None:
+        return cause
+    return replace(cause, fix=wording.fix, commands=wording.commands or cause.commands)

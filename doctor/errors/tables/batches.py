@@ -135,16 +135,6 @@ ROWS = (
         "or pass lengths.clamp(min=1).",
     ),
     Cause(
-        id="dataset-without-a-length",
-        errors=("TypeError",),
-        messages=(r"object of type '\w{1,60}' has no len\(\)",),
-        examples=("TypeError: object of type 'Words' has no len()",),
-        why="A DataLoader needs the number of samples to shuffle them or to cut them into batches.",
-        fix="Define __len__ in the dataset, the number of samples; a stream without a length is "
-        "an IterableDataset.",
-        told_by="the object is a dataset",
-    ),
-    Cause(
         id="list-indexed-by-name",
         errors=("TypeError",),
         messages=(r"(?:list|tuple) indices must be integers or slices, not str",),

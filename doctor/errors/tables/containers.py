@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -95,6 +95,16 @@ ROWS = (
             "srun: error: Unable to create step for job 123: More processors requested than "
             "permitted",
         ),
+        wordings=(
+            Wording(
+                r"Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge (?:en|"
+                r"de)code failed|Protocol authentication error",
+                "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
+                "Compare the clocks (chronyc tracking on that node) and ask the administrators "
+                "to correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
+                ("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
+            ),
+        ),
         why="Slurm refuses the request: a partition, GPU type, account, time or memory that does "
         "not exist or is not allowed, or a step that asks for more than its job holds.",
         fix="Compare with what the partition has (sinfo) and with your limits: --gres=gpu:N or "
@@ -120,17 +130,30 @@ ROWS = (
         next_check="DSK001",
     ),
     Cause(
-        id="directory-not-empty",
-        errors=("OSError",),
-        messages=(r"\[Errno 39\] Directory not empty",),
-        examples=("OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",),
-        why="An old checkpoint is deleted while another process holds a file of it open (NFS "
-        "keeps .nfs files), or several ranks delete at once.",
-        fix="Let one process per shared directory delete (save_on_each_node=False), upgrade "
-        "transformers and accelerate, or keep old checkpoints (save_total_limit=None) and delete "
-        "them after the run.",
+        id="directory-shared-by-ranks",
+        refines=("file-missing",),
+        errors=("OSError", "FileNotFoundError"),
+        wordings=(
+            Wording(
+                r"\[Errno 39\] Directory not empty",
+                "OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",
+                "Let one process per shared directory delete (save_on_each_node=False), upgrade "
+                "transformers and accelerate, or keep old checkpoints (save_total_limit=None) "
+                "and delete them after the run.",
+                ("ls -a out/checkpoint-500",),
+            ),
+            Wording(
+                r"tmp-checkpoint-\d{1,12}",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'out/tmp-checkpoint-500' -> 'out/checkpoint-500'",
+                "Upgrade transformers (newer ones write in place), or set "
+                "save_on_each_node=False with one shared directory. The checkpoint of the first "
+                "node is whole.",
+                ("python -m pip show transformers",),
+            ),
+        ),
+        why="Several processes rename or delete one checkpoint directory.",
         owner=Owner.ENVIRONMENT,
-        commands=("ls -a out/checkpoint-500",),
     ),
     Cause(
         id="file-locked",
@@ -182,23 +205,5 @@ ROWS = (
         "pod; build with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
         owner=Owner.ENVIRONMENT,
         commands=("kubectl describe pod POD",),
-    ),
-    Cause(
-        id="slurm-credential-refused",
-        messages=(
-            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge (?:en|"
-            r"de)code failed|Protocol authentication error",
-        ),
-        examples=(
-            "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
-            "slurmstepd: error: Munge decode failed: Expired credential",
-        ),
-        why="A node refuses Slurm's credential: its clock differs from the controller's, its "
-        "munge key is another one, or the launch took longer than the credential lasts.",
-        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
-        "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
-        owner=Owner.MACHINE,
-        commands=("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
-        retry="node",
     ),
 )

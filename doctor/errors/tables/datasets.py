@@ -48,61 +48,6 @@ ROWS = (
         "the files that belong together with data_files=.",
     ),
     Cause(
-        id="table-without-rows",
-        errors=("SchemaInferenceError",),
-        messages=(r"Please pass `features` or at least one example",),
-        examples=(
-            "datasets.exceptions.SchemaInferenceError: Please pass `features` or at least one "
-            "example when writing data",
-        ),
-        why="No row was left: a filter or a limit of lengths removed all, or the generator gave "
-        "none.",
-        fix="Print the number of rows after each step; raise the limit of lengths, or correct the "
-        "filter or the names of the fields that it reads.",
-    ),
-    Cause(
-        id="table-too-large",
-        errors=("ArrowInvalid",),
-        messages=(
-            r"offset overflow while concatenating arrays",
-            r"straddling object straddles two block boundaries",
-            r"too large to fit in C integer type",
-        ),
-        examples=(
-            "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
-            "pyarrow.lib.ArrowInvalid: Value 2147486084 too large to fit in C integer type",
-            "pyarrow.lib.ArrowInvalid: straddling object straddles two block boundaries (try to "
-            "increase block size?)",
-        ),
-        why="One piece of a table exceeds 2 GiB or 2**31 values, or one row of JSON a block.",
-        fix="Use smaller pieces: writer_batch_size=100 and batch_size= of map, JSON lines instead "
-        "of one large document (chunksize= for long rows), images as files instead of bytes, "
-        "Dataset.from_generator instead of one from_dict of everything.",
-    ),
-    Cause(
-        id="dataset-scripts-removed",
-        errors=("RuntimeError",),
-        messages=(r"Dataset scripts are no longer supported",),
-        examples=("RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",),
-        why="datasets 4.0 runs no code of a dataset's repository.",
-        fix="Load the Parquet version of the repository (revision='refs/convert/parquet'), "
-        "another repository with the same data, or convert it once with datasets<4.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="feature-of-newer-datasets",
-        errors=("ValueError",),
-        messages=(r"Feature type '\w{2,20}' not found",),
-        examples=(
-            "ValueError: Feature type 'List' not found. Available feature types: ['Value', "
-            "'ClassLabel', 'Sequence']",
-        ),
-        why="The dataset was saved by a newer version of datasets than this one.",
-        fix="Upgrade datasets (pip install -U datasets), or delete its cache and build it again "
-        "with this version.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="decoder-missing",
         errors=("ImportError", "RuntimeError"),
         messages=(
@@ -145,18 +90,6 @@ ROWS = (
         commands=("export HF_HUB_OFFLINE=1",),
     ),
     Cause(
-        id="pin-memory-thread",
-        errors=("RuntimeError",),
-        messages=(r"Pin memory thread exited unexpectedly",),
-        examples=("RuntimeError: Pin memory thread exited unexpectedly",),
-        why="The thread of the DataLoader that copies batches into pinned memory ended: host "
-        "memory or /dev/shm is exhausted, or CUDA failed in it.",
-        fix="Look for an error of memory or of CUDA before it; use pin_memory=False, fewer "
-        "workers and a smaller prefetch_factor as a test.",
-        owner=Owner.ENVIRONMENT,
-        commands=("df -h /dev/shm", "free -g"),
-    ),
-    Cause(
         id="dataset-column-missing",
         refines=("missing-key", "hook-on-a-replaced-layer", "absent-in-samples"),
         errors=("KeyError",),
@@ -197,14 +130,5 @@ ROWS = (
         "130 bytes) and broken downloads again; convert an unknown codec (AV1) or take another "
         'decoder (video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
         commands=("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
-    ),
-    Cause(
-        id="nested-array-in-a-column",
-        errors=("ArrowInvalid",),
-        messages=(r"Can only convert 1-dimensional array values",),
-        examples=("ArrowInvalid: Can only convert 1-dimensional array values",),
-        why="A column gets arrays of several dimensions, and its type was not declared so.",
-        fix="Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return lists: "
-        "array.tolist(). In a batched map the first dimension is the sample.",
     ),
 )

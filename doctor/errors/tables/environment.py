@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -83,28 +83,6 @@ ROWS = (
         sources=("pytorch-166387",),
     ),
     Cause(
-        id="process-group-missing",
-        errors=("ValueError", "RuntimeError"),
-        messages=(
-            r"[Dd]efault process group is not initialized",
-            r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
-            r"Default process group has not been initialized|parallel group is not initialized",
-        ),
-        examples=(
-            "AssertionError: Default process group is not initialized",
-            "ValueError: Default process group has not been initialized, please make sure to call "
-            "init_process_group.",
-            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
-            "environment variable RANK expected, but not set",
-        ),
-        why="torch.distributed was started without a launcher, which sets RANK and the others.",
-        fix="Start it with torchrun, or initialize torch.distributed only if it was started by a "
-        "launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, LOCAL_RANK=0, "
-        "MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize them "
-        "(initialize_model_parallel) before the model, with the version that the code was written "
-        "for.",
-    ),
-    Cause(
         id="network-missing",
         errors=("OSError", "ConnectionError"),
         messages=(
@@ -129,23 +107,6 @@ ROWS = (
         fix="Download the model or the data beforehand and load it from a local path "
         "(local_files_only=True), or check network, proxy and token.",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="relative-import",
-        errors=("ImportError",),
-        messages=(r"attempted relative import",),
-        examples=("ImportError: attempted relative import with no known parent package",),
-        why="A file of a package was imported on its own.",
-        fix="Give the package an __init__.py and import the file as package.module: python -m "
-        "package.module runs it.",
-    ),
-    Cause(
-        id="reads-the-terminal",
-        errors=("EOFError",),
-        messages=(r"EOF when reading a line",),
-        examples=("EOFError: EOF when reading a line",),
-        why="input() waits for a person, and nobody is there.",
-        fix="Do not read from the terminal in a job: pass values as arguments or in a file.",
     ),
     Cause(
         id="ipc-files",
@@ -184,25 +145,40 @@ ROWS = (
         "process, that process has ended.",
     ),
     Cause(
-        id="command-not-found",
-        messages=(
-            r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|swift|"
-            r"tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
-            r"cmake)['"
-            r"\"]?: (?:command )?not found|execve\(\): .{1,200}: No such file",
-            r"is not recognized as (?:the name of a cmdlet|an internal or external command)",
+        id="shell-cannot-run-it",
+        wordings=(
+            Wording(
+                r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
+                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
+                "cmake)['\\\"]?: (?:command )?not found|execve\\(\\): .{1,200}: No such file|is not "
+                r"recognized as (?:the name of a cmdlet|an internal or external command)",
+                "bash: accelerate: command not found",
+                "Activate the environment inside the job script (source .venv/bin/activate, "
+                "conda activate, module load), or name the interpreter: python -m "
+                "torch.distributed.run for torchrun, python -m accelerate.commands.launch for "
+                "accelerate.",
+                ('echo "$PATH"; which -a python torchrun',),
+            ),
+            Wording(
+                r"attempted relative import",
+                "ImportError: attempted relative import with no known parent package",
+                "Give the package an __init__.py and import the file as package.module: python "
+                "-m package.module runs it.",
+            ),
+            Wording(
+                r"EOF when reading a line",
+                "EOFError: EOF when reading a line",
+                "Do not read from the terminal in a job: pass values as arguments or in a file.",
+            ),
+            Wording(
+                r"bash\^M: bad interpreter|\\r': command not found",
+                "/bin/bash^M: bad interpreter: No such file or directory",
+                r"dos2unix run.sh, or sed -i 's/\r$//' run.sh; git config core.autocrlf input "
+                r"for the next one.",
+            ),
         ),
-        examples=(
-            "bash: accelerate: command not found",
-            "slurmstepd: error: execve(): torchrun: No such file or directory",
-            "'llamafactory-cli' is not recognized as an internal or external command",
-        ),
-        why="The program is not installed in the environment of this shell or of this node, or "
-        "its directory is not on PATH.",
-        fix="Activate the environment inside the job script (source .venv/bin/activate, conda "
-        "activate, module load), or name the interpreter: python -m torch.distributed.run for "
-        "torchrun, python -m accelerate.commands.launch for accelerate.",
+        why="The job's shell or interpreter cannot run the command as it was written for a "
+        "terminal.",
         owner=Owner.ENVIRONMENT,
-        commands=('echo "$PATH"; which -a python torchrun',),
     ),
 )

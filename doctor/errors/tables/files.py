@@ -86,21 +86,6 @@ ROWS = (
         next_check="CKP001",
     ),
     Cause(
-        id="hub-name-unknown",
-        errors=("OSError",),
-        messages=(r"is not a local folder and is not a valid model identifier",),
-        examples=(
-            "OSError: mistral-8b is not a local folder and is not a valid model identifier listed "
-            "on 'https://huggingface.co/models'",
-        ),
-        why="No directory has this name, as seen from the working directory, and the hub has no "
-        "public repository of it: misspelled, private, or without its owner before the slash.",
-        fix="For a local model write its directory as the job sees it (an absolute path); for one "
-        "of the hub write OWNER/NAME as on its page, and log in for a private or gated one: `hf "
-        "auth login`, or HF_TOKEN in the job's environment.",
-        commands=("hf auth whoami",),
-    ),
-    Cause(
         id="file-missing",
         code="LOG061",
         title="Files that the training reads exist",
@@ -266,17 +251,5 @@ ROWS = (
         "$USER PATH. Docker: --user $(id -u):$(id -g).",
         owner=Owner.ENVIRONMENT,
         commands=("id; ls -ld PATH",),
-    ),
-    Cause(
-        id="pickled-with-numpy-2",
-        refines=("compiled-part-missing", "name-not-in-package", "import-failed"),
-        errors=("ModuleNotFoundError",),
-        messages=(r"No module named 'numpy\._core",),
-        examples=("ModuleNotFoundError: No module named 'numpy._core'",),
-        why="The file was pickled with NumPy 2, and this environment has NumPy 1.",
-        fix="Read it with NumPy 2 (python -m pip install 'numpy>=2', with packages that were "
-        "built for it), or with NumPy 1.26.1 or newer of 1.26, which knows the name; else save it "
-        "again as .npy.",
-        owner=Owner.ENVIRONMENT,
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -106,47 +106,40 @@ ROWS = (
         commands=("python -m pip show transformers trl accelerate",),
     ),
     Cause(
-        id="column-is-no-list",
-        errors=("TypeError",),
-        messages=(r"must be tuple of Tensors, not Column|'Column' object",),
-        examples=(
-            "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, not "
-            "Column",
+        id="chat-format",
+        errors=("ValueError", "UndefinedError", "KeyError", "TemplateError"),
+        wordings=(
+            Wording(
+                r"tokenizer\.chat_template is not set|does not have a chat template|[Nn]o "
+                r"chat.template is (?:set|defined|provided)|`?chat_template`? is (?:null|None|"
+                r"not set)",
+                "ValueError: Cannot use apply_chat_template because this processor does not "
+                "have a chat template.",
+                "Start from the instruct variant, or give the tokenizer a template before "
+                "training (tokenizer.chat_template = ..., clone_chat_template of TRL) and save "
+                "it with the model.",
+            ),
+            Wording(
+                r"UndefinedError: .{1,60} has no (?:attribute|element)",
+                "jinja2.exceptions.UndefinedError: 'dict object' has no attribute 'content'",
+                'Rename the fields before the template is applied: {"role": m["from"], '
+                '"content": m["value"]}, with the roles system, user and assistant (axolotl: '
+                "message_property_mappings; LLaMA-Factory: tags). tokenizer.apply_chat_template "
+                "takes one list of messages or a list of such lists.",
+            ),
+            Wording(
+                r"(?:Conversation roles must alternate|After the optional system message, "
+                r"conversation roles must alternate|System role not supported|Only user(?:, "
+                r"assistant)?,? and (?:assistant|tool) roles are supported)",
+                "jinja2.exceptions.TemplateError: Conversation roles must alternate "
+                "user/assistant/user/assistant/...",
+                "Join neighbouring messages of one role, put a system message into the first "
+                "user message where the model has none (Gemma, Mistral), drop conversations "
+                "that begin with the assistant; or give the tokenizer another chat_template "
+                "before training.",
+            ),
         ),
-        why="Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
-        fix='Make a list of it, list(dataset["name"]) or dataset["name"][:], or install '
-        "datasets<4 for code that expects one.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="chat-template-missing",
-        errors=("ValueError",),
-        messages=(
-            r"tokenizer\.chat_template is not set",
-            r"does not have a chat template|[Nn]o chat.template is (?:set|defined|provided)|"
-            r"`?chat_template`? is (?:null|None|not set)",
-        ),
-        examples=(
-            "ValueError: Cannot use apply_chat_template because this processor does not have a "
-            "chat template.",
-            "ValueError: Cannot use chat template functions because tokenizer.chat_template is "
-            "not set and no template argument was passed!",
-        ),
-        why="A base model has no format of dialogues, and the data are messages.",
-        fix="Start from the instruct variant, or give the tokenizer a template before training "
-        "(tokenizer.chat_template = ..., clone_chat_template of TRL) and save it with the model.",
-    ),
-    Cause(
-        id="quantized-without-adapter",
-        errors=("ValueError",),
-        messages=(r"fine-tuning on purely quantized models",),
-        examples=(
-            "ValueError: You cannot perform fine-tuning on purely quantized models. Please attach "
-            "trainable adapters on top of the quantized model",
-        ),
-        why="Weights in 4 or 8 bits cannot be trained.",
-        fix="Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of the "
-        "trainer) before the Trainer is built, or load the model without quantization.",
+        why="A chat template is missing, or takes messages with other fields or roles.",
     ),
     Cause(
         id="import-within-transformers",
@@ -162,16 +155,5 @@ ROWS = (
         "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
         owner=Owner.ENVIRONMENT,
         role="summary",
-    ),
-    Cause(
-        id="scalar-under-dataparallel",
-        messages=(r"chunk expects at least a 1-dimensional tensor",),
-        examples=("RuntimeError: chunk expects at least a 1-dimensional tensor",),
-        why="One process sees several GPUs, so that the trainer wraps the model in "
-        "nn.DataParallel, which splits every argument, and one is a single number.",
-        fix="Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for each "
-        "GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers leaves "
-        "num_items_in_batch whole.",
-        commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
     ),
 )

@@ -170,25 +170,4 @@ ROWS = (
         "(use_safetensors=True; another branch, such as refs/pr/N, often has them).",
         owner=Owner.ENVIRONMENT,
     ),
-    Cause(
-        id="weights-file-absent",
-        refines=("file-missing",),
-        errors=("OSError",),
-        messages=(
-            r"Error no file named [^\n]{0,160}found in directory|does not appear to have a file",
-        ),
-        examples=(
-            "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory "
-            "./out",
-            "OSError: /models/a does not appear to have a file named pytorch_model.bin",
-        ),
-        why="The directory holds no weights of a whole model: it is the output directory above "
-        "the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the save was not "
-        "finished.",
-        fix="ls it. checkpoint-N inside: name that. adapter_config.json: load the base model and "
-        "PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. pytorch_model_fsdp_0: "
-        "accelerate merge-weights. Only other names (.ckpt, .pth): load them with the program "
-        "that wrote them.",
-        commands=("ls -l DIRECTORY", "doctor scan DIRECTORY"),
-    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -47,23 +47,6 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__version__)"',),
     ),
     Cause(
-        id="windows-without-libuv",
-        errors=("RuntimeError",),
-        messages=(
-            r"use_libuv was requested but PyTorch was built? without? libuv|built without libuv "
-            r"support",
-        ),
-        examples=(
-            "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
-        ),
-        why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do not "
-        "have.",
-        fix="Set USE_LIBUV=0 in the environment before torchrun (or "
-        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without a launcher.',
-        owner=Owner.ENVIRONMENT,
-        commands=("set USE_LIBUV=0",),
-    ),
-    Cause(
         id="compile-not-available",
         errors=("RuntimeError",),
         messages=(
@@ -82,27 +65,32 @@ ROWS = (
         commands=("python --version", "python -m pip show torch"),
     ),
     Cause(
-        id="mps-operator-missing",
-        errors=("NotImplementedError",),
-        messages=(r"not (?:currently )?implemented for the MPS device",),
-        examples=(
-            "NotImplementedError: The operator 'aten::linalg_svd' is not currently implemented "
-            "for the MPS device.",
+        id="mps-limits",
+        errors=("NotImplementedError", "RuntimeError"),
+        wordings=(
+            Wording(
+                r"not (?:currently )?implemented for the MPS device",
+                "NotImplementedError: The operator 'aten::linalg_svd' is not currently "
+                "implemented for the MPS device.",
+                "Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on "
+                "the CPU), upgrade torch, or call it on x.cpu().",
+                ("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
+            ),
+            Wording(
+                r"Placeholder storage has not been allocated on MPS device",
+                "RuntimeError: Placeholder storage has not been allocated on MPS device!",
+                "Move the batch, too: {key: value.to(model.device) for key, value in "
+                "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
+            ),
+            Wording(
+                r"not linked with support for mps|MPS backend is supported on",
+                "RuntimeError: PyTorch is not linked with support for mps devices",
+                "Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor "
+                "moves the model to the job's device.",
+            ),
         ),
-        why="Apple's GPU has no kernel for this operation in this torch.",
-        fix="Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on the "
-        "CPU), upgrade torch, or call it on x.cpu().",
+        why="PyTorch on a Mac: an operation, a tensor or torch itself is not made for mps.",
         owner=Owner.ENVIRONMENT,
-        commands=("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
-    ),
-    Cause(
-        id="mps-input-on-cpu",
-        errors=("RuntimeError",),
-        messages=(r"Placeholder storage has not been allocated on MPS device",),
-        examples=("RuntimeError: Placeholder storage has not been allocated on MPS device!",),
-        why="The model is on the Mac's GPU and an input is on the CPU.",
-        fix="Move the batch, too: {key: value.to(model.device) for key, value in batch.items()}; "
-        "or keep both on the CPU (use_cpu=True of TrainingArguments).",
     ),
     Cause(
         id="ascend-communication-failed",

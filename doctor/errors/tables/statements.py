@@ -4,7 +4,7 @@ of the sentence. They come after all that know the message, and repeat what it a
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 GENERATION = (
     r"(?:an? |NVIDIA |at least |the )?(?:Ampere|Hopper|Ada|Blackwell|Volta|Turing|SM ?_?\d|sm_?\d|"
@@ -148,7 +148,6 @@ ROWS = (
     ),
     Cause(
         id="sizes-do-not-divide",
-        refines=("group-sizes",),
         messages=(
             r"divisible by|to be a multiple of|must be a multiple|is not a multiple of|must "
             r"divide\b",
@@ -157,6 +156,23 @@ ROWS = (
             "AssertionError: FP8 execution requires 2D input matrices with height divisible by 8",
             "RuntimeError: world_size (8) is not divisible by 16",
             "AssertionError: num_query_groups must be divisible by context_parallel_size",
+        ),
+        wordings=(
+            Wording(
+                r"[Tt]otal number of attention heads \(\d{1,6}\) must be divisible by|"
+                r"num_attention_heads .{0,60}must be divisible by .{0,20}(?:tensor|sequence)",
+                "ValueError: Total number of attention heads (28) must be divisible by tensor "
+                "parallel size (8).",
+                "Choose a parallel size that divides the number of heads (28 heads: 1, 2, 4, 7; "
+                "also the key and value heads for some engines), and use the other GPUs for "
+                "data or pipeline parallelism.",
+            ),
+            Wording(
+                r"must be divisible by|is not a multiple of the number of attention heads",
+                "ValueError: in_channels must be divisible by groups",
+                "Choose numbers that divide: channels by groups (or num_groups), width by "
+                "heads, the channels before a PixelShuffle by the square of its factor.",
+            ),
         ),
         told_by="batch sizes, numbers of ranks, heads per rank or sequence lengths are meant, and "
         "no layer's channels",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -75,6 +75,20 @@ ROWS = (
             "NoMatchingPeftModuleError: Target modules {'value', 'query'} not found in the base "
             "model. Please check the target modules and try again.",
         ),
+        wordings=(
+            Wording(
+                r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
+                r"`?peft_config|Target module .{1,200} is not supported\. Currently, only",
+                "ValueError: Please specify `target_modules` in `peft_config`",
+                'Name the linear layers: LoraConfig(target_modules="all-linear"), or the last '
+                'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
+                "command lists.",
+                (
+                    'python -c "import sys, transformers as t; '
+                    'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',
+                ),
+            ),
+        ),
         why="target_modules names no module of this model.",
         fix="Choose target_modules among the linear modules of this model "
         "(model.named_modules()), or pass target_modules='all-linear'.",
@@ -120,33 +134,35 @@ ROWS = (
         "GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
     ),
     Cause(
-        id="training-data-missing",
-        errors=("ValueError",),
-        messages=(r"training requires a train_dataset",),
-        examples=("ValueError: Trainer: training requires a train_dataset.",),
-        why="The Trainer got no train_dataset.",
-        fix="Pass the data to the Trainer: Trainer(train_dataset=...).",
-    ),
-    Cause(
-        id="hyperparameters-missing",
-        errors=("AttributeError", "KeyError"),
-        messages=(r"'AttributeDict' object has no attribute", r"Missing attribute \""),
-        examples=(
-            'AttributeError: Missing attribute "lr"',
-            "AttributeError: 'AttributeDict' object has no attribute 'lr'",
+        id="lightning-module",
+        errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
+        wordings=(
+            Wording(
+                r"'AttributeDict' object has no attribute|Missing attribute "
+                r"\"",
+                'AttributeError: Missing attribute "lr"',
+                "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
+                "__init__ take that name as an argument.",
+            ),
+            Wording(
+                r"not attached to a `Trainer`",
+                "RuntimeError: Lit is not attached to a `Trainer`.",
+                "Do not use self.trainer in training_step, or return (module, batch, loss) from "
+                "the factory with a loss of your own.",
+            ),
+            Wording(
+                r"doesn't follow PyTorch's LRScheduler API",
+                "lightning_lite.utilities.exceptions.MisconfigurationException: The provided lr "
+                "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
+                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or "
+                "newer otherwise), or install torch<2 for a program that pins the old one. A "
+                "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
+                "override lr_scheduler_step.",
+                ("python -m pip show torch pytorch-lightning lightning",),
+            ),
         ),
-        why="The value is not among the saved hyperparameters of the LightningModule.",
-        fix="Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
-        "__init__ take that name as an argument.",
-    ),
-    Cause(
-        id="trainer-not-attached",
-        errors=("RuntimeError",),
-        messages=(r"not attached to a `Trainer`",),
-        examples=("RuntimeError: Lit is not attached to a `Trainer`.",),
-        why="The LightningModule runs without a Trainer.",
-        fix="Do not use self.trainer in training_step, or return (module, batch, loss) from the "
-        "factory with a loss of your own.",
+        why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "
+        "torch.",
     ),
     Cause(
         id="state-dict-keys",
@@ -170,14 +186,5 @@ ROWS = (
         "and optimizer are those of a whole checkpoint: load the weights in it, "
         "checkpoint['model']. Otherwise load the file into the model that wrote it; strict=False "
         "skips layers that are new or were removed. `doctor scan FILE` lists its tensors.",
-    ),
-    Cause(
-        id="model-as-weights",
-        errors=("TypeError",),
-        messages=(r"Expected state_dict to be dict-like",),
-        examples=("TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",),
-        why="The file holds a whole model.",
-        fix="Pass a state dict: model.load_state_dict(loaded.state_dict()), since the file holds "
-        "a whole model.",
     ),
 )
