@@ -71,11 +71,11 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
 
 def _named_only(event: LogEvent, read: str) -> Verdict:
     """A line that is of no class: what it means is known, not that it ended the training."""
-    row = BY_ID_OF_NO_CLASS[event.name]
+    row = fitted(BY_ID_OF_NO_CLASS[event.name], _text(event))
     return replace(
         unknown(
             f"no line of a known class in {read}; {_where(event)} has the message of {row.id}: "
-            f"{row.why} {fitted(row, _text(event)).fix}",
+            f"{row.why} {row.fix}",
             places=(place_of(event),),
         ),
         causes=(row.id,),
@@ -180,7 +180,7 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         message,
         *_commands(named, event),
         fix=culprit.fix if culprit else _fix(row, event, log, torch),
-        owner=named.owner,
+        owner=fitted(named, _text(event)).owner,
         retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),

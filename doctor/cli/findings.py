@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor import catalog
-from doctor.facts.facts import Facts
+from doctor.facts.facts import ORIGIN, Facts
 from doctor.judge import index
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
 from doctor.pasted.reading import NOT_IN_REPORT
-from doctor.pasted.sections import ORIGIN
 
 
 def findings_of(facts: Facts) -> tuple[Finding, ...]:

@@ -37,13 +37,16 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A message of a row with a fix of its own, which takes the place of the row's."""
+    """A message of a row with a reason and a fix of its own, which take the place of the row's."""
 
     message: str
     """An expression, as in `Cause.messages`."""
     example: str
+    why: str
     fix: str
     commands: tuple[str, ...] = ()
+    owner: Owner | None = None
+    """Where it is not that of the row."""
 
 
 BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."

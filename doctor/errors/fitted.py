@@ -48,9 +48,15 @@ def fitted(cause: Cause, text: str) -> Cause:
 
 
 def _worded(cause: Cause, text: str) -> Cause:
-    """The row with the fix for the wording of the text."""
+    """The row with the reason and the fix for the wording of the text."""
     own = (each for each in cause.wordings if holds(each.message, text))
     wording = next(own, None)
     if wording is None:
         return cause
-    return replace(cause, fix=wording.fix, commands=wording.commands or cause.commands)
+    return replace(
+        cause,
+        why=wording.why,
+        fix=wording.fix,
+        commands=wording.commands or cause.commands,
+        owner=wording.owner or cause.owner,
+    )

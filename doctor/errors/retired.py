@@ -7,10 +7,10 @@ _JOINED = {
     "schedule-mode": "schedule-of-no-optimizer schedule-factors schedule-momentum "
     "schedule-without-steps schedule-resumed",
     "gpu-share-not-free": "engine-wakes-without-memory",
-    "flash-attention-in-float32": "flash-attention-on-cpu",
+    "kernel-takes-another-dtype": "flash-attention-on-cpu flash-attention-in-float32",
     "nccl-cuda-error": "nccl-out-of-memory",
     "mask-dtype": "mask-arithmetic",
-    "architecture-unknown": "model-type-newer tokenizer-class-unknown",
+    "architecture-unknown": "model-type-newer tokenizer-class-unknown rope-scaling-of-newer-model",
     "name-moved": "torchvision-of-other-torch deepspeed-older-than-torch "
     "transformers-name-removed trainer-name-removed hub-function-removed "
     "torchvision-name-moved torchaudio-name-removed torch-module-removed "
@@ -30,7 +30,7 @@ _JOINED = {
     "index-out-of-range": "index-beyond-its-table",
     "value-is-none": "argument-not-passed",
     "distribution-parameters": "distribution-of-probabilities distribution-of-positive-scale "
-    "distribution-of-definite-matrix",
+    "distribution-of-definite-matrix no-divergence",
     "state-dict-keys": "weights-inside-a-checkpoint other-keys",
     "order-of-dimensions": "layer-norm-of-channels product-sizes classes-second",
     "rows-and-labels": "unflattened-target",
@@ -55,14 +55,15 @@ _JOINED = {
     "names-of-functional-call",
     "attention-unsupported": "flash-attention-dtype",
     "not-callable": "size-is-called",
-    "loader-without-batch": "batch-size-above-samples collate-without-return",
+    "loader-without-batch": "batch-size-above-samples collate-without-return "
+    "lightning-without-batch",
     "option-out-of-range": "dropout-probability norm-epsilon learning-rate-invalid",
     "loader-options": "prefetch-without-workers sampler-and-shuffle stream-shuffled "
     "dataset-tensors split-lengths dataset-without-a-length",
     "packed-lengths": "lengths-on-a-gpu empty-sequences unsorted-lengths",
     "empty-tensors": "empty-selection empty-list empty-sequence",
     "layer-arguments": "interpolation-dimensions interpolation-size ctc-lengths "
-    "initialization-dimensions padding-row same-padding-stride",
+    "initialization-dimensions padding-row same-padding-stride class-weights",
     "optimizer-arguments": "sparse-adam-dense optimizer-of-result fused-and-foreach "
     "learning-rate-tensor sparse-gradients optimizer-state-on-gpu",
     "factory-without-batch": "factory-batch-is-array",
@@ -124,7 +125,6 @@ _JOINED = {
     "out-of-memory-in-disguise": "cudnn-finds-no-algorithm linear-algebra-library-failed "
     "allocator-assertion",
     "mps-limits": "mps-operator-missing mps-input-on-cpu mps-missing",
-    "slurm-request-refused": "slurm-credential-refused",
     "ray-lacks-resources": "ray-too-few-gpus ray-workers-refused",
     "engine-not-usable": "engine-without-device engine-model-not-imported engine-not-reachable "
     "no-gpu-left-for-generation",
@@ -139,11 +139,34 @@ _JOINED = {
     "unused-in-graph no-derivative",
     "view-of-several": "expanded-tensor",
     "module-built-wrongly": "super-init-missing not-a-parameter not-a-module lazy-module "
-    "weight-to-parametrize",
+    "weight-to-parametrize recursion-depth",
     "shell-cannot-run-it": "command-not-found relative-import reads-the-terminal "
     "script-with-windows-lines",
     "factory-ends": "factory-exits factory-ends-process",
-    "link-failed": "link-retry-exceeded link-memory-protection link-flushed",
+    "name-or-default-changes": "checkpoint-use-reentrant amp-renamed meshgrid-indexing "
+    "pynvml-renamed tf32-available",
+    "notices-of-the-start": "omp-threads barrier-device nccl-plugin-missing "
+    "store-barrier-waiting socket-without-ipv6 hostfile-missing "
+    "async-io-missing",
+    "notices-of-replicas": "grad-strides find-unused-none scalars-gathered",
+    "kernel-module-kind": "open-module-required open-module-refuses-gpu driver-legacy-gpu",
+    "container-refuses-gpus": "container-devices-unresolved container-cgroup-denied "
+    "container-image-has-driver",
+    "image-needs-newer-driver": "container-needs-newer-driver",
+    "decoder-missing": "video-undecodable",
+    "compile-not-available": "triton-without-driver",
+    "extension-not-built": "llama-cpp-not-built",
+    "network-missing": "certificate-not-trusted service-not-reachable",
+    "hub-transfer-failed": "hub-rate-limit",
+    "text-as-tensor": "texts-are-no-texts",
+    "labels-exceed-classes": "sizes-without-meaning",
+    "device-lacks-feature": "precision-without-gpu bfloat16-on-older-gpu",
+    "kernel-older-than-gpu": "flash-attention-older-gpu fuser-older-than-gpu hipblaslt-refuses-gpu",
+    "ranks-disagree": "zero-ranks-disagree shapes-differ-between-ranks",
+    "decoder-without-inputs": "decoder-start-token",
+    "argument-of-another-release": "forward-keyword-of-library loss-signature-older "
+    "accelerate-of-another-time adapter-of-newer-peft",
+    "path-not-permitted": "directory-read-only",
 }
 """Row -> the ids that became a part of it."""
 RETIRED = {id: row for row, ids in _JOINED.items() for id in ids.split()}

@@ -56,7 +56,7 @@ def _wordings(cause: Cause) -> Iterator[str]:
         yield from _messages(general)
     for each in cause.wordings:
         yield from _messages([each.example])
-        yield f"\nFix: {plain(each.fix)}"
+        yield f"\n{plain(each.why)}\n\nFix: {plain(each.fix)}"
         yield from _commands(each.commands)
 
 

@@ -44,6 +44,7 @@ def _page(cause: Cause) -> Iterator[str]:
     for example in cause.examples:
         yield from wrapped(shown(example, 400), "  | ")
         if example in worded:
+            yield from wrapped(worded[example].why, "  ", indent=2)
             yield from wrapped(worded[example].fix, "  Fix: ", indent=4)
             yield from (f"    $ {command}" for command in worded[example].commands)
     yield from _remedy(cause)

@@ -42,6 +42,9 @@ ROWS = (
             Wording(
                 r"Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
                 "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
+                "The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
+                "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
+                "architecture in the list (compute_70 ended with 13.0).",
                 "Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, "
                 "or compile for an architecture that it knows and this GPU runs: "
                 'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of the '
@@ -55,6 +58,7 @@ ROWS = (
                 r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported NVHPC "
                 r"compiler",
                 "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
+                "nvcc refuses a C++ compiler that is newer than the toolkit knows.",
                 "Install the version that the message names and give it to the build: CC=gcc-12 "
                 "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit of "
                 "the same major version.",
@@ -69,6 +73,8 @@ ROWS = (
                 r".{0,4}-std=c\+\+1[47]",
                 "RuntimeError: The current installed version of g++ (4.8.5) is less than the "
                 "minimum required version by CUDA 11.3 (5.0.0).",
+                "The C++ compiler is too old for torch's headers (torch 2.1 and newer need "
+                "C++17: g++ 9), or the extension asks for an older standard.",
                 "Load or install a newer compiler (module load gcc/11, conda install -c "
                 "conda-forge gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in "
                 "the extension's setup.py.",
@@ -152,6 +158,18 @@ ROWS = (
             "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 1",
             "ERROR: Failed building wheel for flash-attn",
         ),
+        wordings=(
+            Wording(
+                r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",
+                "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or "
+                "'llama.cpp/quantize' does",
+                "The export to GGUF calls llama.cpp, which is not built beside the script.",
+                "Build it there: git clone https://github.com/ggml-org/llama.cpp && cmake -S "
+                "llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build -j, copy "
+                "build/bin/llama-* into llama.cpp; or save in 16 bits (save_pretrained_merged) "
+                "and convert elsewhere.",
+            ),
+        ),
         why="This is the last line of a build that failed: the reason is the compiler's first "
         "error above it.",
         fix="Search upwards for the first error: (a missing header, an unsupported architecture "
@@ -189,6 +207,8 @@ ROWS = (
                 r"[Nn]ot compiled with (?:GPU|CUDA) support|wasn't built? with CUDA support|was "
                 r"not compiled with CUDA|not implemented on CUDA",
                 "RuntimeError: Not compiled with GPU support",
+                "An extension was built on a machine or in a container build that had no CUDA "
+                "toolkit or no visible GPU, so that it has code for the CPU only.",
                 "Build it again where this prints True and a path, with FORCE_CUDA=1 and "
                 "TORCH_CUDA_ARCH_LIST set for a container build (which sees no GPU), after "
                 "deleting build/ and *.so.",

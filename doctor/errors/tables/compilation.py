@@ -29,6 +29,7 @@ ROWS = (
             Wording(
                 r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",
                 "fatal error: THC/THC.h: No such file or directory",
+                "The extension's source is from before torch 1.11, which removed the THC headers.",
                 "Use a newer version or fork of the extension, or install torch 1.10 or older; "
                 "by hand: remove the include, THCState and THCudaCheck, and use "
                 "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",

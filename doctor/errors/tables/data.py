@@ -97,18 +97,22 @@ ROWS = (
             Wording(
                 r"Size mismatch between tensors",
                 "AssertionError: Size mismatch between tensors",
+                "The tensors of a TensorDataset have different first sizes.",
                 "Give all tensors of the TensorDataset the same first size, one entry for each "
                 "sample.",
             ),
             Wording(
                 r"Sum of input lengths does not equal",
                 "ValueError: Sum of input lengths does not equal the length of the input dataset!",
+                "The lengths of random_split do not add up.",
                 "Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass "
                 "fractions, [0.8, 0.2].",
             ),
             Wording(
                 r"object of type '\w{1,60}' has no len\(\)",
                 "TypeError: object of type 'Words' has no len()",
+                "A DataLoader needs the number of samples to shuffle them or to cut them into "
+                "batches.",
                 "Define __len__ in the dataset, the number of samples; a stream without a "
                 "length is an IterableDataset.",
             ),

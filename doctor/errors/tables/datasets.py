@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -49,7 +49,7 @@ ROWS = (
     ),
     Cause(
         id="decoder-missing",
-        errors=("ImportError", "RuntimeError"),
+        errors=("ImportError", "RuntimeError", "ValueError"),
         messages=(
             r"please install 'torchcodec'",
             r"Could not load libtorchcodec",
@@ -63,6 +63,22 @@ ROWS = (
             "OSError: libavutil.so.56: cannot open shared object file: No such file or directory",
             "RuntimeError: Couldn't find appropriate backend to handle uri a.wav and format None.",
         ),
+        wordings=(
+            Wording(
+                r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data "
+                r"found when processing input|moov atom not found|[Ff]ailed to (?:open|decode) "
+                r"(?:the )?(?:video|audio)",
+                "ValueError: No valid stream found in input file. Is -1 of the desired media type?",
+                "A video or audio file is cut off, a Git LFS pointer, of a codec that this "
+                "decoder lacks, or has fewer frames than its header says.",
+                "Try the file alone with ffprobe FILE. Fetch pointers (git lfs pull; files of "
+                "about 130 bytes) and broken downloads again; convert an unknown codec (AV1) or "
+                "take another decoder (video_backend=pyav); ask only for frames that exist "
+                '(seek_mode="exact").',
+                ("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
+                owner=Owner.JOB,
+            ),
+        ),
         refines=("library-does-not-fit",),
         why="Audio and video are decoded by torchcodec, which needs FFmpeg and the version that "
         "fits torch.",
@@ -71,23 +87,6 @@ ROWS = (
         "up to 2.8 takes sox or FFmpeg from the system: apt-get install ffmpeg, conda install "
         "ffmpeg).",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="hub-rate-limit",
-        errors=("HfHubHTTPError", "HTTPError"),
-        messages=(r"429 (?:Client Error|Too Many Requests)", r"Too Many Requests for url"),
-        examples=(
-            "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: "
-            "https://huggingface.co/api/models/a",
-            "requests.exceptions.HTTPError: Too Many Requests for url: https://huggingface.co/a",
-        ),
-        why="The hub limits requests per user and address: every rank and worker of a cluster "
-        "asks on its own.",
-        fix="Download once on one node into a shared HF_HOME, then run with HF_HUB_OFFLINE=1; log "
-        "in, which raises the limit; let rank 0 load first.",
-        owner=Owner.ENVIRONMENT,
-        retry="again",
-        commands=("export HF_HUB_OFFLINE=1",),
     ),
     Cause(
         id="dataset-column-missing",
@@ -111,24 +110,5 @@ ROWS = (
         "preference training prompt, chosen and rejected; a formatting function replaces the "
         "column. Columns that the collator needs are dropped by remove_unused_columns=True.",
         commands=("doctor data TARGET --show 2",),
-    ),
-    Cause(
-        id="video-undecodable",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"No valid stream found in input|no more frames left to decode|[Ii]nvalid data found "
-            r"when processing input|moov atom not found|[Ff]ailed to (?:open|decode) (?:the "
-            r")?(?:video|audio)",
-        ),
-        examples=(
-            "ValueError: No valid stream found in input file. Is -1 of the desired media type?",
-            "RuntimeError: Requested next frame while there are no more frames left to decode.",
-        ),
-        why="A video or audio file is cut off, a Git LFS pointer, of a codec that this decoder "
-        "lacks, or has fewer frames than its header says.",
-        fix="Try the file alone with ffprobe FILE. Fetch pointers (git lfs pull; files of about "
-        "130 bytes) and broken downloads again; convert an unknown codec (AV1) or take another "
-        'decoder (video_backend=pyav); ask only for frames that exist (seek_mode="exact").',
-        commands=("find DATA -size -1k -name '*.mp4'", "ffprobe FILE"),
     ),
 )

@@ -42,6 +42,7 @@ ROWS = (
                 r"device type for generator but found|Expected a '(?:cpu|cuda)' device type for "
                 r"generator",
                 "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
+                "A random generator is for tensors of its own device.",
                 "Create the generator on the device of the tensors, "
                 "torch.Generator(device=...); a DataLoader shuffles on the CPU, so do not set a "
                 "default device of cuda around it.",

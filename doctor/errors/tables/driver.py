@@ -8,17 +8,17 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="gpu-not-started",
-        yields_to=(
-            "open-module-refuses-gpu",
-            "open-module-required",
-            "gpu-without-memory-window",
-            "gsp-firmware-missing",
-        ),
+        yields_to=("kernel-module-kind", "gpu-without-memory-window", "gsp-firmware-missing"),
         errors=("RuntimeError",),
-        messages=(r"RmInitAdapter failed", r"rm_init_adapter failed"),
+        messages=(
+            r"RmInitAdapter failed",
+            r"rm_init_adapter failed",
+            r"NVIDIA probe routine failed for \d+ device",
+        ),
         examples=(
             "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
             "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
+            "NVRM: The NVIDIA probe routine failed for 1 device(s).",
         ),
         why="The kernel module is loaded and could not start a GPU.",
         fix="The kernel module is loaded but could not start this GPU; the kernel log says why. "
@@ -156,7 +156,7 @@ ROWS = (
             "kernel-module-unsigned",
             "kernel-module-of-other-kernel",
             "nouveau-holds-gpu",
-            "open-module-refuses-gpu",
+            "kernel-module-kind",
         ),
         errors=("RuntimeError",),
         messages=(r"Driver Not Loaded", r"communicate with the NVIDIA driver"),

@@ -7,52 +7,6 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="service-not-reachable",
-        errors=("ConnectionRefusedError", "ConnectionError", "OSError"),
-        messages=(
-            r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route to "
-            r"host",
-        ),
-        examples=("ConnectionRefusedError: [Errno 111] Connection refused",),
-        why="Nothing listens at that address and port: rank 0 has not started or has died, a "
-        "server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is between.",
-        fix="Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 first and "
-        "open the port between the nodes. A server: look at its own log. A proxy: check "
-        "HTTP_PROXY and HTTPS_PROXY.",
-        owner=Owner.ENVIRONMENT,
-        retry="again",
-        commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"', "env | grep -i proxy"),
-    ),
-    Cause(
-        id="gpu-in-unknown-state",
-        errors=("RuntimeError", "AcceleratorError"),
-        refines=("cuda-unavailable",),
-        messages=(
-            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
-            r"error - this may be due",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: unknown error",
-            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
-            "environment",
-            "RuntimeError: cuda runtime error (30) : unknown error at "
-            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
-        ),
-        why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
-        "state (after suspend, an upgrade without a restart, in a container without "
-        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
-        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
-        "module or restart the machine; in a container start it again with its GPUs. If only the "
-        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
-        owner=Owner.MACHINE,
-        retry="again",
-        commands=(
-            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
-            'python -c "import torch; print(torch.ones(1).cuda())"',
-        ),
-        next_check="DRV001",
-    ),
-    Cause(
         id="kernel-launch-refused",
         errors=("RuntimeError", "AcceleratorError"),
         messages=(
@@ -89,6 +43,35 @@ ROWS = (
         next_check="GPU008",
     ),
     Cause(
+        id="gpu-in-unknown-state",
+        errors=("RuntimeError", "AcceleratorError"),
+        refines=("cuda-unavailable",),
+        messages=(
+            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
+            r"error - this may be due",
+        ),
+        examples=(
+            "RuntimeError: CUDA error: unknown error",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment",
+            "RuntimeError: cuda runtime error (30) : unknown error at "
+            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
+        ),
+        why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
+        "state (after suspend, an upgrade without a restart, in a container without "
+        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
+        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
+        "module or restart the machine; in a container start it again with its GPUs. If only the "
+        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
+        owner=Owner.MACHINE,
+        retry="again",
+        commands=(
+            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+            'python -c "import torch; print(torch.ones(1).cuda())"',
+        ),
+        next_check="DRV001",
+    ),
+    Cause(
         id="iommu-not-passed-through",
         messages=(r"Missing .{0,2}iommu=pt.{0,2} from kernel command line",),
         examples=(
@@ -113,6 +96,9 @@ ROWS = (
                 r"(?:is|are) no longer alive",
                 "RuntimeError: One of the subprocesses has abruptly died during map "
                 "operation.To debug the error, disable multiprocessing.",
+                "A process that prepares data ended without an exception of its own: most often "
+                "the kernel killed it for RAM, else native code crashed, or its error stands "
+                "further up.",
                 "Search upwards for its own error. If there is none, use fewer workers "
                 "(num_proc, preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own "
                 "copy and at most as many as cores help), smaller writer_batch_size, more RAM; "
@@ -122,6 +108,9 @@ ROWS = (
             Wording(
                 r"BrokenPipeError",
                 "BrokenPipeError: [Errno 32] Broken pipe",
+                "The process at the other end of a pipe had ended: a DataLoader worker that "
+                'could not start (on Windows without if __name__ == "__main__", or a data set '
+                "that cannot be pickled), a worker that was killed, or a pager such as head.",
                 "Look for an error of a worker above. Set num_workers=0 to see the real error; "
                 'on Windows and macOS put the training below if __name__ == "__main__" and the '
                 "data set's class at the top level of a file.",
@@ -129,13 +118,17 @@ ROWS = (
             Wording(
                 r"Pin memory thread exited unexpectedly",
                 "RuntimeError: Pin memory thread exited unexpectedly",
+                "The thread of the DataLoader that copies batches into pinned memory ended: "
+                "host memory or /dev/shm is exhausted, or CUDA failed in it.",
                 "Look for an error of memory or of CUDA before it; use pin_memory=False, fewer "
                 "workers and a smaller prefetch_factor as a test.",
                 ("df -h /dev/shm", "free -g"),
+                owner=Owner.ENVIRONMENT,
             ),
             Wording(
                 r"DataLoader timed out after",
                 "RuntimeError: DataLoader timed out after 1 seconds",
+                "A batch took longer than timeout= of the DataLoader.",
                 "Find out why a batch takes longer than the timeout of the DataLoader: with "
                 "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only "
                 "waits longer.",
@@ -143,7 +136,6 @@ ROWS = (
         ),
         why="A worker process or thread ended or stopped responding; this is the process that "
         "waited for it.",
-        retry="again",
     ),
     Cause(
         id="failure-stands-above",

@@ -45,34 +45,24 @@ ROWS = (
         id="factory-ends",
         refines=("interrupted",),
         errors=("RuntimeError",),
+        examples=("the factory raised KeyboardInterrupt",),
         wordings=(
             Wording(
                 r"called sys\.exit\(",
                 "the factory called sys.exit(2)",
+                "The file runs and ends while it is imported.",
                 "Put what runs the training under if __name__ == '__main__', so that the file "
                 "can be imported; the lines that it printed are below.",
             ),
             Wording(
                 r"exit status \d+ and no message|the factory raised KeyboardInterrupt",
                 "exit status 3 and no message inside call the factory",
+                "The code or a library called os._exit(), or closed files that it did not open.",
                 "Let the factory return instead of ending the process: it, or a library, called "
                 "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
             ),
         ),
         why="The file or the factory ends the process instead of returning.",
-    ),
-    Cause(
-        id="lightning-without-batch",
-        errors=("RuntimeError",),
-        messages=(r"the LightningModule gives no batch",),
-        examples=(
-            "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
-        ),
-        why="The LightningModule has no loader of its own.",
-        fix="Return the module with a loader: its own after module.setup('fit'), or that of its "
-        "data module.\n"
-        "data.setup('fit')\n"
-        "return module, data.train_dataloader()",
     ),
     Cause(
         id="factory-optimizer",
@@ -112,8 +102,18 @@ ROWS = (
             Wording(
                 r"its collate_fn returned nothing",
                 "the first batch of the DataLoader is None; its collate_fn returned nothing",
+                "The collate function has no return.",
                 "Return the batch at the end of the loader's collate_fn: without a return it is "
                 "None.",
+            ),
+            Wording(
+                r"the LightningModule gives no batch",
+                "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
+                "The LightningModule has no loader of its own.",
+                "Return the module with a loader: its own after module.setup('fit'), or that of "
+                "its data module.\n"
+                "data.setup('fit')\n"
+                "return module, data.train_dataloader()",
             ),
         ),
         why="The loader gives no batch: it has no data, or fewer samples than batch_size with "

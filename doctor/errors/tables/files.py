@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -237,11 +237,27 @@ ROWS = (
     Cause(
         id="path-not-permitted",
         refines=("file-missing",),
-        errors=("PermissionError",),
+        errors=("PermissionError", "OSError"),
         messages=(r"PermissionError: \[Errno 13\]", r"\[WinError 5\] Access is denied"),
         examples=(
             "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",
             r"PermissionError: [WinError 5] Access is denied: 'C:\\Users\\a\\.cache'",
+        ),
+        wordings=(
+            Wording(
+                r"\[Errno 30\] Read-only file system",
+                "OSError: [Errno 30] Read-only file system: '/root/.cache'",
+                "The program writes where this container or node mounts read-only: the home "
+                "directory, the image (Apptainer, a read-only root), a data volume, or a file "
+                "system that went read-only after an error.",
+                "Point what is written to a writable directory: output_dir, HF_HOME, TMPDIR, "
+                "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the "
+                "file system was writable before, read dmesg: it may have failed.",
+                (
+                    "mount | grep ' ro[,)]'",
+                    "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp",
+                ),
+            ),
         ),
         why="The user of the process may not read or write this path: a file of root (from a "
         "container or sudo), a home that a container or Slurm replaced, or a cache that another "

@@ -30,6 +30,8 @@ ROWS = (
                 r"data did not match any variant of untagged enum",
                 "Exception: data did not match any variant of untagged enum ModelWrapper at "
                 "line 1251003 column 3",
+                "tokenizer.json was written by a newer version of tokenizers than the one "
+                "installed.",
                 "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
                 "old transformers, take tokenizer.json from a revision of that time, or save it "
                 "again with the old version.",
@@ -41,6 +43,8 @@ ROWS = (
                 r"tokenizer from a slow version",
                 "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
                 "`tokenizers` library serialization file",
+                "The model has no tokenizer.json, and the package that reads its vocabulary is "
+                "missing, or the vocabulary's file is.",
                 "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
                 "that does not help, check that tokenizer.model is in the directory and no Git "
                 "LFS pointer; or pass use_fast=False.",
@@ -72,6 +76,9 @@ ROWS = (
                 "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
                 "'https://huggingface.co/models', make sure you don't have a local directory "
                 "with the same name.",
+                "Neither the directory nor the hub has these files: a checkpoint without a "
+                "tokenizer, a local directory with the name of the model, a wrong name, or no "
+                "network.",
                 "Check the name and the directory (ls NAME): rename a local directory that is "
                 "called like the model, save the tokenizer beside the checkpoint, or take it "
                 "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
@@ -82,6 +89,9 @@ ROWS = (
                 r"is not a local folder and is not a valid model identifier",
                 "OSError: mistral-8b is not a local folder and is not a valid model identifier "
                 "listed on 'https://huggingface.co/models'",
+                "No directory has this name, as seen from the working directory, and the hub "
+                "has no public repository of it: misspelled, private, or without its owner "
+                "before the slash.",
                 "For a local model write its directory as the job sees it (an absolute path); "
                 "for one of the hub write OWNER/NAME as on its page, and log in for a private "
                 "or gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
@@ -92,6 +102,8 @@ ROWS = (
                 "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
                 "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` "
                 "argument if needed.",
+                "The text is a path that does not exist on this machine, so that it is taken "
+                "for the name of a repository.",
                 "Correct the path: relative ones are found from the directory in which the "
                 "command starts, and a container sees only what is mounted. It must hold "
                 "config.json (for an adapter: adapter_config.json).",
@@ -101,6 +113,8 @@ ROWS = (
                 r"(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
                 "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request "
                 "ID: Root=1)",
+                "The hub has no such file, revision or repository under that name, or the "
+                "repository is private and there is no token.",
                 "Open the address in the message in a browser: compare the spelling of "
                 "repository, revision and file (weights may be .safetensors only: "
                 "use_safetensors=True). For a private one log in with hf auth login.",
@@ -109,6 +123,8 @@ ROWS = (
                 r"Unrecognized model in .{1,300}Should have a `?model_type",
                 "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
                 "config.json, or contain one of the following strings in its name: albert",
+                "The directory has no config.json of transformers: it holds an adapter, a "
+                "checkpoint of another framework, or a part of a repository.",
                 "Give the directory with config.json. For an adapter load the base model first, "
                 "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
                 "Megatron, Lightning or DeepSpeed first.",
@@ -118,6 +134,9 @@ ROWS = (
                 r"file",
                 "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
                 "directory ./out",
+                "The directory holds no weights of a whole model: it is the output directory "
+                "above the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the "
+                "save was not finished.",
                 "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
                 "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
                 "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
@@ -127,6 +146,9 @@ ROWS = (
             Wording(
                 r"Can't find 'adapter_config\.json' at",
                 "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-500'",
+                "The path holds no adapter: it is the output directory above the checkpoints, a "
+                "full model, a path that does not exist (and is taken for a repository), or the "
+                "adapter was never saved.",
                 "Give the directory with adapter_config.json and adapter_model.safetensors "
                 "(often out/checkpoint-N); load a full model with "
                 "AutoModelForCausalLM.from_pretrained; save an adapter with "
@@ -137,6 +159,9 @@ ROWS = (
                 r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
                 r"NoneType",
                 "TypeError: not a string",
+                "A tokenizer was loaded from a directory without its vocabulary file "
+                "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is "
+                "None.",
                 "Copy the tokenizer's files from the base model into the directory "
                 "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
                 "model's name. If the traceback ends in your own open() or os.path call, that "
@@ -145,6 +170,8 @@ ROWS = (
             Wording(
                 r"No valid checkpoint found in output directory|Can't find a valid checkpoint at",
                 "ValueError: No valid checkpoint found in output directory (out)",
+                "resume_from_checkpoint asks for a checkpoint, and the directory has none that "
+                "is complete.",
                 'Give the path of one (resume_from_checkpoint="out/checkpoint-500"), or pass '
                 "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
                 "needs trainer_state.json and the weights or the adapter.",
@@ -157,7 +184,14 @@ ROWS = (
     Cause(
         id="hub-transfer-failed",
         refines=("hf-offline",),
-        errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout"),
+        errors=(
+            "RuntimeError",
+            "OSError",
+            "ChunkedEncodingError",
+            "ReadTimeout",
+            "HfHubHTTPError",
+            "HTTPError",
+        ),
         messages=(
             r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
@@ -171,6 +205,18 @@ ROWS = (
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
             "port=443): Read timed out. (read timeout=10)",
         ),
+        wordings=(
+            Wording(
+                r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url",
+                "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
+                "url: https://huggingface.co/api/models/a",
+                "The hub limits requests per user and address: every rank and worker of a "
+                "cluster asks on its own.",
+                "Log in (HF_TOKEN), which raises the limit. Download once on one node into a "
+                "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
+                ("export HF_HUB_OFFLINE=1",),
+            ),
+        ),
         why="A download from the hub broke off: the network, a proxy, the transfer service (Xet), "
         "or a full disk.",
         fix="Download before the training and again until it is complete: hf download REPOSITORY "
@@ -180,26 +226,6 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         retry="again",
         commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
-    ),
-    Cause(
-        id="certificate-not-trusted",
-        errors=("SSLError",),
-        messages=(
-            r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
-            r"check_hostname requires server_hostname",
-        ),
-        examples=(
-            "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
-            "failed: self-signed certificate in certificate chain",
-            "ValueError: check_hostname requires server_hostname",
-        ),
-        why="A proxy of the network presents a certificate of its own, or the proxy's address has "
-        "the wrong form.",
-        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and SSL_CERT_FILE=FILE; "
-        "give proxies as http://host:port, also in HTTPS_PROXY; check the machine's clock. Or "
-        "download elsewhere and set HF_HUB_OFFLINE=1.",
-        owner=Owner.ENVIRONMENT,
-        commands=("env | grep -i proxy", "date"),
     ),
     Cause(
         id="remote-code-not-trusted",

@@ -14,6 +14,8 @@ ROWS = (
                 r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|"
                 r"MASTER_PORT|SLURM_\w{1,30})'",
                 "KeyError: 'LOCAL_RANK'",
+                "The script reads a variable that a launcher sets, and was started with python "
+                "alone.",
                 "Start it with a launcher, also on one GPU: torchrun --nproc_per_node=1 "
                 "train.py (or accelerate launch, srun). For both ways read it with a default: "
                 'int(os.environ.get("LOCAL_RANK", 0)).',
@@ -22,6 +24,9 @@ ROWS = (
             Wording(
                 r"unrecognized arguments: .{0,200}--local[-_]rank",
                 "train.py: error: unrecognized arguments: --local-rank=0",
+                "torch.distributed.launch passes the argument --local-rank to the script (with "
+                "a hyphen since torch 2.0, with an underscore before), and the script does not "
+                "know it.",
                 "Start the script with torchrun, which passes no argument, and read "
                 'os.environ["LOCAL_RANK"]; or accept both: parser.add_argument("--local-rank", '
                 '"--local_rank", type=int, default=0).',
@@ -30,6 +35,8 @@ ROWS = (
             Wording(
                 r"initialize the default process group twice",
                 "RuntimeError: trying to initialize the default process group twice!",
+                "init_process_group was called a second time: by the script beside the Trainer, "
+                "accelerate or Lightning, or by a notebook cell that ran again.",
                 "Call it once: leave it to the framework, or guard it with if not "
                 "torch.distributed.is_initialized(). In a notebook call destroy_process_group() "
                 "or restart the kernel.",
@@ -39,6 +46,7 @@ ROWS = (
                 r"MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected|Default process group has not "
                 r"been initialized|parallel group is not initialized",
                 "AssertionError: Default process group is not initialized",
+                "torch.distributed was started without a launcher, which sets RANK and the others.",
                 "Start it with torchrun, or initialize torch.distributed only if it was started "
                 "by a launcher ('RANK' in os.environ). For one process set RANK=0, "
                 "WORLD_SIZE=1, LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500. "
@@ -50,6 +58,8 @@ ROWS = (
                 r"initialized before the `?notebook_launcher",
                 "ValueError: To launch a multi-GPU training from your notebook, the "
                 "`Accelerator` should only be initialized inside your training function.",
+                "notebook_launcher forks, and a cell before it has used CUDA or made an "
+                "Accelerator.",
                 "Restart the kernel. Make the Accelerator, the model and everything on the GPU "
                 "inside the training function that notebook_launcher gets; or write a script "
                 "and start it with accelerate launch.",
@@ -65,6 +75,8 @@ ROWS = (
             Wording(
                 r"Distributed package doesn't have NCCL built in",
                 "RuntimeError: Distributed package doesn't have NCCL built in",
+                "This build of torch has no NCCL: Windows and macOS builds and CPU wheels have "
+                "none.",
                 'On Windows and macOS choose the other backend, init_process_group("gloo") '
                 "(Lightning: PL_TORCH_DISTRIBUTED_BACKEND=gloo), or train in WSL2. On Linux "
                 "install a CUDA wheel of torch.",
@@ -76,6 +88,7 @@ ROWS = (
             Wording(
                 r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
                 "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+                "The NCCL backend was asked for where torch sees no GPU.",
                 "Make the GPUs visible (CUDA_VISIBLE_DEVICES, docker run --gpus all, a CUDA "
                 "wheel of torch), or use the gloo backend on a CPU.",
                 ('python -c "import torch; print(torch.__version__, torch.cuda.device_count())"',),
@@ -83,13 +96,18 @@ ROWS = (
             Wording(
                 r"Tensors must be CUDA and dense|No backend type associated with device type cpu",
                 "RuntimeError: Tensors must be CUDA and dense",
+                "NCCL moves GPU tensors only, and the call got one on the CPU: offloaded "
+                "states, or an object that is saved.",
                 "Move it to the GPU first, or start the group with both: "
                 'init_process_group("cpu:gloo,cuda:nccl").',
+                owner=Owner.JOB,
             ),
             Wording(
                 r"use_libuv was requested but PyTorch was built? without? libuv|built without "
                 r"libuv support",
                 "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
+                "torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
+                "not have.",
                 "Set USE_LIBUV=0 in the environment before torchrun (or "
                 'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without '
                 "a launcher.",
@@ -108,6 +126,8 @@ ROWS = (
                 r"parameters that require",
                 "RuntimeError: DistributedDataParallel is not needed when a module doesn't have "
                 "any parameters that require a gradient.",
+                "A module without trainable parameters is wrapped: a frozen encoder, a loss, or "
+                "a model whose adapters were frozen before.",
                 "Wrap only modules that train; move the frozen one to the device without a "
                 "wrapper (leave it out of accelerator.prepare). If it should train, call "
                 "requires_grad_(True) before it is wrapped.",
@@ -118,6 +138,8 @@ ROWS = (
                 "ValueError: DistributedDataParallel device_ids and output_device arguments "
                 "only work with single-device/multiple-device GPU modules or CPU modules, but "
                 "got device_ids [0]",
+                'The model is on the CPU, or spread over several devices (device_map="auto"), '
+                "where DistributedDataParallel expects it whole on one GPU.",
                 "Move the whole model to the rank's GPU before it is wrapped: "
                 "model.to(local_rank), then DDP(model, device_ids=[local_rank]). Load without "
                 'device_map, or with device_map={"": local_rank}.',
@@ -126,6 +148,8 @@ ROWS = (
                 r"FlatParameter`? requires uniform `?requires_grad|Must flatten tensors with "
                 r"uniform `?requires_grad",
                 "ValueError: `FlatParameter` requires uniform `requires_grad`",
+                "FSDP joins the parameters of a block into one, and some of them are frozen: "
+                "adapters beside frozen weights, a frozen tower.",
                 "Set use_orig_params=True (accelerate: fsdp_use_orig_params: true), use FSDP2 "
                 "(fully_shard), or wrap trainable and frozen modules apart (PEFT: "
                 "fsdp_auto_wrap_policy(model)).",
@@ -134,6 +158,8 @@ ROWS = (
                 r"Non-root FSDP instance's `_is_root` should not have been set",
                 "AssertionError: Non-root FSDP instance's `_is_root` should not have been set "
                 "yet or should have been set to `False`",
+                "A wrapped submodule ran before the whole model did, and took itself for the "
+                "root of FSDP.",
                 "Call the outermost wrapped model first (one forward pass), and generate or "
                 "evaluate through it, not through model.module or a submodule; within "
                 "FSDP.summon_full_params(model) where it must be.",
@@ -141,6 +167,8 @@ ROWS = (
             Wording(
                 r"Cannot flatten integer dtype",
                 "ValueError: Cannot flatten integer dtype tensors",
+                "FSDP joins the parameters of a block into one tensor of floats, and the base "
+                "model is quantized: its weights are stored as integers.",
                 "With 4 bits set bnb_4bit_quant_storage to the compute dtype (torch.bfloat16); "
                 "8-bit weights cannot be sharded by FSDP: load them unquantized, or use DDP or "
                 "ZeRO.",
@@ -148,6 +176,8 @@ ROWS = (
             Wording(
                 r"chunk expects at least a 1-dimensional tensor",
                 "RuntimeError: chunk expects at least a 1-dimensional tensor",
+                "One process sees several GPUs, so that the trainer wraps the model in "
+                "nn.DataParallel, which splits every argument, and one is a single number.",
                 "Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for "
                 "each GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers "
                 "leaves num_items_in_batch whole.",
@@ -157,6 +187,7 @@ ROWS = (
                 r"'(?:DataParallel|DistributedDataParallel|OptimizedModule)' object has no "
                 r"attribute",
                 "AttributeError: 'DistributedDataParallel' object has no attribute 'head'",
+                "The attribute belongs to the model inside the wrapper.",
                 "Ask the model inside the wrapper: model.module for DataParallel and DDP, "
                 "model._orig_mod for torch.compile.",
             ),
@@ -218,24 +249,6 @@ ROWS = (
         "off, or give DDP static_graph=True where every step has the same graph.",
     ),
     Cause(
-        id="shapes-differ-between-ranks",
-        errors=("DistributedOperationException", "ValueError", "RuntimeError"),
-        messages=(
-            r"Cannot apply desired operation due to shape mismatches",
-            r"output tensor size must be equal to world_size times input tensor size",
-        ),
-        examples=(
-            "Cannot apply desired operation due to shape mismatches. All shapes across devices "
-            "must be valid.",
-            "ValueError: output tensor size must be equal to world_size times input tensor size",
-        ),
-        why="The ranks give a collective (gather, all_gather, broadcast) tensors of different "
-        "sizes: other sequence lengths or a smaller last batch, or weights that have another size "
-        "on some rank.",
-        fix="Pad to one size before gathering: accelerator.pad_across_processes(tensor, dim=1), "
-        "then accelerator.gather_for_metrics; or drop_last=True and padding to a fixed length.",
-    ),
-    Cause(
         id="host-not-usable",
         refines=("network-missing",),
         errors=("OSError", "RuntimeError", "DistNetworkError", "gaierror", "PermissionError"),
@@ -245,6 +258,9 @@ ROWS = (
                 r"failed|nodename nor servname|IPv[46] network addresses? of .{0,120} cannot be "
                 r"retrieved",
                 "socket.gaierror: [Errno -2] Name or service not known",
+                "A host name cannot be turned into an address on this node: MASTER_ADDR or the "
+                "rendezvous endpoint names a host that this node or container does not know, or "
+                "there is no DNS (no network).",
                 "Set MASTER_ADDR (torchrun --rdzv-endpoint) to a name or an IP address that "
                 "every node resolves, such as the first host's: scontrol show hostnames "
                 '"$SLURM_JOB_NODELIST" | head -1. If the name is of a web address, this machine '
@@ -255,6 +271,7 @@ ROWS = (
                 r"failed to (?:bind|listen).{0,160}(?:errno|code): -?13\b",
                 "torch.distributed.DistNetworkError: The server socket has failed to bind to "
                 "[::]:80 (errno: 13 - Permission denied).",
+                "Ports below 1024 are for root.",
                 "Choose MASTER_PORT, or --master-port of torchrun, above 1024.",
             ),
         ),

@@ -52,6 +52,7 @@ ROWS = (
             Wording(
                 r"doesn't match model \(",
                 "ValueError: Input image size (48*48) doesn't match model (32*32).",
+                "The images have another size than the model's configuration.",
                 "Resize the images to the image_size of the model's configuration, as its image "
                 "processor does, or pass interpolate_pos_encoding=True to the forward pass.",
             ),
@@ -94,6 +95,8 @@ ROWS = (
                 r"supported",
                 "RuntimeError: Input and output sizes should be greater than 0, but got input "
                 "(H: 196, W: 0)",
+                "interpolate takes either the new size or a factor, and its mode is for a "
+                "certain number of dimensions.",
                 "Pass either size= or scale_factor= to interpolate, not both. Give it the "
                 "dimensions of its mode, samples and channels first: [batch, channels, time] "
                 "for linear, [batch, channels, height, width] for bilinear and bicubic, one "
@@ -106,6 +109,8 @@ ROWS = (
                 r"at dimension \d+, but got size \d+ for argument|target_lengths must be of size",
                 "RuntimeError: Expected input_lengths to have value at most 10, but got value "
                 "12 (while checking arguments for ctc_loss_cpu)",
+                "The lengths for CTC are those of the frames before the model's strides, or a "
+                "target is longer than its input.",
                 "Pass lengths of the sequences after the model's strides, at most the length of "
                 "the input, and targets that are shorter than it.",
             ),
@@ -113,20 +118,32 @@ ROWS = (
                 r"Fan in and fan out can not be computed",
                 "ValueError: Fan in and fan out can not be computed for tensor with fewer than "
                 "2 dimensions",
+                "Xavier and Kaiming initialization are for tensors with at least two "
+                "dimensions; biases and weights of norms have one.",
                 "Initialize matrices only, if p.dim() > 1: biases and the weights of norms have "
                 "one dimension.",
             ),
             Wording(
                 r"Padding_idx must be within num_embeddings",
                 "AssertionError: Padding_idx must be within num_embeddings",
+                "padding_idx counts as a row of the table.",
                 "Choose a padding_idx below num_embeddings, or add rows to the table: "
                 "num_embeddings counts the padding token too.",
             ),
             Wording(
                 r"padding='same' is not supported for strided",
                 "ValueError: padding='same' is not supported for strided convolutions",
+                "padding='same' keeps the size, which a stride above 1 does not.",
                 "Write the padding as a number where stride is above 1: padding=kernel_size // "
                 "2 for an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
+            ),
+            Wording(
+                r"weight tensor should be defined either for all",
+                "RuntimeError: weight tensor should be defined either for all 5 classes or no "
+                "classes but got weight tensor of shape: [3]",
+                "weight= of the loss has another length than there are classes.",
+                "Give weight= one value for each class, in the order of the classes: as many as "
+                "the last layer has outputs.",
             ),
         ),
         why="A layer or a function of torch.nn got an argument that contradicts another one or "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause, Wording
+from doctor.errors.cause import Cause
 
 ROWS = (
     Cause(
@@ -22,7 +22,7 @@ ROWS = (
     ),
     Cause(
         id="locked-memory-limit",
-        refines=("nccl-error", "link-failed"),
+        refines=("nccl-error", "link-memory-protection"),
         messages=(r"ibv_\w{2,40} failed.{0,40}Cannot allocate memory",),
         examples=(
             "misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot "
@@ -39,43 +39,69 @@ ROWS = (
         sources=("nccl-troubleshooting",),
     ),
     Cause(
-        id="link-failed",
+        id="link-retry-exceeded",
         refines=("nccl-error",),
-        wordings=(
-            Wording(
-                r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}12\b|IBV_WC_RETRY_EXC_ERR",
-                "NET/IB: Got completion from peer 10.0.0.1<1234> with status=12 opcode=0 len=0 "
-                "vendor err 129 (Recv) localGid :: hca mlx5_3",
-                "Look first whether the peer's rank failed earlier. If not, compare the error "
-                "counters of the HCA in the line and of the peer's (symbol errors, link "
-                "downed), and run all_reduce_perf of nccl-tests between these two nodes; keep "
-                "the one with errors out. NCCL_IB_TIMEOUT=22 helps only on a congested fabric.",
-                ("ibstat", "perfquery -x", "rdma statistic show"),
-            ),
-            Wording(
-                r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}(?:4|9|10|11)\b|"
-                r"IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP|REM_INV_REQ)_ERR|Call to "
-                r"ibv_reg_mr\w{0,20} failed",
-                "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, "
-                "len 5327, vendor err 81 (Send)",
-                "Test with NCCL_NET_GDR_LEVEL=LOC, which leaves GPUDirect RDMA out. If that "
-                "runs, load nvidia_peermem on every node, or use a driver and kernel with DMA-BUF.",
-                (
-                    "lsmod | grep -E 'nvidia_peermem|ib_core'",
-                    "export NCCL_NET_GDR_LEVEL=LOC",
-                ),
-            ),
-            Wording(
-                r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}5\b|IBV_WC_WR_FLUSH_ERR",
-                "NET/IB: Got completion from peer 10.0.0.1<1234> with status=5 opcode=0 len=0 "
-                "vendor err 249 (Recv)",
-                "Find the first completion with another status on any rank, or the rank whose "
-                "process ended first.",
-            ),
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}12\b",
+            r"IBV_WC_RETRY_EXC_ERR",
         ),
-        why="NCCL got an error status from the InfiniBand adapter for a send or a receive.",
-        retry="node",
+        examples=(
+            "NET/IB: Got completion from peer 10.0.0.1<1234> with status=12 opcode=0 len=0 vendor "
+            "err 129 (Recv) localGid :: hca mlx5_3",
+            "NCCL WARN NET/IB: IBV_WC_RETRY_EXC_ERR",
+        ),
+        why="Status 12, transport retry exceeded: the peer that the line names did not answer. "
+        "Its link, switch port or cable failed, the route is wrong, or its process had died "
+        "before.",
+        fix="Look first whether the peer's rank failed earlier. If not, compare the error "
+        "counters of the HCA in the line and of the peer's (symbol errors, link downed), and run "
+        "all_reduce_perf of nccl-tests between these two nodes; keep the one with errors out. "
+        "NCCL_IB_TIMEOUT=22 helps only on a congested fabric.",
         owner=Owner.MACHINE,
+        retry="node",
+        commands=("ibstat", "perfquery -x", "rdma statistic show"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="link-memory-protection",
+        refines=("nccl-error",),
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}(?:4|9|10|11)\b",
+            r"IBV_WC_(?:LOC_PROT|REM_ACCESS|REM_OP|REM_INV_REQ)_ERR",
+            r"Call to ibv_reg_mr\w{0,20} failed",
+        ),
+        examples=(
+            "NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327, len "
+            "5327, vendor err 81 (Send)",
+            "NCCL WARN NET/IB: IBV_WC_LOC_PROT_ERR",
+            "misc/ibvwrap.cc:182 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Invalid "
+            "argument",
+        ),
+        why="The HCA could not access the memory: GPUDirect RDMA without nvidia-peermem or "
+        "DMA-BUF, a registration that ended, or memory that the process freed.",
+        fix="Test with NCCL_NET_GDR_LEVEL=LOC, which leaves GPUDirect RDMA out. If that runs, "
+        "load nvidia_peermem on every node, or use a driver and kernel with DMA-BUF.",
+        owner=Owner.MACHINE,
+        commands=("lsmod | grep -E 'nvidia_peermem|ib_core'", "export NCCL_NET_GDR_LEVEL=LOC"),
+        sources=("nccl-troubleshooting",),
+    ),
+    Cause(
+        id="link-flushed",
+        refines=("nccl-error",),
+        messages=(
+            r"ompletion from peer .{0,120}(?:status|error)[ =:]{1,2}5\b",
+            r"IBV_WC_WR_FLUSH_ERR",
+        ),
+        examples=(
+            "NET/IB: Got completion from peer 10.0.0.1<1234> with status=5 opcode=0 len=0 vendor "
+            "err 249 (Recv)",
+            "NCCL WARN NET/IB: IBV_WC_WR_FLUSH_ERR",
+        ),
+        why="Status 5, flushed: the connection was in error before; this line follows from it.",
+        fix="Find the first completion with another status on any rank, or the rank whose process "
+        "ended first.",
+        owner=Owner.MACHINE,
+        retry="again",
         sources=("nccl-troubleshooting",),
     ),
     Cause(

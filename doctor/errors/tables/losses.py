@@ -6,18 +6,6 @@ from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="class-weights",
-        errors=("RuntimeError",),
-        messages=(r"weight tensor should be defined either for all",),
-        examples=(
-            "RuntimeError: weight tensor should be defined either for all 5 classes or no classes "
-            "but got weight tensor of shape: [3]",
-        ),
-        why="weight= of the loss has another length than there are classes.",
-        fix="Give weight= one value for each class, in the order of the classes: as many as the "
-        "last layer has outputs.",
-    ),
-    Cause(
         id="not-probabilities",
         errors=("RuntimeError",),
         messages=(r"all elements of input should be between 0 and 1",),
@@ -27,6 +15,7 @@ ROWS = (
                 r"are unsafe to autocast",
                 "RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss "
                 "are unsafe to autocast.",
+                "binary_cross_entropy of probabilities is not allowed in half precision.",
                 "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit the sigmoid: "
                 "binary_cross_entropy is not allowed under autocast.",
             ),
@@ -38,13 +27,23 @@ ROWS = (
     ),
     Cause(
         id="distribution-parameters",
-        errors=("ValueError",),
+        errors=("ValueError", "NotImplementedError"),
         messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),
         examples=(
             "ValueError: Expected parameter logits (Tensor of shape (4, 3)) of distribution "
             "Categorical(logits: torch.Size([4, 3])) to satisfy the constraint "
             "IndependentConstraint(Real(), 1)",
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",
+        ),
+        wordings=(
+            Wording(
+                r"No KL\(p \|\| q\) is implemented for",
+                "NotImplementedError: No KL(p || q) is implemented for p type Normal and q type "
+                "Categorical",
+                "There is no formula for the divergence of these two distributions.",
+                "Compare distributions of one kind, or estimate the divergence from samples: x "
+                "= p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
+            ),
         ),
         why="A distribution got a parameter outside its range, or one with NaN: a layer without "
         "activation gives any number.",
@@ -53,18 +52,6 @@ ROWS = (
         "must be above 0, such as a scale (relu and abs reach 0); scale_tril=L for a covariance, "
         "a lower triangle whose diagonal went through softplus. If the message shows nan, look "
         "for its first place: an input, a weight or a division before this line.",
-    ),
-    Cause(
-        id="no-divergence",
-        errors=("NotImplementedError",),
-        messages=(r"No KL\(p \|\| q\) is implemented for",),
-        examples=(
-            "NotImplementedError: No KL(p || q) is implemented for p type Normal and q type "
-            "Categorical",
-        ),
-        why="There is no formula for the divergence of these two distributions.",
-        fix="Compare distributions of one kind, or estimate the divergence from samples: x = "
-        "p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
     ),
     Cause(
         id="empty-tensors",
@@ -87,6 +74,8 @@ ROWS = (
                 r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
                 r"reduction operation \S{1,40} which has no identity",
                 "ValueError: max() arg is an empty sequence",
+                "A list that should hold something is empty: no files, no samples after "
+                "filtering, no trainable parameters, nothing that was logged.",
                 "Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
                 "parameter has requires_grad, all are frozen. In the data: the path or the "
                 "filter leaves no sample; print its length.",
@@ -121,6 +110,7 @@ ROWS = (
                 r"input matrix contained non-finite values",
                 "_LinAlgError: linalg.svd: The algorithm failed to converge because the input "
                 "matrix contained non-finite values.",
+                "A factorization got NaN or inf.",
                 "Look for the first value that is not finite before this line "
                 "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a "
                 "division by zero comes first.",

@@ -53,6 +53,18 @@ ROWS = (
             "imported.",
             "KeyError: 'qwen2_vl'",
         ),
+        wordings=(
+            Wording(
+                r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field must be",
+                "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and "
+                "`factor`, got",
+                "config.json describes the positions in a form that this transformers does not "
+                "know (Llama 3.1 and later, YaRN).",
+                "Upgrade transformers (4.43 or newer for Llama 3.1): python -m pip install -U "
+                "transformers; in an inference server upgrade the server. Do not edit "
+                "rope_scaling by hand: the model then computes other positions.",
+            ),
+        ),
         why="The model is newer than the installed library, or names a class whose package "
         "(sentencepiece) is missing.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
@@ -60,27 +72,6 @@ ROWS = (
         "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, too "
         "(LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="accelerate-of-another-time",
-        refines=("api-changed", "call-arguments", "factory-with-parameters"),
-        errors=("TypeError",),
-        messages=(
-            r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument",
-            r"unexpected keyword argument '(?:dispatch_batches|keep_torch_compile|"
-            r"use_seedable_sampler|even_batches)'",
-        ),
-        examples=(
-            "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
-            "'keep_torch_compile'",
-            "TypeError: Accelerator.__init__() got an unexpected keyword argument "
-            "'dispatch_batches'",
-        ),
-        why="transformers calls accelerate with an argument that the installed accelerate does "
-        "not know yet, or not any more.",
-        fix="Install releases of one time: upgrade accelerate and transformers together, and then "
-        "restart the process (in a notebook the kernel).",
-        commands=("python -m pip install -U accelerate transformers",),
     ),
     Cause(
         id="trainer-argument-renamed",
@@ -115,6 +106,7 @@ ROWS = (
                 r"not set)",
                 "ValueError: Cannot use apply_chat_template because this processor does not "
                 "have a chat template.",
+                "A base model has no format of dialogues, and the data are messages.",
                 "Start from the instruct variant, or give the tokenizer a template before "
                 "training (tokenizer.chat_template = ..., clone_chat_template of TRL) and save "
                 "it with the model.",
@@ -122,6 +114,9 @@ ROWS = (
             Wording(
                 r"UndefinedError: .{1,60} has no (?:attribute|element)",
                 "jinja2.exceptions.UndefinedError: 'dict object' has no attribute 'content'",
+                "The chat template reads a field that the messages do not have: it expects a "
+                'list of {"role": ..., "content": ...}, and the data use other names (from, '
+                "value) or another nesting.",
                 'Rename the fields before the template is applied: {"role": m["from"], '
                 '"content": m["value"]}, with the roles system, user and assistant (axolotl: '
                 "message_property_mappings; LLaMA-Factory: tags). tokenizer.apply_chat_template "
@@ -133,6 +128,9 @@ ROWS = (
                 r"assistant)?,? and (?:assistant|tool) roles are supported)",
                 "jinja2.exceptions.TemplateError: Conversation roles must alternate "
                 "user/assistant/user/assistant/...",
+                "The model's chat template accepts only certain roles in a certain order: two "
+                "messages of one role follow each other, the conversation begins with the "
+                "assistant, or there is a system message.",
                 "Join neighbouring messages of one role, put a system message into the first "
                 "user message where the model has none (Gemma, Mistral), drop conversations "
                 "that begin with the assistant; or give the tokenizer another chat_template "

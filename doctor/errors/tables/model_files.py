@@ -142,25 +142,6 @@ ROWS = (
         "model.resize_token_embeddings(len(tokenizer))",
     ),
     Cause(
-        id="rope-scaling-of-newer-model",
-        errors=("ValueError", "KeyError"),
-        messages=(
-            r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field must be",
-        ),
-        examples=(
-            "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and "
-            "`factor`, got",
-            "ValueError: `rope_scaling`'s type field must be one of ['linear', 'dynamic'], got "
-            "yarn",
-        ),
-        why="config.json describes the positions in a form that this transformers does not know "
-        "(Llama 3.1 and later, YaRN).",
-        fix="Upgrade transformers (4.43 or newer for Llama 3.1): python -m pip install -U "
-        "transformers; in an inference server upgrade the server. Do not edit rope_scaling by "
-        "hand: the model then computes other positions.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="pickled-weights-refused",
         errors=("ValueError",),
         messages=(r"serious vulnerability issue in `?torch\.load",),

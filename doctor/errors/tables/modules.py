@@ -7,50 +7,53 @@ from doctor.errors.cause import Cause, Wording
 ROWS = (
     Cause(
         id="module-built-wrongly",
-        errors=("AttributeError", "TypeError", "ValueError", "RuntimeError"),
+        errors=("AttributeError", "TypeError", "ValueError", "RuntimeError", "RecursionError"),
         wordings=(
             Wording(
                 r"before Module\.__init__\(\) call",
                 "AttributeError: cannot assign module before Module.__init__() call",
+                "Layers are assigned before nn.Module is initialized.",
                 "Call super().__init__() first in __init__ of the module.",
             ),
             Wording(
                 r"\(torch\.nn\.Parameter or None expected\)",
                 "TypeError: cannot assign 'torch.FloatTensor' as parameter 'weight' "
                 "(torch.nn.Parameter or None expected)",
+                "The attribute is a registered parameter; a plain tensor cannot take its place.",
                 "Wrap the tensor: layer.weight = nn.Parameter(tensor). To change the values "
                 "only, layer.weight.data.copy_(tensor).",
             ),
             Wording(
                 r"is not a Module subclass",
                 "TypeError: torch.nn.modules.activation.ReLU is not a Module subclass",
+                "A list of layers holds a class or a function instead of a module.",
                 "Pass instances of modules: nn.ReLU() with parentheses for a class, and a "
                 "module such as nn.ReLU() for a function such as torch.relu.",
             ),
             Wording(
                 r"uninitialized parameter|UninitializedParameter",
                 "ValueError: The module has a parameter of type UninitializedParameter",
+                "A lazy module has no sizes before its first forward pass.",
                 "Run one forward pass in the factory before you return the model: lazy modules "
                 "get their shapes there, and an optimizer needs them.",
             ),
             Wording(
                 r"has no parameter or buffer with name",
                 "ValueError: Module 'MLP()' has no parameter or buffer with name 'weight'",
+                "The module that holds the layers has no weight itself.",
                 "Apply it to each layer that has that weight (for m in model.modules(): if "
                 "isinstance(m, nn.Linear): ...), not to the module that holds the layers.",
+            ),
+            Wording(
+                r"maximum recursion depth exceeded",
+                "RecursionError: maximum recursion depth exceeded",
+                "A function calls itself without an end.",
+                "Look for a function that calls itself: a forward that calls self(x), or a "
+                "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
+                "super().__getattr__(name)).",
             ),
         ),
         why="A module registers its parts when they are assigned: instances of modules and of "
         "nn.Parameter, after super().__init__().",
-    ),
-    Cause(
-        id="recursion-depth",
-        errors=("RecursionError",),
-        messages=(r"maximum recursion depth exceeded",),
-        examples=("RecursionError: maximum recursion depth exceeded",),
-        why="A function calls itself without an end.",
-        fix="Look for a function that calls itself: a forward that calls self(x), or a "
-        "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
-        "super().__getattr__(name)).",
     ),
 )

@@ -28,6 +28,8 @@ ROWS = (
                 r"GreedySearchDecoderOnlyOutput|BeamScorer)' from 'transformers",
                 "ImportError: cannot import name 'shard_checkpoint' from "
                 "'transformers.modeling_utils' (/opt/transformers/modeling_utils.py)",
+                "transformers removed or moved the name, and the package in the frame above, or "
+                "your code, still imports it.",
                 "Upgrade the package in the frame above, or uninstall it if nothing needs it "
                 "(autoawq and auto-gptq for shard_checkpoint); else install a transformers of "
                 "its time (shard_checkpoint: <4.47, top_k_top_p_filtering: <4.39). In your own "
@@ -48,6 +50,7 @@ ROWS = (
                 r"SFTScriptArguments|is_deepspeed_available)' from '(?:peft|trl)",
                 "ImportError: cannot import name 'prepare_model_for_int8_training' from 'peft' "
                 "(/opt/peft/__init__.py)",
+                "PEFT or TRL renamed, moved or removed the name since the code was written.",
                 "prepare_model_for_int8_training is prepare_model_for_kbit_training (PEFT "
                 "0.10). DataCollatorForCompletionOnlyLM: set completion_only_loss=True or "
                 "assistant_only_loss=True of SFTConfig. PPO, KTO, ORPO, CPO and value heads "
@@ -60,6 +63,9 @@ ROWS = (
                 r"hf_cache_home|url_to_filename)' from 'huggingface_hub",
                 "ImportError: cannot import name 'cached_download' from 'huggingface_hub' "
                 "(/opt/huggingface_hub/__init__.py)",
+                "huggingface_hub removed the function (cached_download in 0.26, HfFolder and "
+                "Repository in 1.0), and an older diffusers, transformers or "
+                "sentence-transformers still imports it.",
                 "Upgrade the package in the frame above (pip install -U diffusers transformers "
                 "sentence-transformers datasets), or install huggingface_hub<0.26 "
                 "(cached_download) or <1.0 (the others).",
@@ -73,6 +79,8 @@ ROWS = (
                 r"not exist",
                 "ImportError: cannot import name 'Optional' from 'torch.jit.annotations' "
                 "(/opt/torch/jit/annotations.py)",
+                "torchvision and torch (or Pillow) are of different times: one was upgraded "
+                "alone, or the code uses a place from which a function has moved.",
                 "Install torch, torchvision and torchaudio together from one index, in versions "
                 "that belong together (their table in torchvision's README; an old torchvision "
                 "with PILLOW_VERSION needs Pillow<7). In your own code: "
@@ -83,6 +91,8 @@ ROWS = (
                 r"module 'torchaudio' has no attribute|No module named 'torchaudio\.|cannot "
                 r"import name '\w{1,60}' from 'torchaudio",
                 "AttributeError: module 'torchaudio' has no attribute 'list_audio_backends'",
+                "torchaudio 2.9 removed its backends, info and much else, which older speech "
+                "libraries (speechbrain, pyannote.audio, demucs) use.",
                 "Upgrade the package in the frame above, or install torch<2.9 with "
                 "torchaudio<2.9. In your own code: read files with soundfile or torchcodec.",
                 ("python -m pip show torch torchaudio",),
@@ -96,6 +106,9 @@ ROWS = (
                 r"_get_socket_with_port)' from 'torch\.distributed\.elastic",
                 "ImportError: cannot import name 'container_abcs' from 'torch._six' (unknown "
                 "location)",
+                "A package uses an internal module or name that a newer torch or torchvision "
+                "removed (torch._six in 2.0, functional_tensor in torchvision 0.17, a logger of "
+                "DeepSpeed in torch 2.4).",
                 "Upgrade the package whose file stands in the frame above (deepspeed to 0.14.5 "
                 "or newer, apex, timm, basicsr); or install the torch that it was written for; "
                 "a single import can be edited: functional_tensor is transforms.functional, inf "
@@ -108,6 +121,9 @@ ROWS = (
                 r"module 'numpy' has no attribute '\w{1,40}'|`np\.\w{1,20}` was removed in the "
                 r"NumPy 2\.0 release",
                 "AttributeError: module 'numpy' has no attribute 'object'.",
+                "numpy 1.24 removed np.object, np.bool, np.int and np.float; numpy 2.0 removed "
+                "np.float_, np.NaN, np.Inf and others. The frame above names the package that "
+                "still uses them.",
                 "Upgrade that package; else install numpy<1.24 (for np.bool, np.int, np.object) "
                 "or numpy<2 (for the others). In code of your own write bool, int, float, "
                 "object, np.float64 and np.nan.",
@@ -118,6 +134,8 @@ ROWS = (
                 r"'(?:FreeTypeFont|ImageFont|TransposedFont)' object has no attribute 'getsize'|"
                 r"'ImageDraw' object has no attribute '(?:textsize|multiline_textsize)'",
                 "AttributeError: module 'PIL.Image' has no attribute 'ANTIALIAS'",
+                "Pillow 10 removed these names, and the package in the frame above still uses "
+                "them.",
                 "Upgrade that package, or install Pillow<10. In your own code: ANTIALIAS is "
                 "Image.LANCZOS; font.getbbox and draw.textbbox replace getsize and textsize.",
                 ('python -m pip install "pillow<10"',),
@@ -126,6 +144,9 @@ ROWS = (
                 r"No module named '(?:pkg_resources|distutils)|cannot import name 'packaging' "
                 r"from 'pkg_resources'|module 'distutils' has no attribute 'version'",
                 "ModuleNotFoundError: No module named 'pkg_resources'",
+                "Newer Pythons and setuptools no longer contain these modules: distutils left "
+                "Python in 3.12, pkg_resources lost parts in setuptools 70 and is gone from the "
+                "newest.",
                 "Install the setuptools of the program's time: python -m pip install "
                 '"setuptools<70" (59.5.0 for tensorboard of torch 1.10 and older), in a build '
                 "with --no-build-isolation; or upgrade the package in the frame above.",
@@ -134,6 +155,7 @@ ROWS = (
             Wording(
                 r"load\(\) missing 1 required positional argument: 'Loader'",
                 "TypeError: load() missing 1 required positional argument: 'Loader'",
+                "PyYAML 6 wants the loader to be named.",
                 "Write yaml.safe_load(file), or upgrade the package in the frame above; "
                 "PyYAML<6 accepts the old call.",
                 ('python -m pip install "pyyaml<6"',),
@@ -141,11 +163,14 @@ ROWS = (
             Wording(
                 r"'_\w{3,40}DataLoaderIter' object has no attribute 'next'",
                 "AttributeError: '_MultiProcessingDataLoaderIter' object has no attribute 'next'",
+                "Iterators have no method next() since Python 3; torch 1.13 removed its own.",
                 "Write next(iterator) in place of iterator.next().",
+                owner=Owner.JOB,
             ),
             Wording(
                 r"No module named 'numpy\._core",
                 "ModuleNotFoundError: No module named 'numpy._core'",
+                "The file was pickled with NumPy 2, and this environment has NumPy 1.",
                 "Read it with NumPy 2 (python -m pip install 'numpy>=2', with packages that "
                 "were built for it), or with NumPy 1.26.1 or newer of 1.26, which knows the "
                 "name; else save it again as .npy.",
@@ -201,7 +226,7 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__file__)"',),
     ),
     Cause(
-        id="forward-keyword-of-library",
+        id="argument-of-another-release",
         refines=(
             "api-changed",
             "arguments-of-forward",
@@ -209,25 +234,65 @@ ROWS = (
             "factory-with-parameters",
         ),
         errors=("TypeError",),
-        messages=(
-            r"forward\(\) got an unexpected keyword argument '(?:token_type_ids|"
-            r"num_items_in_batch|cache_position|position_ids|labels|inputs_embeds|"
-            r"output_attentions|logits_to_keep|use_cache|return_dict|attention_mask)'",
+        wordings=(
+            Wording(
+                r"forward\(\) got an unexpected keyword argument '(?:token_type_ids|"
+                r"num_items_in_batch|cache_position|position_ids|labels|inputs_embeds|"
+                r"output_attentions|logits_to_keep|use_cache|return_dict|attention_mask)'",
+                "TypeError: forward() got an unexpected keyword argument 'token_type_ids'",
+                "The trainer, the tokenizer or PEFT passes an argument that this model's "
+                "forward does not take: another model's tokenizer, a model class of its own "
+                "code from before, or a plain module in a Trainer.",
+                "token_type_ids: tokenizer(..., return_token_type_ids=False). "
+                "num_items_in_batch: set model.accepts_loss_kwargs = False, or upgrade the "
+                "model's code. cache_position and logits_to_keep: the model's remote code is "
+                "older than transformers, take its newer revision or an older transformers. "
+                "labels and inputs_embeds: use a model class with a head (AutoModelForX), and "
+                "the right task_type for PEFT; or add **kwargs to a forward of your own.",
+                ("python -m pip show transformers peft",),
+            ),
+            Wording(
+                r"compute_loss\(\) got an unexpected keyword argument 'num_items_in_batch'|"
+                r"training_step\(\) takes .{0,40}positional arguments but 4 were given",
+                "TypeError: OwnTrainer.compute_loss() got an unexpected keyword argument "
+                "'num_items_in_batch'",
+                "Since transformers 4.46 the Trainer passes num_items_in_batch to compute_loss "
+                "and training_step, and an overridden one does not take it.",
+                "Add it to the override: def compute_loss(self, model, inputs, "
+                "return_outputs=False, num_items_in_batch=None), likewise in training_step; or "
+                "install transformers<4.46 for code that you cannot change.",
+                ("python -m pip show transformers trl unsloth",),
+            ),
+            Wording(
+                r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument|unexpected "
+                r"keyword argument '(?:dispatch_batches|keep_torch_compile|use_seedable_sampler|"
+                r"even_batches)'",
+                "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
+                "'keep_torch_compile'",
+                "transformers calls accelerate with an argument that the installed accelerate "
+                "does not know yet, or not any more.",
+                "Install releases of one time: upgrade accelerate and transformers together, "
+                "and then restart the process (in a notebook the kernel).",
+                ("python -m pip install -U accelerate transformers",),
+            ),
+            Wording(
+                r"unexpected keyword argument \'(?:corda_config|eva_config|exclude_modules|"
+                r"lora_bias|trainable_token_indices|layer_replication|use_dora|use_rslora|"
+                r"qalora_group_size|use_qalora|target_parameters|arrow_config|"
+                r"ensure_weight_tying|alora_invocation_tokens|megatron_config|loftq_config|"
+                r"layers_pattern)\'|(?:Lora|Peft|Prompt|IA3|AdaLora|LoHa|LoKr|VeRA|"
+                r"Vera)\w{0,20}Config\.__init__\(\) got an unexpected keyword argument",
+                "TypeError: __init__() got an unexpected keyword argument 'corda_config'",
+                "The adapter was saved by a newer PEFT, which writes fields that this one does "
+                "not know.",
+                "Upgrade PEFT to the version in the adapter's card (pip install -U peft), or "
+                "remove the unknown field from a copy of adapter_config.json where its value is "
+                "null or false.",
+                ("python -m pip show peft",),
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        examples=(
-            "TypeError: forward() got an unexpected keyword argument 'token_type_ids'",
-            "TypeError: LlamaForCausalLM.forward() got an unexpected keyword argument "
-            "'num_items_in_batch'",
-        ),
-        why="The trainer, the tokenizer or PEFT passes an argument that this model's forward does "
-        "not take: another model's tokenizer, a model class of its own code from before, or a "
-        "plain module in a Trainer.",
-        fix="token_type_ids: tokenizer(..., return_token_type_ids=False). num_items_in_batch: set "
-        "model.accepts_loss_kwargs = False, or upgrade the model's code. cache_position and "
-        "logits_to_keep: the model's remote code is older than transformers, take its newer "
-        "revision or an older transformers. labels and inputs_embeds: use a model class with a "
-        "head (AutoModelForX), and the right task_type for PEFT; or add **kwargs to a forward of "
-        "your own.",
-        commands=("python -m pip show transformers peft",),
+        why="An argument that one library passes, or a file holds, is unknown to the release of "
+        "the other one or to the code.",
     ),
 )

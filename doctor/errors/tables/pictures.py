@@ -14,6 +14,8 @@ ROWS = (
                 r"ndarray).{0,40}Got|Input (?:tensor should be a float|image tensor permitted "
                 r"channel)",
                 "TypeError: img should be PIL Image. Got <class 'torch.Tensor'>",
+                "A transform got a picture of another type: PIL pictures, arrays and tensors do "
+                "not fit everywhere, and the order of the transforms decides.",
                 "Order them: transforms for PIL pictures, then ToTensor(), then Normalize(). An "
                 "array becomes a PIL picture by Image.fromarray(array) or ToPILImage(); "
                 "ToTensor() belongs in the list once. Or use torchvision.transforms.v2, whose "
@@ -24,6 +26,7 @@ ROWS = (
                 r"\[3,",
                 "RuntimeError: output with shape [1, 28, 28] doesn't match the broadcast shape "
                 "[3, 28, 28]",
+                "Normalize got three means for a picture of one channel.",
                 'Convert to RGB before (Image.open(path).convert("RGB"), or '
                 "Grayscale(num_output_channels=3)), or give one mean and deviation: "
                 "Normalize((0.5,), (0.5,)).",
@@ -32,6 +35,7 @@ ROWS = (
                 r"stride.{0,40}numpy array is negative",
                 "ValueError: At least one stride in the given numpy array is negative, and "
                 "tensors with negative strides are not currently supported.",
+                "A flipped array ([::-1], np.flip) is a view in reverse order.",
                 "Copy it first: torch.from_numpy(array.copy()), or np.ascontiguousarray(array).",
             ),
         ),
@@ -41,7 +45,7 @@ ROWS = (
     Cause(
         id="labels-exceed-classes",
         refines=("index-out-of-range",),
-        errors=("AssertionError", "RuntimeError"),
+        errors=("AssertionError", "RuntimeError", "ValueError"),
         messages=(
             r"Label class \d{1,6} exceeds|Possible class labels are",
             r"Class values must be smaller than num_classes",
@@ -51,28 +55,25 @@ ROWS = (
             "0-2",
             "RuntimeError: Class values must be smaller than num_classes.",
         ),
+        wordings=(
+            Wording(
+                r"numel: integer multiplication overflow|Storage size calculation overflowed|"
+                r"Trying to create tensor with negative dimension|negative dimensions are not "
+                r"allowed",
+                "RuntimeError: numel: integer multiplication overflow",
+                "A tensor is asked for with a size that is negative or beyond 64 bits: a size "
+                "computed from a label, an index or an uninitialized number outside its range.",
+                "Print the sizes in the frame above. Check that labels are whole numbers from 0 "
+                "to the number of classes - 1 (also in the annotation files), and lengths "
+                "positive.",
+            ),
+        ),
         why="A label is as large as the number of classes or larger: classes are counted from 0, "
         "and the configuration names fewer than the data have.",
         fix="Count the labels that occur and set num_classes (nc) to the largest + 1, or renumber "
         "them from 0; an annotation tool may have added a class. one_hot needs values from 0 to "
         "num_classes - 1, without -1 or 255 for ignored ones.",
         commands=("cut -d' ' -f1 labels/*.txt | sort | uniq -c",),
-    ),
-    Cause(
-        id="sizes-without-meaning",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"numel: integer multiplication overflow|Storage size calculation overflowed",
-            r"Trying to create tensor with negative dimension|negative dimensions are not allowed",
-        ),
-        examples=(
-            "RuntimeError: numel: integer multiplication overflow",
-            "RuntimeError: Trying to create tensor with negative dimension -1: [-1, 10]",
-        ),
-        why="A tensor is asked for with a size that is negative or beyond 64 bits: a size "
-        "computed from a label, an index or an uninitialized number outside its range.",
-        fix="Print the sizes in the frame above. Check that labels are whole numbers from 0 to "
-        "the number of classes - 1 (also in the annotation files), and lengths positive.",
     ),
     Cause(
         id="not-json-serializable",
@@ -98,6 +99,8 @@ ROWS = (
             Wording(
                 r"Can't get attribute '\w{1,80}' on <module",
                 "AttributeError: Can't get attribute 'Net' on <module '__main__' from 'test.py'>",
+                "The whole model (or a data set, a function) was pickled: loading needs its "
+                "class under the same module and name.",
                 "Import or define the class in the module that the message names (__main__ is "
                 "the script that starts), as when it was pickled, before loading; then save the "
                 "state_dict instead: torch.save(model.state_dict(), path), "
@@ -108,6 +111,7 @@ ROWS = (
                 r"'(?:collections\.)?OrderedDict' object has no attribute '(?:eval|to|cuda|train|"
                 r"parameters|forward|state_dict|modules)'",
                 "AttributeError: 'collections.OrderedDict' object has no attribute 'eval'",
+                "torch.load returned the weights (a state_dict), not the model.",
                 "Build the model first: model = Net(...); "
                 'model.load_state_dict(torch.load(path, map_location="cpu")); then model.eval().',
             ),
@@ -117,6 +121,9 @@ ROWS = (
                 r"scaler|best_\w{1,30}|logger|config|hyper_parameters|pytorch-lightning_version|"
                 r"early_stop\w{0,20})'",
                 "KeyError: 'state_dict'",
+                "The code takes an entry from a checkpoint that has none of this name: the file "
+                "holds the weights alone (published weights, another framework, another version "
+                "of the program), or the entries have other names.",
                 'Print what it holds: torch.load(path, map_location="cpu").keys(). Published '
                 "weights are for starting, not for resuming: load them as pretrained weights "
                 "(often a checkpoint_path or pretrained option), and resume only from files "
@@ -129,6 +136,7 @@ ROWS = (
             Wording(
                 r"Expected state_dict to be dict-like",
                 "TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",
+                "The file holds a whole model.",
                 "Pass a state dict: model.load_state_dict(loaded.state_dict()), since the file "
                 "holds a whole model.",
             ),

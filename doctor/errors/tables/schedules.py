@@ -12,6 +12,8 @@ ROWS = (
             Wording(
                 r"can't optimize a non-leaf Tensor",
                 "ValueError: can't optimize a non-leaf Tensor",
+                "The optimizer got the result of an operation, such as .to() or a view of a "
+                "parameter, which holds no gradient.",
                 "Pass leaf tensors to the optimizer: create the parameter in its final form, "
                 "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation "
                 "on one.",
@@ -19,11 +21,13 @@ ROWS = (
             Wording(
                 r"`fused` and `foreach` cannot be",
                 "RuntimeError: `fused` and `foreach` cannot be `True` together.",
+                "The optimizer has one implementation at a time.",
                 "Pass only one of fused=True and foreach=True.",
             ),
             Wording(
                 r"lr as a Tensor is not supported",
                 "ValueError: lr as a Tensor is not supported for capturable=False and foreach=True",
+                "A learning rate in a tensor needs capturable=True for foreach.",
                 "Pass the learning rate as a float (lr=rate.item()), or foreach=False with the "
                 "tensor; capturable=True is for CUDA graphs.",
             ),
@@ -31,12 +35,16 @@ ROWS = (
                 r"does not support sparse gradients|SparseAdam does not support dense gradients",
                 "RuntimeError: Adam does not support sparse gradients, please consider "
                 "SparseAdam instead",
+                "An embedding with sparse=True gives sparse gradients, which SparseAdam takes "
+                "alone, and most optimizers not at all.",
                 "Use torch.optim.SparseAdam for embeddings with sparse=True only, and "
                 "torch.optim.AdamW for all other parameters, or omit sparse=True.",
             ),
             Wording(
                 r"If capturable=False, state_steps should not be CUDA tensors",
                 "AssertionError: If capturable=False, state_steps should not be CUDA tensors.",
+                "The optimizer's step counters were moved to the GPU, by loading a state with "
+                'map_location="cuda" or by moving all of its state; torch 1.12.0 did so itself.',
                 'Load the state with map_location="cpu" and let load_state_dict place it; leave '
                 'state["step"] on the CPU; upgrade torch 1.12.0. As a workaround set '
                 "capturable=True in each group.",
@@ -92,12 +100,15 @@ ROWS = (
             Wording(
                 r"Expected positive integer (?:total_steps|steps_per_epoch|epochs)",
                 "ValueError: Expected positive integer steps_per_epoch, but got 0",
+                "The number of steps of the schedule is 0.",
                 "Let the number of steps be at least 1: with n // batch_size it is 0 if a batch "
                 "is larger than the data. len(loader) is the number of batches.",
             ),
             Wording(
                 r"'initial_lr' is not specified",
                 "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
+                "last_epoch makes the schedule go on from the states of an optimizer that has "
+                "none.",
                 "Omit last_epoch for a new run. To resume, load the states of optimizer and "
                 "schedule instead: optimizer.load_state_dict(...), then "
                 "schedule.load_state_dict(...).",
@@ -118,6 +129,8 @@ ROWS = (
                 r"No inf checks were recorded prior to update|No inf checks were recorded for "
                 r"this optimizer",
                 "AssertionError: No inf checks were recorded prior to update.",
+                "scaler.step was called without backward() of the scaled loss, or no parameter "
+                "has a gradient.",
                 "Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
                 "optimizer the parameters that the loss depends on.",
             ),
@@ -125,6 +138,8 @@ ROWS = (
                 r"Attempted (?:unscale_|step|update) but _scale is None",
                 "AssertionError: Attempted unscale_ but _scale is None. This may indicate your "
                 "script did not use scaler.scale(loss or outputs) earlier in the iteration.",
+                "scaler.unscale_ or scaler.step came before any scaler.scale(loss): the loss "
+                "was not scaled in this step.",
                 "Call scaler.scale(loss).backward(), then scaler.unscale_(optimizer), the "
                 "clipping, scaler.step(optimizer) and scaler.update(), with one scaler for the "
                 "whole training.",
@@ -133,6 +148,9 @@ ROWS = (
                 r"(?:unscale_|step)\(\) (?:has already been called|is being called after)",
                 "RuntimeError: unscale_() has already been called on this optimizer since the "
                 "last update().",
+                "scaler.unscale_ or scaler.step came twice for one optimizer between two "
+                "scaler.update(): update is missing, or a framework "
+                "(accelerate.clip_grad_norm_, Lightning) unscales as well.",
                 "Per optimizer step: scale(loss).backward(), unscale_ once, clip, step, then "
                 "update() once for all optimizers. With accumulation do all of that only in the "
                 "last micro batch.",

@@ -27,12 +27,15 @@ ROWS = (
                 r"operands|the number of subscripts)",
                 "RuntimeError: einsum(): operands do not broadcast with remapped shapes "
                 "[original->remapped]: [4, 8]->[4, 8]",
+                "An einsum equation gives one letter to dimensions of different sizes, or names "
+                "another number of operands.",
                 "Print the shapes before that line and write them below the equation: each "
                 "letter stands for one size in all operands.",
             ),
             Wording(
                 r"maximum size for tensor at dimension",
                 "RuntimeError: maximum size for tensor at dimension 1 is 8 but size is 16",
+                "unfold asks for windows that are longer than the dimension.",
                 "Choose a window of at most the length of that dimension, or pad it first: "
                 "torch.nn.functional.pad(x, (0, size - x.shape[-1])).",
             ),
@@ -40,6 +43,8 @@ ROWS = (
                 r"Scatter(?:Add)?Backward0 returned an invalid gradient",
                 "RuntimeError: Function ScatterAddBackward0 returned an invalid gradient at "
                 "index 1 - got [4, 8] but expected shape compatible with [6, 8]",
+                "scatter writes a part of its source with a smaller index; its backward pass "
+                "needs equal shapes.",
                 "Give the index of scatter the shape of what it writes: "
                 "index.expand_as(source), and index.unsqueeze(-1).expand(-1, channels) for "
                 "whole rows. scatter with a smaller index writes a part only, and its backward "

@@ -36,6 +36,27 @@ ROWS = (
             "RuntimeError: this kernel is only supported on Ampere",
             "RuntimeError: Your GPU does not support bf16",
         ),
+        wordings=(
+            Wording(
+                r"mixed precision requires a GPU|doesn't support bf16/gpu|requires Ampere or a "
+                r"newer GPU|can only be used on CUDA devices",
+                "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+                "The precision of the arguments needs a GPU that supports it.",
+                "Choose the precision by the device: fp16 and bf16 arguments of the Trainer "
+                "need a GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"Bfloat16 is only supported on GPUs with compute capability of at least 8",
+                "ValueError: Bfloat16 is only supported on GPUs with compute capability of at "
+                "least 8.0. Your Tesla T4 GPU has compute capability 7.5.",
+                "The engine takes the checkpoint's dtype, bfloat16, and this GPU (T4, V100, RTX "
+                "20) has no hardware for it.",
+                'Give dtype="half" (--dtype half; verl: rollout.dtype=float16), which also must '
+                "be the training's dtype, or use a GPU of compute capability 8.0 or newer.",
+                owner=Owner.JOB,
+            ),
+        ),
         why="The program asks for a number format or a kernel that this device, or this build for "
         "it, does not have.",
         fix="Ask for what the device has: float16 or float32 for bfloat16, bf16 for fp8, the "
@@ -163,6 +184,7 @@ ROWS = (
                 r"num_attention_heads .{0,60}must be divisible by .{0,20}(?:tensor|sequence)",
                 "ValueError: Total number of attention heads (28) must be divisible by tensor "
                 "parallel size (8).",
+                "Tensor and sequence parallelism give each GPU the same number of heads.",
                 "Choose a parallel size that divides the number of heads (28 heads: 1, 2, 4, 7; "
                 "also the key and value heads for some engines), and use the other GPUs for "
                 "data or pipeline parallelism.",
@@ -170,6 +192,8 @@ ROWS = (
             Wording(
                 r"must be divisible by|is not a multiple of the number of attention heads",
                 "ValueError: in_channels must be divisible by groups",
+                "Channels are not divisible by groups, a width not by heads, or channels not by "
+                "the square of an upscaling factor.",
                 "Choose numbers that divide: channels by groups (or num_groups), width by "
                 "heads, the channels before a PixelShuffle by the square of its factor.",
             ),

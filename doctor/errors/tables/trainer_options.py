@@ -13,6 +13,7 @@ ROWS = (
                 r"load_best_model_at_end`? requires the sav(?:e|ing) (?:and eval|steps to be)",
                 "ValueError: --load_best_model_at_end requires the save and eval strategy to "
                 "match, but found",
+                "The best checkpoint can be chosen only if each checkpoint is evaluated.",
                 "Set eval_strategy and save_strategy to the same value, and save_steps to a "
                 "multiple of eval_steps; or load_best_model_at_end=False.",
             ),
@@ -21,18 +22,21 @@ ROWS = (
                 r"length|does not implement __len__, max_steps",
                 "ValueError: args.max_steps must be set to a positive value if dataloader does "
                 "not have a length, was -1",
+                "A streamed data set has no length, so that epochs cannot be counted in steps.",
                 "Set max_steps (samples x epochs / samples per step over all ranks), or load "
                 "the data set without streaming=True.",
             ),
             Wording(
                 r"evaluation requires an eval_dataset|you didn't pass an `?eval_dataset",
                 "ValueError: Trainer: evaluation requires an eval_dataset.",
+                "The Trainer is to evaluate and has no data for it.",
                 "Pass eval_dataset= to the Trainer (dataset.train_test_split(0.05)), or "
                 'eval_strategy="no" and load_best_model_at_end=False.',
             ),
             Wording(
                 r"training requires a train_dataset",
                 "ValueError: Trainer: training requires a train_dataset.",
+                "The Trainer got no train_dataset.",
                 "Pass the data to the Trainer: Trainer(train_dataset=...).",
             ),
         ),
@@ -67,22 +71,6 @@ ROWS = (
         ),
     ),
     Cause(
-        id="texts-are-no-texts",
-        errors=("TypeError", "ValueError"),
-        messages=(r"TextEncodeInput must be Union", r"text input must be of type `?str"),
-        examples=(
-            "TypeError: TextEncodeInput must be Union[TextInputSequence, Tuple[InputSequence, "
-            "InputSequence]]",
-            "ValueError: text input must be of type `str` (single example), `List[str]` (batch or "
-            "single pretokenized example)",
-        ),
-        why="The tokenizer got something other than texts: an empty field (None or NaN), a "
-        "number, a list of messages, or a whole column object.",
-        fix='Drop or fill empty fields (dataset.filter(lambda row: isinstance(row["text"], '
-        "str))), convert with str(), turn messages into text with "
-        "tokenizer.apply_chat_template(..., tokenize=False), and columns into lists.",
-    ),
-    Cause(
         id="sequence-beyond-positions",
         messages=(
             r"sequence length is longer than the specified maximum sequence length for this model "
@@ -97,27 +85,6 @@ ROWS = (
         "positions fail at the next step (index out of range, size of tensor a must match).",
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
-    ),
-    Cause(
-        id="loss-signature-older",
-        refines=("api-changed", "call-arguments", "factory-with-parameters"),
-        errors=("TypeError",),
-        messages=(
-            r"compute_loss\(\) got an unexpected keyword argument 'num_items_in_batch'",
-            r"training_step\(\) takes .{0,40}positional arguments but 4 were given",
-        ),
-        examples=(
-            "TypeError: OwnTrainer.compute_loss() got an unexpected keyword argument "
-            "'num_items_in_batch'",
-            "TypeError: CustomTrainer.training_step() takes 3 positional arguments but 4 were "
-            "given",
-        ),
-        why="Since transformers 4.46 the Trainer passes num_items_in_batch to compute_loss and "
-        "training_step, and an overridden one does not take it.",
-        fix="Add it to the override: def compute_loss(self, model, inputs, return_outputs=False, "
-        "num_items_in_batch=None), likewise in training_step; or install transformers<4.46 for "
-        "code that you cannot change.",
-        commands=("python -m pip show transformers trl unsloth",),
     ),
     Cause(
         id="generations-do-not-divide-batch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
 
 ROWS = (
@@ -53,21 +54,6 @@ ROWS = (
         "loss) from the factory, with a loss(module, batch).",
     ),
     Cause(
-        id="decoder-start-token",
-        errors=("ValueError",),
-        messages=(r"decoder_start_token_id has to be defined", r"set the decoder_start_token_id"),
-        examples=(
-            "ValueError: Make sure to set the decoder_start_token_id attribute of the model's "
-            "configuration.",
-            "ValueError: self.model.config.decoder_start_token_id has to be defined.",
-        ),
-        why="The inputs of a decoder are made of the labels, beginning with a token that the "
-        "configuration lacks.",
-        fix="Set decoder_start_token_id in the model's configuration, from which the inputs of "
-        "the decoder are made of the labels: the pad token for T5, the token that begins a text "
-        "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
-    ),
-    Cause(
         id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
@@ -80,6 +66,8 @@ ROWS = (
                 r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
                 r"`?peft_config|Target module .{1,200} is not supported\. Currently, only",
                 "ValueError: Please specify `target_modules` in `peft_config`",
+                "PEFT knows no default layers for this architecture, or a name in "
+                "target_modules is of a whole block and not of a linear layer.",
                 'Name the linear layers: LoraConfig(target_modules="all-linear"), or the last '
                 'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
                 "command lists.",
@@ -114,26 +102,6 @@ ROWS = (
         commands=("python -m pip show flash-attn torch",),
     ),
     Cause(
-        id="precision-without-gpu",
-        errors=("ValueError",),
-        messages=(
-            r"mixed precision requires a GPU",
-            r"doesn't support bf16/gpu",
-            r"requires Ampere or a newer GPU",
-            r"can only be used on CUDA devices",
-        ),
-        examples=(
-            "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
-            "ValueError: Your setup doesn't support bf16/gpu.",
-            "ValueError: --tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7",
-            "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half "
-            "precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
-        ),
-        why="The precision of the arguments needs a GPU that supports it.",
-        fix="Choose the precision by the device: fp16 and bf16 arguments of the Trainer need a "
-        "GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
-    ),
-    Cause(
         id="lightning-module",
         errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
         wordings=(
@@ -141,12 +109,14 @@ ROWS = (
                 r"'AttributeDict' object has no attribute|Missing attribute "
                 r"\"",
                 'AttributeError: Missing attribute "lr"',
+                "The value is not among the saved hyperparameters of the LightningModule.",
                 "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
                 "__init__ take that name as an argument.",
             ),
             Wording(
                 r"not attached to a `Trainer`",
                 "RuntimeError: Lit is not attached to a `Trainer`.",
+                "The LightningModule runs without a Trainer.",
                 "Do not use self.trainer in training_step, or return (module, batch, loss) from "
                 "the factory with a loss of your own.",
             ),
@@ -154,11 +124,14 @@ ROWS = (
                 r"doesn't follow PyTorch's LRScheduler API",
                 "lightning_lite.utilities.exceptions.MisconfigurationException: The provided lr "
                 "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
+                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base "
+                "class was renamed.",
                 "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or "
                 "newer otherwise), or install torch<2 for a program that pins the old one. A "
                 "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
                 "override lr_scheduler_step.",
                 ("python -m pip show torch pytorch-lightning lightning",),
+                owner=Owner.ENVIRONMENT,
             ),
         ),
         why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "

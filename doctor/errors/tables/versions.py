@@ -48,6 +48,9 @@ ROWS = (
                 r"Could not find suitable distribution for|No matching distribution found for|"
                 r"Could not find a version that satisfies the requirement",
                 "error: Could not find suitable distribution for Requirement.parse('torch>=1.1.0')",
+                "The index has no such version for this Python, this system or this CUDA: "
+                "versions such as +cu118 are only on PyTorch's own index, old ones have no "
+                "wheels for a new Python.",
                 "Compare with the versions that pip lists in the line before. For torch take "
                 "the command of PyTorch's install page (--index-url of that CUDA); for an old "
                 "release take a Python of its time (torch 1.13: up to 3.11, 2.1: up to 3.11, "
@@ -58,6 +61,8 @@ ROWS = (
                 r"is not a supported wheel on this platform",
                 "ERROR: torch-2.6.0-cp310-cp310-linux_x86_64.whl is not a supported wheel on "
                 "this platform.",
+                "The wheel's name says for what it was built: cp310 is Python 3.10, then the "
+                "system and the processor; one of them differs here.",
                 "Take the wheel whose tags are in the list of pip debug --verbose: the Python "
                 "of python --version, x86_64 or aarch64, and for flash-attn also torch's "
                 "version and cxx11abi.",
@@ -66,6 +71,7 @@ ROWS = (
             Wording(
                 r"externally-managed-environment",
                 "error: externally-managed-environment",
+                "The distribution protects its own Python from pip.",
                 "Make an environment: python3 -m venv .venv && . .venv/bin/activate, then "
                 "install there. In a throw-away container: pip install --break-system-packages.",
                 ("python3 -m venv .venv && . .venv/bin/activate",),
@@ -75,6 +81,8 @@ ROWS = (
                 r"solution found when resolving|which is incompatible\.|but you have \S{1,60} \d",
                 "ERROR: Cannot install torch==2.0.0 because these package versions have "
                 "conflicting dependencies.",
+                "The pinned versions exclude each other: an extension such as xformers, "
+                "torchvision, vllm or flash-attn pins one release of torch.",
                 "Pin torch alone and take the release of each extension that was made for it "
                 "(the lines 'depends on torch==' of the message name it), or loosen the pin of "
                 "the one that you need least; install in a fresh environment. A conflict of "
@@ -86,6 +94,8 @@ ROWS = (
                 r"DistributionNotFound",
                 "importlib.metadata.PackageNotFoundError: No package metadata was found for "
                 "bitsandbytes",
+                "A package that the program needs is not installed in this interpreter, or was "
+                "copied without pip, so that its version is unknown.",
                 "Install it with this interpreter: python -m pip install NAME (of the message), "
                 "and restart a notebook's kernel.",
                 ("python -m pip install NAME",),
