@@ -64,9 +64,8 @@ ROWS = (
                 "Triton found no GPU that it can drive: a machine without GPU, a container "
                 "without libcuda.so.1, or a kernel that is imported before CUDA is visible.",
                 "Check the driver (nvidia-smi) and torch.cuda.is_available() in this process; "
-                "start the container with --gpus all. On a "
-                "machine without GPU leave out packages that "
-                "need Triton (flash-linear-attention, liger, xformers).",
+                "start the container with --gpus all. On a machine without GPU leave out packages "
+                "that need Triton (flash-linear-attention, liger, xformers).",
                 ("nvidia-smi", "ldconfig -p | grep libcuda"),
             ),
         ),
