@@ -48,7 +48,7 @@ def _shortened(verdict: Verdict) -> Verdict:
     """Without the list of everything that the report does not tell."""
     summary = verdict.summary
     is_plain = summary.endswith(NOT_IN_REPORT) or f"({NOT_IN_REPORT})" in summary
-    return unknown(NOT_IN_REPORT) if verdict.status is Status.UNKNOWN and is_plain else verdict
+    return _unanswered() if verdict.status is Status.UNKNOWN and is_plain else verdict
 
 
 def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
@@ -56,4 +56,4 @@ def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
 
 
 def _unanswered() -> Verdict:
-    return unknown(NOT_IN_REPORT)
+    return unknown("not in the report")

@@ -139,7 +139,7 @@ _JOINED = {
     "unused-in-graph no-derivative",
     "view-of-several": "expanded-tensor",
     "module-built-wrongly": "super-init-missing not-a-parameter not-a-module lazy-module "
-    "weight-to-parametrize recursion-depth",
+    "weight-to-parametrize ",
     "shell-cannot-run-it": "command-not-found relative-import reads-the-terminal "
     "script-with-windows-lines",
     "factory-ends": "factory-exits factory-ends-process",

@@ -12,7 +12,7 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
 from doctor.facts.views import UNLISTED
 
-NOT_IN_REPORT = "the report does not tell"
+NOT_IN_REPORT = "the report does not show"
 """How the reason of a section begins that no report contains."""
 
 
@@ -85,6 +85,8 @@ class Reading:
     """Bytes of /dev/shm."""
     packages: tuple[str, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
+    installed: tuple[str, ...] = ()
+    """torch and what is built for one torch: "torchvision==0.20.1"."""
     watched: tuple[Watched, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
     hcas: tuple[Hca, ...] = ()
@@ -112,6 +114,7 @@ def merge(readings: Iterable[Reading]) -> Reading:
         "archs",
         "gfx",
         "packages",
+        "installed",
         "watched",
         "kernel_events",
         "hcas",

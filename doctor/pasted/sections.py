@@ -138,6 +138,7 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
         version=reading.python or "",
         importing=OK if reading.torch and not reading.import_error else failed,
         packages=reading.packages,
+        installed=reading.installed or None,
     )
 
 

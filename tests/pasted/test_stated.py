@@ -13,6 +13,7 @@ from doctor._util.errors import UserError
 from doctor.cli.findings import findings_of
 from doctor.cli.read import facts_of_text
 from doctor.judge.check import Finding, Owner, Status
+from doctor.report.actions import actions_of
 
 
 def problems(text: str) -> list[Finding]:
@@ -389,3 +390,19 @@ def test_no_machine_is_returned_unless_a_device_was_seen_at_fault(text: str) -> 
 def test_of_a_text_about_several_machines_nothing_is_taken(text: str) -> None:
     with contextlib.suppress(UserError):
         assert not problems(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("torch==2.5.1\ntorchvision==0.19.1\n", '"torchvision==0.20.*"'),
+        ("[pip3] torch==2.5.1+cu124\n[pip3] torchvision==0.20.1+cpu\n", "--index-url"),
+        ("Package Version\n------- -------\ntorch 2.5.1+cu124\ntorchaudio 2.4.0\n", "2.5.*"),
+    ],
+)
+def test_torchvision_of_another_torch_is_read_from_lists_of_packages(
+    text: str, command: str
+) -> None:
+    found = {each.check.code: each for each in problems(text)}
+    assert command in " ".join(found["TOR004"].commands)
+    assert actions_of(found["TOR004"])

@@ -44,16 +44,18 @@ ROWS = (
                 "Apply it to each layer that has that weight (for m in model.modules(): if "
                 "isinstance(m, nn.Linear): ...), not to the module that holds the layers.",
             ),
-            Wording(
-                r"maximum recursion depth exceeded",
-                "RecursionError: maximum recursion depth exceeded",
-                "A function calls itself without an end.",
-                "Look for a function that calls itself: a forward that calls self(x), or a "
-                "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
-                "super().__getattr__(name)).",
-            ),
         ),
         why="A module registers its parts when they are assigned: instances of modules and of "
         "nn.Parameter, after super().__init__().",
+    ),
+    Cause(
+        id="recursion-depth",
+        errors=("RecursionError",),
+        messages=(r"maximum recursion depth exceeded",),
+        examples=("RecursionError: maximum recursion depth exceeded",),
+        why="A function calls itself without an end.",
+        fix="Look for a function that calls itself: a forward that calls self(x), or a "
+        "__getattr__ that reads an attribute which is not there yet (nn.Module needs "
+        "super().__getattr__(name)).",
     ),
 )
