@@ -189,10 +189,7 @@ def _carried(reading: Training, call: Call, name: str) -> bool:
     starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
     number = reading.numbers[id(call)]
     makes_state = [
-        each
-        for each in starts
-        if each.value.kind == "call"
-        or (each.value.kind == "literal" and each.value.literal is None)
+        each for each in starts if each.value.literal is None and each.value.kind == "call"
     ]
     cut = any(
         reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]
