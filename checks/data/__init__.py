@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor.checks.data import (
+    agreement,
     answers,
     delivered,
     labels,
@@ -26,4 +27,5 @@ CHECKS = (
     *values.CHECKS,
     *written.CHECKS,
     *delivered.CHECKS,
+    *agreement.CHECKS,
 )

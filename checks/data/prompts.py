@@ -10,6 +10,8 @@ from doctor.facts.data import Data, Labels, Split
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
 
+LOST = 0.05
+"""Share of chats that lose a message. Our own number."""
 MOST = 0.9
 """Share of documents from which on it is the pipeline, and no single row. Our own number."""
 
@@ -27,6 +29,9 @@ def _meant(split: Split) -> Verdict:
             labels.inverted, labels.documents, "documents train their beginning and not their end"
         )
         return observed(f"{text}: the prompt is trained and the answer masked", labels.documents)
+    if labels.prompts and labels.twice >= 0.5 * labels.prompts:
+        text = share(labels.twice, labels.prompts, "answers begin with their whole prompt")
+        return observed(f"{text}: it stands twice, and is trained", labels.prompts, fix=TWICE)
     markers = split.markers
     if isinstance(markers, Markers) and markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
@@ -41,6 +46,7 @@ def _share(labels: Labels) -> str:
     return f"{trained}; no document masks a prompt"
 
 
+TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
 MEANT = Check(
@@ -55,6 +61,7 @@ MEANT = Check(
     warns=(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
+        "half of 32 or more answers begin with their whole prompt",
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
     owner=Owner.JOB,
@@ -75,6 +82,10 @@ def _prompted(split: Split) -> Verdict:
         errors = ", ".join(f"{shown(name)} {count}" for name, count in rendered.errors.items())
         return observed(f"{text} ({errors}): {rows(rendered.failed_rows)}",
                         rendered.rows + rendered.failed, fix=RENDER)  # fmt: skip
+    if rendered is not None and rendered.lost >= LOST * rendered.rows > 0:
+        text = share(rendered.lost, rendered.rows, "chats lose a message in the template")
+        where = rows(rendered.lost_rows)
+        return observed(f"{text}: {where}", rendered.rows, fix=ROLES)
     if markers is None:
         return skip("no tokenizer is in the target; --tokenizer DIR names one")
     if isinstance(markers, Unknown):
@@ -103,6 +114,11 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
         text = share(markers.without_bos, markers.documents,
                      f"documents lack {shown(markers.bos)}, the template's first")  # fmt: skip
         return observed(text, markers.documents, fix=BOS)
+    trained = split.labels is not None and split.labels.objective == "next token"
+    if trained and markers.questions and markers.unanswered >= MOST * markers.questions:
+        text = share(markers.unanswered, markers.questions, "documents with a question of the user")
+        return observed(f"{text} have no {shown(markers.prompt)}: the answers are missing",
+                        markers.questions, fix=ROLES)  # fmt: skip
     if not markers.answers or not markers.prompt:
         return skip(NO_ANSWERS)
     unlike = markers.answers - markers.prompted - markers.early - markers.late
@@ -114,6 +130,10 @@ def _prefix(markers: Markers, split: Split) -> Verdict:
     return passed(text, split)
 
 
+ROLES = (
+    "Give messages the roles that the template writes, user and assistant: many templates leave "
+    "out messages of another role (gpt, human, bot) without a word."
+)
 OTHER = "Ask the trained model in the form of its rows, or render them with the chat template."
 RENDER = "Look at these rows: roles in another order than the template allows, or missing fields."
 SPLIT = "Tokenize rendered text with the tokenizer of the model, without split_special_tokens."
@@ -135,7 +155,8 @@ PROMPTED = Check(
         "90 % of 32 or more answers do not begin behind it",
         "half of 32 or more documents have a marker as plain text, or split into tokens",
         "90 % of 32 or more documents lack the token that the template begins with",
-        "the template does not render a row",
+        "the template does not render a row, or leaves out a message in 5 % of the chats",
+        "90 % of 32 or more trained chats have a question and no answer",
     ),
     fix="Render the training chats with the chat template that is saved with the model.",
     owner=Owner.JOB,

@@ -23,7 +23,7 @@ def disjoint(data: Data) -> Verdict:
     if isinstance(overlap, Unknown):
         return unknown(overlap.reason)
     if not overlap.telling:
-        return skip("the rows are too short to be told from chance")
+        return skip("the rows are too short to be distinguished from chance")
     text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
     if overlap.shared >= max(1, SHARED * overlap.telling):
@@ -62,7 +62,7 @@ def distinct(data: Data) -> Verdict:
     if isinstance(repeats, Unknown):
         return unknown(repeats.reason)
     if not repeats.telling:
-        return skip("the rows are too short to be told from chance")
+        return skip("the rows are too short to be distinguished from chance")
     pairs = _pairs(repeats.pairs, "row", "row")
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
         text = share(
@@ -204,6 +204,9 @@ TWINS = 0.5
 
 def different(data: Data) -> Verdict:
     split = data.split()
+    seeded = _seeded(split) if split is not None else None
+    if seeded is not None:
+        return seeded
     workers = split.workers if split is not None else None
     if workers is None:
         return skip("the training loader has fewer than two workers")
@@ -216,6 +219,26 @@ def different(data: Data) -> Verdict:
     return ok(f"{text}; {workers.workers} workers")
 
 
+def _seeded(split: Split) -> Verdict | None:
+    """What worker_init_fn does to the random numbers of the rows."""
+    seeds = split.seeds
+    if seeds is None:
+        return None
+    if seeds.equal_workers:
+        epochs = ", in every epoch" if seeds.equal_epochs and not seeds.persistent else ""
+        text = "worker_init_fn gives all workers one seed: they draw the same random numbers"
+        return warn(f"{text}{epochs}", fix=SEEDS)
+    if seeds.equal_epochs and not seeds.persistent:
+        text = "worker_init_fn gives a worker the same seed in every epoch: the same random changes"
+        return note(f"{text} come again", fix=SEEDS)
+    return None
+
+
+SEEDS = (
+    "Leave out worker_init_fn: torch seeds its own numbers, Python's and numpy's for each worker "
+    "and epoch. Or seed from torch.initial_seed() % 2**32 in it."
+)
+
 DIFFERENT = Check(
     code="DAT011",
     slug="workers-differ",
@@ -223,7 +246,11 @@ DIFFERENT = Check(
     why="Every worker has a copy of an IterableDataset. One that does not divide its rows by "
     "get_worker_info() delivers each sample as often as there are workers.",
     passes=("fewer than half of the first samples come from two workers",),
-    warns=("at least half of 32 or more do, and without workers all are different",),
+    notes=("worker_init_fn seeds a worker alike in every epoch, and rows are random",),
+    warns=(
+        "at least half of 32 or more do, and without workers all are different",
+        "worker_init_fn seeds all workers alike, and rows are random",
+    ),
     fix="Divide the rows in __iter__: worker = torch.utils.data.get_worker_info(), and yield "
     "itertools.islice(rows, worker.id, None, worker.num_workers).",
     owner=Owner.JOB,

@@ -56,7 +56,7 @@ def _unused(split: Split) -> Verdict:
     if padding is None or isinstance(padding, Unknown):
         return skip("the rows have no tokens")
     if split.labels is None or split.labels.objective != "next token":
-        return skip("the labels are not the row's own tokens: labels and mask may be of two inputs")
+        return _attended(padding, split)
     if padding.trained:
         text = share(
             padding.trained, padding.excluded, "positions that the mask excludes are trained"
@@ -65,10 +65,22 @@ def _unused(split: Split) -> Verdict:
     if padding.labelled:
         text = share(padding.labelled, padding.rows, "rows train a run of the padding token")
         return observed(text, padding.rows, fix=TRAINED)
-    if padding.attended:
+    if padding.attended > padding.unmasked:
         text = share(padding.attended, padding.rows, "rows are padded, and their mask includes it")
         return observed(text, padding.rows)
     return _without_fault(padding, split)
+
+
+def _attended(padding: Padding, split: Split) -> Verdict:
+    """Of an input with labels of its own: a class, other tokens, or none."""
+    if padding.attended and not padding.excluded:
+        no_mask = padding.unmasked == padding.attended
+        what = "the model gets no mask" if no_mask else "their mask includes it"
+        text = share(padding.attended, padding.rows, f"rows are padded, and {what}")
+        return observed(text, padding.rows)
+    if padding.excluded:
+        return passed(f"the mask excludes {padding.excluded:,} positions", split)
+    return skip("no row is padded, or there is no mask that an encoder reads")
 
 
 def _without_fault(padding: Padding, split: Split) -> Verdict:
@@ -90,7 +102,8 @@ UNUSED = Check(
     passes=("no position that the mask excludes has a label, and the mask excludes padding",),
     warns=(
         "a position that the mask excludes has a label, in 32 or more rows",
-        "rows are padded to several lengths, and their mask is all ones",
+        "rows are padded to several lengths, and their mask is all ones, or an encoder of "
+        "transformers gets none",
         "a run of the padding token has labels",
     ),
     fix="Pass the attention mask that the tokenizer returns, or build it from the lengths.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor._util.units import shown
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
+from doctor.facts.data_rows import RowTexts
 from doctor.judge.check import Check, Owner, Verdict, note, skip
 
 BETWEEN, KINDS, FLAT, LEAST_BORDERS = 0.15, 6, 0.7, 200
@@ -16,6 +17,8 @@ MOST_CLASSES = 64
 """Values above which they may be brightness, as the targets of an image model."""
 FAULTY = 0.02
 """Share of rows from which on it is a warning. Our own number."""
+ESCAPED = 0.2
+"""The same of texts without line breaks that write them out. Our own number."""
 
 
 def whole_classes(data: Data) -> Verdict:
@@ -32,6 +35,8 @@ def _whole_classes(split: Split) -> Verdict:
     lying = share(maps.between, maps.borders, "pixels at borders lie between the two values")
     if maps.between < BETWEEN * maps.borders or maps.kinds < KINDS:
         return passed(f"{text}; {lying}", split)
+    if maps.unit_steps > maps.between:
+        return passed(f"{text}, in steps of 1, as heights or ages have them", split)
     if maps.values > MOST_CLASSES:
         return note(f"{text}; {lying}, as after interpolation or in images")
     return observed(f"{text}; {lying}, as after interpolation", maps.maps)
@@ -63,9 +68,12 @@ def _well_written(split: Split) -> Verdict:
     texts = split.texts
     if texts is None:
         return skip("TARGET has no rows of a file or a table")
-    if texts.empty and texts.empty >= FAULTY * texts.answers:
-        text = share(texts.empty, texts.answers, "answers are empty or white space")
-        return observed(f"{text}: {rows(texts.empty_rows)}", texts.answers, fix=EMPTY)
+    found = _empty(texts, split)
+    if found is not None:
+        return found
+    if texts.escaped and texts.escaped >= ESCAPED * texts.rows:
+        text = share(texts.escaped, texts.rows, "rows hold a backslash and n for a line break")
+        return observed(f"{text}: {rows(texts.escaped_rows)}", texts.rows, fix=TWICE)
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
         return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
@@ -81,6 +89,18 @@ def _well_written(split: Split) -> Verdict:
     return passed(answers, split)
 
 
+def _empty(texts: RowTexts, split: Split) -> Verdict | None:
+    if not texts.empty or texts.empty < FAULTY * texts.answers:
+        return None
+    text = share(texts.empty, texts.answers, "answers are empty or white space")
+    if texts.marked_by:
+        return passed(f"{text}, and {shown(texts.marked_by)} says which", split)
+    if texts.contexts == texts.answers:
+        return note(f"{text}, of questions about a text of the row", fix=EMPTY)
+    return observed(f"{text}: {rows(texts.empty_rows)}", texts.answers, fix=EMPTY)
+
+
+TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
     "Export the rows again as UTF-8, or repair each text once: "
@@ -94,10 +114,12 @@ WRITTEN = Check(
     title="Rows have answers, decoded text and one spelling for each class",
     why="A model that is trained on empty answers learns to say nothing; garbled letters become "
     "tokens of their own, and each spelling of a class is a class.",
-    passes=("fewer than 2 % of the rows have such a fault",),
+    passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
+    notes=("at least 2 % of the answers to questions about a text of the row are empty",),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
+        "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
     ),
     fix="Look at the rows that are named.",

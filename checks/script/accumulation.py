@@ -16,6 +16,7 @@ from doctor.facts.script_machine import ScriptMachine
 
 EVERY = re.compile(r"%\s*\(?\s*([\w.]+)")
 
+ACCUMULATES = re.compile("accum|micro|ga_steps|grad_")
 SWITCH = re.compile(r"[\w.]*(?:clip|norm)\w*(?: (?:>|!=|is not) (?:0|0\.0|None))?")
 """The whole test of what only turns clipping on."""
 
@@ -26,8 +27,8 @@ def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if not before:
             continue
         backward = reading.calls[before[-1]]
-        every = _every(reading, step, backward)
-        if not every or backward.loops != step.loops or not backward.receiver:
+        every = _every(reading, step, backward) or _inner(reading, step, backward)
+        if not every or not reading.loss_name(backward):
             continue
         if (
             _divides(reading, every)
@@ -47,6 +48,18 @@ def _every(reading: Training, step: Call, backward: Call) -> str:
         if match and match[1] not in ("0", "1"):
             return match[1]
     return ""
+
+
+def _inner(reading: Training, step: Call, backward: Call) -> str:
+    """N of `for _ in range(N)` around the backward() alone, once per step of a loop."""
+    if backward.loops[:-1] != step.loops or not within(backward.arms, step.arms):
+        return ""
+    iterable = reading.script.loops[backward.loops[-1]].iterable
+    call = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
+    if call is None or call.name != "range" or len(call.args) != 1 or call.args[0].kind != "name":
+        return ""
+    name = call.args[0].name
+    return name if ACCUMULATES.search(name.casefold()) else ""
 
 
 def _divides(reading: Training, every: str) -> bool:
@@ -93,7 +106,8 @@ def _values(reading: Training) -> Iterator[Value]:
 def _own_loss(reading: Training, backward: Call) -> bool:
     """The loss is computed in this function, by something that does not know of the number."""
     number = reading.numbers[id(backward)]
-    found = evaluate.definitions(reading, backward.receiver, backward.scope, number, backward.arms)
+    name = reading.loss_name(backward)
+    found = evaluate.definitions(reading, name, backward.scope, number, backward.arms)
     return bool(found) and all(each.scope == backward.scope for each in found)
 
 

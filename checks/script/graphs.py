@@ -27,15 +27,16 @@ def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[
         return
     for number in reading.methods("backward"):
         call = reading.calls[number]
-        if call.name == "backward" or reading.is_autograd(call) or not call.receiver:
+        name = reading.loss_name(call)
+        if call.name == "backward" or reading.is_autograd(call) or not name:
             continue
-        found = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
+        found = evaluate.definitions(reading, name, call.scope, number, call.arms)
         if not found or any(each.scope != call.scope for each in found):
             continue
         if reading.methods("requires_grad_", "enable_grad", "set_grad_enabled"):
             continue
         if all(_has_no_graph(reading, each) for each in found):
-            yield Match(call.span, f"{call.receiver} was computed under no_grad: it has no graph")
+            yield Match(call.span, f"{name} was computed under no_grad: it has no graph")
 
 
 def _has_no_graph(reading: Training, each: Assignment) -> bool:

@@ -13,6 +13,7 @@ from doctor.checks.script.training import Training
 from doctor.facts.script import Script, Span, Suppression
 from doctor.facts.script_machine import ScriptMachine
 from doctor.judge.place import Place
+from doctor.script.inlined import as_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,19 @@ def lint(
     """The hits of one script, by place. `reported`: rules on absences that were reported before."""
     hits = [Hit(READABLE.code, "warn", each.span, each.reason) for each in script.unreadable]
     reading = Training(script)
+    joined = Training(script.inlined) if script.inlined is not None else None
     for rule in rules if _was_walked(script) else ():
         if (rule.once and rule.code in reported) or not rule.applies(reading):
             continue
-        hits += _of_rule(rule, reading, machine)
+        own = _of_rule(rule, reading, machine)
+        if joined is not None and not rule.once:
+            seen = {hit.span.line for hit in own} if any(not h.undecided for h in own) else set()
+            own += [
+                replace(hit, message=as_written(hit.message))
+                for hit in _of_rule(rule, joined, machine)
+                if not hit.undecided and hit.span.line not in seen
+            ]
+        hits += own
     hits = _suppressed(hits, script.suppressions, {rule.code for rule in rules})
     return sorted(hits, key=lambda hit: (hit.span.order, hit.code))
 

@@ -98,7 +98,7 @@ def zero_grad_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             and n < step
             and reading.calls[n].loops[: len(call.loops)] == call.loops
         ]
-        if backward:
+        if backward and not _is_handed_on(reading, name, call):
             severity: Severity = "fail" if known else "warn"
             yield Match(call.span, f"{name} steps in a loop without zero_grad()", severity)
             return
@@ -171,9 +171,6 @@ def _is_passed(reading: Training, name: str, call: Call) -> bool:
     function = reading.function(call.scope)
     if not call.scope or not evaluate.is_parameter(reading, call.scope, name):
         return False
-    inside = [n for n in reading.by_loop[call.loops[-1]] if reading.calls[n].scope == call.scope]
-    if any(name in (v.name, *v.names) for n in inside for v in reading.calls[n].args):
-        return False
     for number in reading.methods(function.name):
         site = reading.calls[number]
         value = evaluate.argument_of(reading, site, call.scope, name)
@@ -187,10 +184,15 @@ def _is_given(reading: Training, name: str, call: Call) -> bool:
     given = evaluate.is_parameter(reading, call.scope, name) and "opt" in name
     if any(reading.calls[n].args for n in reading.methods(reading.function(call.scope).name)):
         return False
-    inside = [reading.calls[n] for n in reading.by_loop[call.loops[-1]]]
-    return given and not any(
-        name in (value.name, *value.names)
-        for each in inside
+    return given
+
+
+def _is_handed_on(reading: Training, name: str, call: Call) -> bool:
+    """Something in the loop gets the optimizer, and may zero its gradients."""
+    return any(
+        name in (value.name, *(item.name for item in value.items))
+        for each in (reading.calls[n] for n in reading.by_loop[call.loops[-1]])
+        if each.method not in ("step", "unscale_")
         for value in (*each.args, *each.keywords.values())
     )
 
@@ -239,18 +241,19 @@ def loss_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         if call.name == "backward" or reading.is_autograd(call):
             continue
-        if call.receiver_call >= 0:
+        name = reading.loss_name(call)
+        if call.receiver_call >= 0 and not name:
             inner = reading.calls[call.receiver_call]
             if inner.method in DETACHES:
                 yield Match(call.span, f"backward() of .{inner.method}(): no gradient is left")
             continue
-        if not call.receiver or _regains(reading, call, number):
+        if not name or _regains(reading, name):
             continue
-        results = evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)
+        results = evaluate.definitions(reading, name, call.scope, number, call.arms)
         yield from _numbers_in_sum(reading, call, results[:1])
         if results and all(_detaches(reading, each.value) for each in results):
             method = reading.calls[results[0].value.call].method
-            message = f"{call.receiver} comes from .{method}(): no gradient is left"
+            message = f"{name} comes from .{method}(): no gradient is left"
             yield Match(call.span, message)
 
 
@@ -305,11 +308,11 @@ def _is_number(reading: Training, value: Value, call: Call, position: int) -> bo
     )
 
 
-def _regains(reading: Training, call: Call, number: int) -> bool:
+def _regains(reading: Training, name: str) -> bool:
     """requires_grad is turned on again between."""
     return any(
-        each.target == f"{call.receiver}.requires_grad" for each in reading.script.assignments
-    ) or any(reading.calls[n].receiver == call.receiver for n in reading.methods("requires_grad_"))
+        each.target == f"{name}.requires_grad" for each in reading.script.assignments
+    ) or any(reading.calls[n].receiver == name for n in reading.methods("requires_grad_"))
 
 
 def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

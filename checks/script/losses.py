@@ -123,7 +123,11 @@ def reaches_backward(reading: Training, number: int) -> bool:
     call = reading.calls[number]
     return any(
         reading.calls[n].receiver_call == number
-        or (reading.calls[n].receiver in call.targets and reading.calls[n].scope == call.scope)
+        or any(number in value.calls[:1] for value in reading.calls[n].args)
+        or (
+            reading.loss_name(reading.calls[n]) in call.targets
+            and reading.calls[n].scope == call.scope
+        )
         for n in reading.backwards
     )
 
@@ -179,11 +183,10 @@ REBUILT = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor
 def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
-        if not call.receiver or call.args or call.keywords:
-            continue
-        values = objects.last_definition(reading, call.receiver, call)
+        name = reading.loss_name(call)
+        values = objects.last_definition(reading, name, call) if name else []
         if values and all(_starts_graph(reading, each) for each in values):
-            message = f"{call.receiver} starts a graph of its own: nothing before it gets gradients"
+            message = f"{name} starts a graph of its own: nothing before it gets gradients"
             yield Match(call.span, message)
 
 

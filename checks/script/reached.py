@@ -68,7 +68,6 @@ def _follow_name(
     if (key, position) in graph.visited:
         return
     graph.visited.add((key, position))
-    parts = name.split(".")
     graph.names |= _prefixes(reading, name, scope)
     found = evaluate.definitions(reading, name, scope, position, arms)
     grown = [a for a in reading.assigned.get(key, ()) if a.augmented]
@@ -82,6 +81,26 @@ def _follow_name(
             if each.augmented and each.position > position and not each.loops:
                 continue
             follow(reading, each.value, scope, max(place, 0), each.arms, graph, depth - 1)
+    for n in reading.methods("append", "extend", "insert", "add_", "copy_"):
+        call = reading.calls[n]
+        grows = call.receiver and reading.key(call.receiver, call.scope) == key
+        for given in call.args if grows else ():
+            follow(reading, given, call.scope, n, call.arms, graph, depth - 1)
+    _follow_owner(reading, name, scope, position, arms, graph, depth, bool(found))
+
+
+def _follow_owner(
+    reading: Training,
+    name: str,
+    scope: int,
+    position: int,
+    arms: Arms,
+    graph: Graph,
+    depth: int,
+    found: bool,
+) -> None:
+    """Of what nothing here assigns: the object that it is a part of."""
+    key, parts = reading.key(name, scope), name.split(".")
     bound = any(name in loop.targets for loop in reading.script.loops if loop.scope == scope)
     if not found and not bound and key not in reading.trained_names:
         if len(parts) > 1:

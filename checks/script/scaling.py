@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -12,6 +13,9 @@ from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
+
+OPTIMIZER = re.compile(r"(^|_)opt(\d*|s?)(_|$)|_opt$|^opt[A-Z\d]?$")
+"""What people call an optimizer, besides a word with "optim" in it."""
 
 
 def clip_without_unscale(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -93,7 +97,7 @@ def is_optimizer(reading: Training, call: Call) -> bool:
     name = call.receiver.rpartition(".")[2].casefold()
     if "sched" in name or "scaler" in name:
         return False
-    if "optim" in name or name in ("opt", "opt_g", "opt_d"):
+    if "optim" in name or OPTIMIZER.search(name):
         return True
     key = reading.key(call.receiver, call.scope)
     return any(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate, gradients, objects
-from doctor.checks.script.distributed import ddp_calls, is_sharded
+from doctor.checks.script import evaluate, gradients
 from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.ranks import ddp_calls, is_sharded
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -55,30 +55,59 @@ def _mixed(reading: Training, call: Call) -> set[object]:
 
 def all_on_first_gpu(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     starts = [reading.calls[n] for n in reading.methods("init_process_group")]
-    if (
-        not starts
-        or not ddp_calls(reading)
-        or reading.mentions("set_device", "local_rank", "device_id")
-    ):
+    wraps = ddp_calls(reading)
+    if not starts or not wraps:
         return
     if any("gloo" in str(v.literal) for c in starts for v in (*c.args, *c.keywords.values())):
         return
-    if "CUDA_VISIBLE_DEVICES" in reading.script.identifiers or any(
-        value.kind not in ("literal", "name") or value.name not in ("", "device")
-        for n in reading.methods("cuda", "device")
-        for value in reading.calls[n].args
-    ):
+    yield from _global_rank(reading)
+    known = {"CUDA_VISIBLE_DEVICES", "device_id", "set_device"} & reading.script.identifiers
+    if known or reading.mentions("local_rank"):
         return
-    for n in ddp_calls(reading):
-        for value in reading.calls[n].args[:1]:
-            for made in objects.makers(
-                reading, value, reading.calls[n].scope, n, reading.calls[n].arms
-            ):
-                if made is not None and _moved_blindly(reading, n):
-                    reason = "Slurm may show each process one GPU" if _asks_slurm(reading) else ""
-                    message = "every process puts its model on the first GPU"
-                    yield Match(made.span, message, undecided=reason)
-                    return
+    moved = [(n, device) for n, device in _devices(reading) if device != "cpu"]
+    blind = [n for n, device in moved if device in ("cuda", "cuda:0", "0")]
+    if blind and blind[0] < max(wraps) and len(blind) == len(moved):
+        reason = "Slurm may show each process one GPU" if _asks_slurm(reading) else ""
+        message = "every process puts its model on the first GPU"
+        yield Match(reading.calls[blind[0]].span, message, undecided=reason)
+
+
+def _devices(reading: Training) -> Iterator[tuple[int, str]]:
+    """Calls that name a device, with "" for one that is computed."""
+    for n in reading.methods("cuda", "device", "to"):
+        call = reading.calls[n]
+        if call.method == "cuda" and not call.args:
+            yield n, "cuda"
+        if call.method == "device" and call.name != "torch.device":
+            continue
+        for value in call.args[-1:] if call.method == "device" else call.args[:1]:
+            for each in evaluate.options(reading, value, call):
+                made = reading.calls[each.call] if each.kind == "call" else None
+                if made is None or made.name != "torch.device":
+                    yield n, str(each.literal) if each.kind == "literal" else ""
+
+
+def _global_rank(reading: Training) -> Iterator[Match]:
+    """The rank among all nodes chooses the GPU of this one."""
+    if reading.mentions("local_rank", "spawn", "device_count", "localhost", "gpus_per_node"):
+        return
+    for n in reading.methods("set_device", "device", "cuda"):
+        call = reading.calls[n]
+        for value in call.args[-1:] if call.name.startswith("torch.") or call.receiver else ():
+            if any(_is_rank(reading, v) for v in evaluate.options(reading, value, call)):
+                message = "the rank among all nodes chooses the GPU: on the second node it has none"
+                yield Match(call.span, message, "warn")
+                return
+
+
+def _is_rank(reading: Training, value: Value) -> bool:
+    """int(os.environ["RANK"]) or get_rank()."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    if call is not None and call.name in ("int", "os.environ.get", "os.getenv") and call.args:
+        return call.args[0].literal == "RANK" or _is_rank(reading, call.args[0])
+    if call is not None:
+        return call.name == "torch.distributed.get_rank" and not call.args
+    return value.kind == "item" and value.name == "os.environ[RANK]"
 
 
 def _asks_slurm(reading: Training) -> bool:
@@ -89,17 +118,6 @@ def _asks_slurm(reading: Training) -> bool:
         for each in flatten([value])
         for text in (str(each.literal), each.name, *each.names)
     )
-
-
-def _moved_blindly(reading: Training, ddp: int) -> bool:
-    """cuda() or to("cuda") before DDP, with nothing that names a GPU."""
-    moves = [reading.calls[n] for n in reading.methods("cuda", "to") if n < ddp]
-    plain = [
-        c for c in moves
-        if (c.method == "cuda" and not c.args) or any(v.literal == "cuda" for v in c.args)
-    ]  # fmt: skip
-    others = [c for c in moves if c not in plain and c.args and c.args[0].kind == "name"]
-    return bool(plain) and not others
 
 
 def clip_of_shards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -237,7 +255,10 @@ RULES = (
         find=all_on_first_gpu,
         why="cuda() without set_device is GPU 0 in every process: memory runs out there, or NCCL "
         "reports a duplicate GPU, and the other GPUs idle.",
-        fires=("init_process_group, DDP and cuda() in a file that never names a local GPU",),
+        fires=(
+            'init_process_group, DDP and cuda() or "cuda:0" in a file that never names a local GPU',
+            "RANK or get_rank() chooses the GPU (a warning: right on one node only)",
+        ),
         fix='torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the model is moved.',
         needs=("init_process_group",),
         sources=("examples-1142", "torch-ddp-notes"),

@@ -372,7 +372,7 @@ FEW = 100
 def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
-        name = loss_name(reading, call)
+        name = reading.loss_name(call)
         if not name or call.keywords.get("retain_graph") is not None:
             continue
         if call.loops and not _is_short(reading, call):
@@ -381,17 +381,6 @@ def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                     yield Match(span, f"{target} holds the graph of every {name}")
         yield from _returned_sums(reading, call, name)
         yield from _metered(reading, call, name)
-
-
-def loss_name(reading: Training, backward: Call) -> str:
-    """The loss of loss.backward(), scaler.scale(loss).backward() or accelerator.backward(loss)."""
-    values = backward.args
-    if not backward.receiver and backward.receiver_call >= 0:
-        scaled = reading.calls[backward.receiver_call]
-        values = scaled.args if scaled.method == "scale" else ()
-    elif not values:
-        return backward.receiver
-    return values[0].name if values and values[0].kind == "name" else ""
 
 
 def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Match]:
@@ -484,6 +473,10 @@ def _outlives(reading: Training, target: str, call: Call) -> bool:
     """It is started outside of the loop, as a number or a list, and not in it."""
     results = reading.assigned.get(reading.key(target, call.scope), ())
     started = [each for each in results if not each.augmented]
+    if any(each.loops == call.loops[:-1] != () for each in started):
+        inside = reading.by_loop[call.loops[-1]]
+        if not any(stepped(reading, reading.calls[n]) for n in inside):
+            return False  # the batches of one step
     return bool(started) and not any(call.loops[-1] in each.loops for each in started)
 
 

@@ -67,6 +67,16 @@ class Training(Reading):
     def backward_numbers(self) -> frozenset[int]:
         return frozenset(self.backwards)
 
+    def loss_name(self, backward: Call) -> str:
+        """The loss of loss.backward(), scaler.scale(loss).backward() or fabric.backward(loss)."""
+        values = backward.args
+        if not backward.receiver and backward.receiver_call >= 0:
+            scaled = self.calls[backward.receiver_call]
+            values = scaled.args if scaled.method == "scale" else ()
+        elif not values:
+            return backward.receiver
+        return values[0].name if values and values[0].kind == "name" else ""
+
     def is_autograd(self, call: Call) -> bool:
         """Inside a torch.autograd.Function, whose backward is something else."""
         owner = self.function(call.scope).owner

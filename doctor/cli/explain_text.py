@@ -136,7 +136,7 @@ def _findings(log: Log) -> tuple[Finding, ...]:
 
 def _has_traceback(log: Log) -> bool:
     """Whether an exception of no class stands below a traceback: alone it says nothing new."""
-    return any(event.name == UNCAUGHT and len(event.excerpt) > 1 for event in log.events)
+    return any(each.name == UNCAUGHT and each.excerpt[0] != each.text for each in log.events)
 
 
 def _is_on_curves(check: Check, log: Log) -> bool:

@@ -24,6 +24,7 @@ WORDS = (
         re.compile(r"(?:expected scalar type|have scalar type) Long", re.IGNORECASE),
         "dtype-of-labels",
     ),
+    (re.compile(r"must be Tensor, not NoneType"), "value-is-none"),
     (re.compile(r"too many values to unpack \(expected [2-9]\)"), "unpacked-rows"),
     (
         re.compile(r"batch must contain tensors.{0,80}found <class '(?!NoneType)"),

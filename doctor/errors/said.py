@@ -5,150 +5,21 @@ from __future__ import annotations
 import functools
 import re
 
+from doctor.errors.replacements import OF_CUDA, OWNERS, PACKAGES, PLAIN, RENAMED, WHEELS
+
 Said = tuple[str, str, str]
 """Ids of rows, an expression with named groups, and the sentence with their names in braces."""
-
-PACKAGES = {
-    "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "PIL": "pillow", "yaml": "pyyaml",
-    "skimage": "scikit-image", "dotenv": "python-dotenv", "google": "protobuf", "attr": "attrs",
-    "flash_attn": "flash-attn --no-build-isolation", "pkg_resources": '"setuptools<81"',
-    "hydra": "hydra-core", "pytorch_lightning": "pytorch-lightning", "umap": "umap-learn",
-    "huggingface_hub": "huggingface-hub", "git": "gitpython", "Crypto": "pycryptodome",
-    "open_clip": "open-clip-torch", "segmentation_models_pytorch": "segmentation-models-pytorch",
-    "mpi4py": "mpi4py", "tensorboard": "tensorboard", "sentencepiece": "sentencepiece",
-    "SentencePiece": "sentencepiece", "Protobuf": "protobuf", "Tiktoken": "tiktoken",
-    "grpc": "grpcio", "faiss": "faiss-cpu", "fitz": "pymupdf", "imageio": "imageio",
-    "pycocotools": "pycocotools", "torch_geometric": "torch-geometric",
-}  # fmt: skip
-"""Module -> what pip installs where the names differ, and the names in sentences of libraries."""
-PLAIN = frozenset(
-    [
-        "accelerate",
-        "albumentations",
-        "bitsandbytes",
-        "datasets",
-        "decord",
-        "deepspeed",
-        "diffusers",
-        "einops",
-        "evaluate",
-        "fire",
-        "ftfy",
-        "gradio",
-        "h5py",
-        "jsonlines",
-        "lightning",
-        "lmdb",
-        "loguru",
-        "matplotlib",
-        "nltk",
-        "ninja",
-        "numpy",
-        "omegaconf",
-        "onnx",
-        "pandas",
-        "peft",
-        "psutil",
-        "pyarrow",
-        "ray",
-        "regex",
-        "rich",
-        "rouge_score",
-        "sacrebleu",
-        "safetensors",
-        "scipy",
-        "seaborn",
-        "spacy",
-        "tabulate",
-        "tensorboardX",
-        "termcolor",
-        "tiktoken",
-        "timm",
-        "tokenizers",
-        "torch",
-        "torchaudio",
-        "torchmetrics",
-        "torchvision",
-        "tqdm",
-        "transformers",
-        "triton",
-        "trl",
-        "ultralytics",
-        "unsloth",
-        "vllm",
-        "wandb",
-        "webdataset",
-        "xformers",
-        "zstandard",
-        "jinja2",
-        "liger_kernel",
-        "librosa",
-        "soundfile",
-        "torchao",
-    ]
-)
-"""Modules that pip installs under their own name; any other may be the program's own."""
-WHEELS = {
-    "libcudnn": "cudnn", "libcublas": "cublas", "libcublasLt": "cublas", "libcusparse": "cusparse",
-    "libcurand": "curand", "libcufft": "cufft", "libcusolver": "cusolver", "libnccl": "nccl",
-    "libnvrtc": "cuda-nvrtc", "libcudart": "cuda-runtime", "libcupti": "cuda-cupti",
-    "libnvJitLink": "nvjitlink", "libcusparseLt": "cusparselt",
-}  # fmt: skip
-OF_CUDA = {"cublas", "cuda-runtime", "cuda-nvrtc", "cuda-cupti", "nvjitlink"}
-"""Packages whose libraries have the number of their CUDA; since 13 their names have none."""
-RENAMED = {
-    "tokenizer": "processing_class=", "evaluation_strategy": "eval_strategy=",
-    "no_cuda": "use_cpu=", "per_gpu_train_batch_size": "per_device_train_batch_size=",
-    "per_gpu_eval_batch_size": "per_device_eval_batch_size=", "push_to_hub_token": "hub_token=",
-    "max_seq_length": "max_length= of SFTConfig", "max_prompt_length": "an argument of the "
-    "trainer's Config, or removed in this TRL", "dataset_text_field": "an argument of SFTConfig",
-    "packing": "an argument of SFTConfig", "dataset_kwargs": "an argument of SFTConfig",
-    "dataset_num_proc": "an argument of SFTConfig", "neftune_noise_alpha": "an argument of the "
-    "trainer's Config", "beta": "an argument of DPOConfig", "load_in_8bit":
-    "quantization_config=BitsAndBytesConfig(load_in_8bit=True), and from_pretrained takes it",
-    "load_in_4bit":
-    "quantization_config=BitsAndBytesConfig(load_in_4bit=True), and from_pretrained takes it",
-    "use_flash_attention_2": 'attn_implementation="flash_attention_2"', "torch_dtype": "dtype=",
-    "dtype": "torch_dtype= in transformers below 4.56", "use_auth_token": "token=",
-    "ignore_mismatched_size": "ignore_mismatched_sizes=", "bnb_config": "quantization_config=",
-    "processing_class": "tokenizer= in transformers below 4.46",
-    "eval_strategy": "evaluation_strategy= in transformers below 4.41",
-    "gpus": "accelerator='gpu', devices=", "tpu_cores": "accelerator='tpu', devices=",
-    "progress_bar_refresh_rate": "a callback, TQDMProgressBar(refresh_rate=...)",
-    "checkpoint_callback": "enable_checkpointing=", "resume_from_checkpoint":
-    "trainer.fit(..., ckpt_path=...)",
-    "group_by_length": 'train_sampling_strategy="group_by_length"',
-    "correct_bias": "torch.optim.AdamW, which corrects always",
-    "verbose": "print(scheduler.get_last_lr()); the schedulers of torch print no more",
-    "device": "torch.amp.GradScaler(device) of torch 2.3 or newer",
-    "dispatch_batches": "dataloader_config=DataLoaderConfiguration(...); or upgrade transformers, "
-    "which passes it to a newer accelerate",
-    "split_batches": "dataloader_config=DataLoaderConfiguration(...)",
-    "keep_torch_compile": "a newer accelerate, python -m pip install -U accelerate",
-    "offload_index": "a newer accelerate, python -m pip install -U accelerate",
-    "config": "the release of transformers that the code was written for: its classes take config "
-    "since 4.4x",
-    "num_items_in_batch": "an argument that transformers since 4.46 passes to compute_loss: add "
-    "num_items_in_batch=None to your compute_loss, and **kwargs to forward if it is refused there",
-}  # fmt: skip
-"""Argument -> what takes its place."""
-OWNERS = {
-    "device": "GradScaler", "verbose": "LR|Lambda|Warm", "beta": "Trainer", "packing": "Trainer",
-    "config": "Rotary|Attention", "gpus": "Trainer|__init__", "tokenizer": "Trainer",
-    "resume_from_checkpoint": "Trainer|__init__", "dtype": "Model|For[A-Z]|from_pretrained",
-    "checkpoint_callback": "Trainer|__init__",
-}  # fmt: skip
-"""Arguments with names of their own in many programs -> the callees that had them."""
 
 SAID: tuple[Said, ...] = (
     (
         "import-failed",
-        r"No module named '(?P<module>\w+)[.'\w]*|requires the (?P<name>\S+) library but it was",
+        r"No module named '(?P<module>google\.cloud\.\w+|google\.\w+|\w+)[.'\w]*|"
+        r"requires the (?P<name>\S+) library but it was",
         "python -m pip install {package}, and restart.",
     ),
     (
         "import-failed package-version-refused quantizer-absent",
-        r"Using [`'][\w.-]+[`'].{0,60}?requires.{0,80}?`?pip install (?P<wanted>[^`\n]{1,60})`",
+        r"\brequires.{0,120}?[`'\"]pip install (?P<wanted>[^`\n]{1,60}?)[`\"\n]",
         "python -m pip install {wanted}, and restart.",
     ),
     (
@@ -205,9 +76,33 @@ SAID: tuple[Said, ...] = (
     ),
     (
         "no-kernel-image",
-        r"capability (?P<sm>sm_[3-7]\d) is not compatible",
-        "{sm} is in no wheel of CUDA 13; below sm_50 only torch of before 2.0 has it: take a wheel "
-        "of the index cu126.",
+        r"capability (?P<sm>sm_(?:[56]\d|7[0-4])) is not compatible",
+        "{sm} is in no wheel of CUDA 13: take a wheel of the index cu126.",
+    ),
+    (
+        "no-kernel-image",
+        r"(?P<sm>capability 3\.\d|sm_3\d)",
+        "No current wheel has code for {sm} (Kepler), of no index: torch of the time of this GPU "
+        "(1.12 and older), or another GPU.",
+    ),
+    (
+        "rendezvous-timeout peer-lost",
+        r"\[(?P<host>[\w.:-]{2,80})\]:(?P<port>\d{2,5}) \(errno: (?:113|110|101)\b",
+        "This node does not reach {host}: no route, a firewall, or a name that stands for another "
+        "interface. nc -vz {host} {port} from here, open the port, or set MASTER_ADDR (the "
+        "rendezvous endpoint) to an address that all nodes reach.",
+    ),
+    (
+        "scheduler-ended",
+        r"(?:Node failure on (?P<node>[\w.-]+)|(?P<own>DUE TO NODE FAILURE))",
+        "A node failed, not the program: report it (srun's line names it), submit again with "
+        "--exclude=NODE, and resume from the last checkpoint.",
+    ),
+    (
+        "quantized-model-moved",
+        r"precision on a different (?P<where>device)",
+        "Every rank loaded it onto the same {where}: "
+        'device_map={{"": int(os.environ["LOCAL_RANK"])}} for each process.',
     ),
     (
         "driver-too-old",

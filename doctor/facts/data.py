@@ -10,6 +10,7 @@ from typing import Literal
 
 from doctor._util.records import Ended, Number, Section, Unknown
 from doctor.facts.data_rows import (
+    Agreement,
     Epochs,
     Inputs,
     LabelMaps,
@@ -21,6 +22,7 @@ from doctor.facts.data_rows import (
     Rendered,
     Repeats,
     RowTexts,
+    Seeds,
     Shards,
     Workers,
 )
@@ -75,6 +77,8 @@ class Labels(Section, frozen=True, kw_only=True):
     """Documents whose first tokens are not trained, and later ones are."""
     inverted: int = 0
     """Documents whose first tokens are trained, and whose last ones are not."""
+    twice: int = 0
+    """Documents whose trained part begins with the prompt."""
     ignored: int = -100
     learned: bool | None = None
     """Gradients that are not 0 were observed meanwhile; None: there was no training."""
@@ -136,6 +140,8 @@ class Padding(Section, frozen=True, kw_only=True):
     """Those in which the mask includes it."""
     labelled: int = 0
     """Those in which it has labels."""
+    unmasked: int = 0
+    """Those without any mask."""
 
 
 class Split(Section, frozen=True, kw_only=True):
@@ -168,6 +174,8 @@ class Split(Section, frozen=True, kw_only=True):
     maps: LabelMaps | None = None
     texts: RowTexts | None = None
     epochs: Epochs | Unknown | None = None
+    agreement: Agreement | None = None
+    seeds: Seeds | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from doctor._util.records import Number, Section
 
 RowPairs = tuple[tuple[int, int], ...]
@@ -30,6 +32,66 @@ class Overlap(Section, frozen=True, kw_only=True):
     telling: int
     shared: int = 0
     pairs: RowPairs = ()
+
+
+class Indices(Section, frozen=True, kw_only=True):
+    """Whole numbers, and the table that they index."""
+
+    kind: Literal["ids", "classes"]
+    entries: int
+    table: str
+    """Whose it is: "the model's embedding"."""
+    highest: int
+    beyond: int = 0
+    """Rows with a number that it does not have."""
+    rows: tuple[int, ...] = ()
+
+
+class Column(Section, frozen=True, kw_only=True):
+    """A column of the features that is the target, but for a factor and a difference."""
+
+    name: str
+    column: int
+    rows: int
+
+
+class Agreement(Section, frozen=True, kw_only=True):
+    """Whether the fields of the batches agree."""
+
+    rows: int
+    indices: tuple[Indices, ...] = ()
+    tokens: int = 0
+    unknown: int = 0
+    """Of the tokens, those for unknown words."""
+    blank: int | None = None
+    """The class that a CTC loss reserves for no letter."""
+    targets: int = 0
+    """Of such a loss."""
+    blanks: int = 0
+    """Of those, the ones that hold the blank."""
+    longer: int = 0
+    """Of those, the ones that are longer than their input."""
+    target_rows: tuple[int, ...] = ()
+    nonfinite: str = ""
+    """A field with NaN or Inf that no mask excludes, and its rows."""
+    nonfinite_count: int = 0
+    nonfinite_rows: tuple[int, ...] = ()
+    columns: tuple[Column, ...] = ()
+    turned: int = 0
+    """Draws of samples whose image is a flip of that of the draw before."""
+    followed: int = 0
+    """Of those, where the mask or the boxes have changed."""
+
+
+class Seeds(Section, frozen=True, kw_only=True):
+    """Rows that workers read after the user's worker_init_fn, where rows are random."""
+
+    workers: int
+    equal_workers: bool
+    """Two workers draw the same."""
+    equal_epochs: bool
+    """A worker draws the same in two epochs."""
+    persistent: bool = False
 
 
 class Mixing(Section, frozen=True, kw_only=True):
@@ -73,6 +135,8 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Of those, pixels strictly between their neighbours."""
     kinds: int = 0
     """Different combinations of such a pixel's value and its neighbours'."""
+    unit_steps: int = 0
+    """Places where two areas meet whose values differ by 1."""
 
 
 class Spellings(Section, frozen=True, kw_only=True):
@@ -93,6 +157,13 @@ class RowTexts(Section, frozen=True, kw_only=True):
     answers: int = 0
     empty: int = 0
     empty_rows: tuple[int, ...] = ()
+    marked_by: str = ""
+    """A column that has one value where the answer is empty, and another one elsewhere."""
+    contexts: int = 0
+    """Of the answers, those to a question about a text of the row."""
+    escaped: int = 0
+    """Rows whose line breaks are a backslash and a letter."""
+    escaped_rows: tuple[int, ...] = ()
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
@@ -189,6 +260,9 @@ class Rendered(Section, frozen=True, kw_only=True):
     failed_rows: tuple[int, ...] = ()
     unlike: int = 0
     """Chats whose beginning is not the prompt that generation gets."""
+    lost: int = 0
+    """Chats of which the template leaves the last question or answer out."""
+    lost_rows: tuple[int, ...] = ()
 
 
 class Markers(Section, frozen=True, kw_only=True):
@@ -208,6 +282,10 @@ class Markers(Section, frozen=True, kw_only=True):
     """The first token behind it is not trained."""
     early: int = 0
     elsewhere: int = 0
+    questions: int = 0
+    """Documents with what stands before a question of the user."""
+    unanswered: int = 0
+    """Of those, the ones without the prompt for an answer."""
     bos: str = ""
     without_bos: int = 0
     foreign: dict[str, int] = {}

@@ -265,3 +265,5 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     """Versions that a requirements file beside it pins: package -> specifier."""
     suppressions: tuple[Suppression, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
+    inlined: Script | None = None
+    """The same with the functions of its training joined, None where there are none."""

@@ -35,6 +35,14 @@ summary follows."""
 MOST_RANKS = 65_536
 NUMBER_OF_A_LIST = re.compile(r"\s*\[\d+\]:\s*$")
 """A failure in the launcher's account, and no line of that rank."""
+MOST_CONTINUED = 8
+"""Lines below an exception that may belong to its message."""
+OTHER = re.compile(
+    r"During handling|The above exception|Exception ignored|[\[(=*#-]|\d"
+    r"|[IWEF]\d{4} |\w{0,40}:? ?(?:INFO|DEBUG|WARN|ERROR|CRITICAL)"
+    r"|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
+)
+"""How a line begins that is no part of the message above it."""
 MOST_LINES = 8
 """Lines that an event keeps: the first one and its frames, and later ones of the same class, which
 may say more."""
@@ -77,9 +85,11 @@ class Collector:
     launcher: Launcher = field(init=False)
     ranks: dict[int, RankSeen] = field(default_factory=dict)
     _bare: _Event | None = None
-    """The last exception without a traceback."""
+    """The last exception without a traceback; the first of those that say the same."""
     _unfinished: _Event | None = None
-    """An exception whose message begins on the next line."""
+    """An exception whose message may go on, or begin, on the next lines."""
+    _prefix: str = ""
+    """What the launcher wrote before the line of that exception."""
     _events: list[_Event] = field(default_factory=list)
     _current: dict[tuple[str, int | None], _Event] = field(default_factory=dict)
 
@@ -106,7 +116,7 @@ class Collector:
     def take(self, line: Line, before: Iterable[str]) -> None:
         """One line that may be an event; `before` are the lines before it, the nearest first."""
         self.launcher.take(line.number, line.text)
-        self._finish(line)
+        self._continue(line)
         is_code = self.tracebacks.is_code(line.text)
         ended = self.tracebacks.take(line.number, line.text)
         if is_code and not ended:
@@ -119,19 +129,39 @@ class Collector:
         elif traceback and not traceback.ignored and (ending := EXCEPTION.match(body[:2000])):
             self._add(UNCAUGHT, line, ending, traceback, before)
         elif not traceback and (ending := bare_exception(line.text)):
-            self._bare = self._begin(UNCAUGHT, line, ending, None, before, harmless=False)
-            self._bare.rank = self._rank_of(line)
-            self._unfinished = None if ending["message"] else self._bare
+            self._add_bare(line, ending, before)
 
-    def _finish(self, line: Line) -> None:
-        """Give the exception before the line its message, unless training metrics follow it."""
-        event, body = self._unfinished, split_prefix(line.text)[1].strip()
-        if event is None or not (body or line.number > event.line + 2):
+    def _add_bare(self, line: Line, ending: re.Match[str], before: Iterable[str]) -> None:
+        """An exception without a traceback: another one, or the one before once more."""
+        groups, bare = _groups(ending), self._bare
+        same = bare is not None and _alike(bare.groups) == _alike(groups)
+        if bare is None or not same or self.progress - bare.progress >= RECOVERED:
+            bare = self._bare = self._begin(UNCAUGHT, line, ending, None, before, harmless=False)
+            bare.rank = self._rank_of(line)
+            self._open(bare, line)
+        bare.progress, bare.last_line = self.progress, line.number
+
+    def _open(self, event: _Event, line: Line) -> None:
+        """The message may go on below this line."""
+        self._unfinished, self._prefix = event, split_prefix(line.text)[0]
+
+    def _continue(self, line: Line) -> None:
+        """Add a line to the message of the exception above it, unless it is of something else."""
+        event = self._unfinished
+        if event is None:
             return
-        self._unfinished = None
-        if body and self.progress == event.progress and HEADER not in body:
+        prefix, body = split_prefix(line.text)
+        body = body.strip()
+        empty = not event.groups.get("message")
+        gone = line.number > event.line + MOST_CONTINUED or self.progress != event.progress
+        if gone or prefix != self._prefix or HEADER in body or OTHER.match(body):
+            self._unfinished = None
+        elif body and empty:
             event.text = excerpt(f"{event.text} {body}")
             event.excerpt = (*event.excerpt[:-1], event.text)
+            event.groups["message"] = excerpt(body)
+        elif body:
+            event.excerpt += (excerpt(body),)
 
     def _add(
         self,
@@ -157,8 +187,8 @@ class Collector:
             event.rank = rank
             self._events.append(event)
             self._current[name, rank] = event
-            if name == UNCAUGHT and not match.groupdict().get("message"):
-                self._unfinished = event
+            if traceback or bare_exception(line.text):
+                self._open(event, line)
         for key, text in _groups(match).items():
             event.groups.setdefault(key, text)
         if event.count and len(event.excerpt) < MOST_LINES:
@@ -199,7 +229,7 @@ class Collector:
     def events(self, lines: int = 0) -> tuple[tuple[LogEvent, ...], tuple[LogEvent, ...]]:
         """The events, and the harmless ones, when the file ends after so many lines."""
         complete = [(event.harmless, self._complete(event)) for event in self._events]
-        if self._bare and 0 <= lines - self._bare.line < END:
+        if self._bare and 0 <= lines - self._bare.last_line < END:
             last = self._complete(self._bare)
             complete += [] if last.recovered else [(False, last)]
         return (
@@ -223,6 +253,11 @@ class Collector:
             last_time=event.last_time,
             recovered=event.recovered or overcome,
         )
+
+
+def _alike(groups: dict[str, str]) -> tuple[str, str]:
+    """What equal exceptions have in common: the class, and the message without its numbers."""
+    return groups["exception"], re.sub(r"\d+", "0", groups.get("message", ""))
 
 
 def _groups(match: re.Match[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
 from doctor.script import suppressions
+from doctor.script.inlined import inlined
 from doctor.script.statements import walk_module
 from doctor.script.text import Source, Unparsable, decode, parse
 from doctor.script.walk import Walk
@@ -86,12 +87,28 @@ def _script(
     launches: tuple[Launch, ...],
     requirements: Mapping[str, str] | None,
 ) -> Script:
-    walk = Walk(source.span, source.segment)
     try:
-        walk_module(walk, tree.body)
+        script = _walked(path, kind, source, tree, launches, requirements)
+        joined = inlined(tree)
+        if joined is not None:
+            other = _walked(path, kind, source, joined, launches, requirements)
+            script = msgspec.structs.replace(script, inlined=other)
     except RecursionError:
         reason = Unreadable("the code is nested too deeply", Span(1, 1))
         return Script(path=path, kind=kind, unreadable=(reason,))
+    return msgspec.structs.replace(script, suppressions=suppressions.read(source))
+
+
+def _walked(
+    path: str,
+    kind: Any,
+    source: Source,
+    tree: ast.Module,
+    launches: tuple[Launch, ...],
+    requirements: Mapping[str, str] | None,
+) -> Script:
+    walk = Walk(source.span, source.segment)
+    walk_module(walk, tree.body)
     return Script(
         path=path,
         kind=kind,
@@ -109,5 +126,4 @@ def _script(
         identifiers=frozenset(walk.identifiers),
         launches=launches,
         requirements=dict(requirements or {}),
-        suppressions=suppressions.read(source),
     )

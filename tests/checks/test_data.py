@@ -13,6 +13,9 @@ from doctor.catalog import of_families
 from doctor.collect.data import Notes
 from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, Split, Starts, Stops
 from doctor.facts.data_rows import (
+    Agreement,
+    Column,
+    Indices,
     Inputs,
     LabelMaps,
     Markers,
@@ -23,6 +26,7 @@ from doctor.facts.data_rows import (
     Rendered,
     Repeats,
     RowTexts,
+    Seeds,
     Shards,
     Spellings,
     Workers,
@@ -518,3 +522,57 @@ def test_normalized_bytes(unscaled: str, status: Status) -> None:
     images = Inputs(name="x", samples=64, shape=(16, 3, 8, 8), low=-2.0, high=900.0)
     images = msgspec.structs.replace(images, unscaled=unscaled)
     assert verdict("DAT010", data(inputs=images)).status is status
+
+
+@pytest.mark.parametrize(
+    ("seeds", "status", "word"),
+    [
+        ({"equal_workers": True, "equal_epochs": True}, Status.WARN, "every epoch"),
+        ({"equal_workers": True, "equal_epochs": False}, Status.WARN, "one seed"),
+        ({"equal_workers": False, "equal_epochs": True}, Status.NOTE, "again"),
+        ({"equal_workers": False, "equal_epochs": True, "persistent": True}, Status.SKIP, ""),
+        ({"equal_workers": False, "equal_epochs": False}, Status.SKIP, ""),
+    ],
+)
+def test_seeds_of_workers(seeds: dict[str, Any], status: Status, word: str) -> None:
+    found = verdict("DAT011", data(seeds=Seeds(workers=2, **seeds)))
+    assert found.status is status
+    assert word in found.summary
+
+
+IDS = {"entries": 420, "highest": 421, "beyond": 3, "rows": (1, 2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "word"),
+    [
+        ({}, Status.PASS, ""),
+        ({"indices": (Indices(kind="ids", table="the model's embedding", **IDS),)},
+         Status.FAIL, "0 to 419"),
+        ({"indices": (Indices(kind="classes", table="the model's classes", **IDS),)},
+         Status.FAIL, "classes go"),
+        ({"indices": (Indices(kind="ids", table="the tokenizer", **IDS),)}, Status.NOTE, "ids"),
+        ({"blank": 0, "targets": 90, "blanks": 80}, Status.WARN, "blank"),
+        ({"blank": 0, "targets": 90, "blanks": 10}, Status.PASS, ""),
+        ({"blank": 0, "targets": 90, "longer": 1}, Status.WARN, "infinite"),
+        ({"turned": 9}, Status.WARN, "flip"),
+        ({"turned": 4}, Status.PASS, ""),
+        ({"turned": 90, "followed": 1}, Status.PASS, ""),
+        ({"columns": (Column(name="x", column=3, rows=64),)}, Status.WARN, "column 3"),
+        ({"columns": (Column(name="x", column=3, rows=63),)}, Status.PASS, ""),
+        ({"nonfinite": "x", "nonfinite_count": 3}, Status.WARN, "NaN"),
+        ({"nonfinite": "x", "nonfinite_count": 2}, Status.PASS, ""),
+        ({"tokens": 900, "unknown": 180}, Status.NOTE, "unknown words"),
+        ({"tokens": 900, "unknown": 179}, Status.PASS, ""),
+    ],
+)  # fmt: skip
+def test_fields_that_do_not_agree(fields: dict[str, Any], status: Status, word: str) -> None:
+    found = verdict("DAT022", data(agreement=Agreement(rows=256, **fields)))
+    assert found.status is status
+    assert word in found.summary
+
+
+def test_an_inverted_mask_has_one_cause() -> None:
+    facts = data(labels={"inverted": 256}, stops={"stopped": 0, "masked_ends": 256})
+    assert verdict("DAT002", facts).status is Status.SKIP
+    assert verdict("DAT013", facts).status is Status.WARN

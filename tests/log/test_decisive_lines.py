@@ -43,6 +43,36 @@ Root Cause (first observed failure):
 ============================================================
 """
 
+LIGHTNING = (
+    "lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu: [0, 1, 2]"
+    "\n But your machine only has: [0, 1]\n"
+)
+WORKER = """Traceback (most recent call last):
+  File "train.py", line 77, in main
+    for batch in loader:
+RuntimeError: Caught RuntimeError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/work/data.py", line 31, in __getitem__
+    return torch.from_numpy(x)
+RuntimeError: Numpy is not available
+"""
+LOST = """RuntimeError: CUDA error: unspecified launch failure
+[ 8121.2] NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', GPU has fallen off the bus.
+"""
+CAST = """Traceback (most recent call last):
+  File "/opt/datasets/table.py", line 2249, in cast_table_to_schema
+    raise CastError(
+datasets.table.CastError: Couldn't cast
+id: string
+to
+{'id': Value(dtype='string', id=None), 'text': Value(dtype='string', id=None)}
+because column names don't match
+"""
+ASSERTED = """Indexing.cu:1553: indexSelectLargeIndex: block: [31,0,0], thread: [64,0,0] Assertion \
+`srcIndex < srcSelectDimSize` failed.
+RuntimeError: CUDA error: device-side assert triggered
+"""
+
 
 def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
     """The finding that leads, and the report."""
@@ -58,6 +88,11 @@ def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
         (EVICTED, "pod-evicted", "ephemeral-storage limit (200Gi)"),
         (LOCKED, "locked-memory-limit", "ulimit -l unlimited"),
         (WAITED + ACCOUNT, "nccl-timeout", "Rank 0 may be at work alone"),
+        (LIGHTNING, "device-number-too-high", "as many processes per node"),
+        (WORKER, "numpy-of-other-build", "numpy<2"),
+        (LOST, "xid-hardware", "drain the node"),
+        (CAST, "columns-differ", "data_files="),
+        (ASSERTED, "assert-embedding", "resize_token_embeddings"),
     ],
 )
 def test_the_first_cause_is_the_line_that_decides(
@@ -72,3 +107,18 @@ def test_the_first_cause_is_the_line_that_decides(
 def test_a_number_in_the_launchers_account_is_no_line_of_that_rank(tmp_path: Path) -> None:
     _, report = judged(tmp_path, WAITED + ACCOUNT)
     assert "train.log:40, step 39" in report
+
+
+def test_of_equal_exceptions_the_first_is_named_unless_the_training_went_on(tmp_path: Path) -> None:
+    line = "ERROR: ConnectionError: shard {} could not be fetched\n"
+    _, report = judged(tmp_path, "start\n" + "".join(line.format(n) for n in range(9)))
+    assert "train.log:2" in report
+    finding, _ = judged(tmp_path, line.format(1) + STEPS)
+    assert finding.status is not Status.FAIL
+
+
+def test_lines_of_something_else_are_no_part_of_the_message_above(tmp_path: Path) -> None:
+    error = "ValueError: 3 shards are absent"
+    after = "[rank1]: RuntimeError: CUDA error: out of memory\nINFO Numpy is not available\n"
+    finding, _ = judged(tmp_path, f"[rank0]: {error}\n{after}")
+    assert "numpy-of-other-build" not in finding.verdict.causes

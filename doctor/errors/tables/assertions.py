@@ -7,6 +7,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="assert-labels",
+        refines=("device-side-assert",),
         errors=("RuntimeError",),
         messages=(r"n_classes", r"cur_target"),
         examples=(
@@ -20,6 +21,7 @@ ROWS = (
     ),
     Cause(
         id="assert-probabilities",
+        refines=("device-side-assert",),
         errors=("RuntimeError",),
         messages=(r"input_val >= zero", r"target_val >= zero"),
         examples=(
@@ -48,6 +50,7 @@ ROWS = (
     ),
     Cause(
         id="assert-embedding",
+        refines=("device-side-assert",),
         errors=("RuntimeError",),
         messages=(r"srcIndex < srcSelectDimSize", r"ind_dim_size", r"vectorized gather"),
         examples=(
@@ -63,6 +66,7 @@ ROWS = (
     ),
     Cause(
         id="assert-index",
+        refines=("device-side-assert",),
         errors=("RuntimeError",),
         messages=(
             r"-sizes\[i\] <= index",

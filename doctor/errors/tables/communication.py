@@ -61,11 +61,11 @@ ROWS = (
         code="LOG025",
         title="Every collective finished in time",
         messages=(
-            r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
+            r"[Cc]aught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
             r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
             r"milliseconds",
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
-            r"Watchdog caught collective operation timeout",
+            r"[Cc]aught collective operation timeout",
             r"due to a collective timeout from|ProcessGroupNCCL's watchdog got stuck",
             r"Heartbeat monitor timed out",
             r"Timed out waiting \d+ms for (?:recv|send) operation to complete",
@@ -161,10 +161,11 @@ ROWS = (
             r"terminate called after throwing an instance of 'c10::DistBackendError'",
             r"To avoid data inconsistency, we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
+            r"Connection closed by remote peer",
         ),
         examples=(
-            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed "
-            "by peer [127.0.0.1]:40122",
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
+            "closed by peer [127.0.0.1]:40122",
             "RuntimeError: Connection refused [10.0.0.1]:1234",
             "RuntimeError: NCCL communicator was aborted on rank 1.",
             "[E ProcessGroupNCCL.cpp:455] Some NCCL operations have failed or timed out.",
@@ -174,6 +175,8 @@ ROWS = (
             "terminate called after throwing an instance of 'c10::DistBackendError'",
             "To avoid data inconsistency, we are taking the entire process down.",
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
+            "n01:88:120 [0] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer "
+            "n02<50122>",
         ),
         why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
         "its cause.",

@@ -49,13 +49,19 @@ ROWS = (
     ),
     Cause(
         id="compiler-defect",
-        refines=("compile-failed",),
+        refines=(
+            "compile-failed",
+            "missing-key",
+            "hook-on-a-replaced-layer",
+            "absent-in-samples",
+        ),
         messages=(
             r"InductorError: (?:AssertionError|LoweringException|KeyError|IndexError)",
             r"LoweringException|InternalTorchDynamoError|PassManager::run failed",
         ),
         examples=(
             "torch._inductor.exc.InductorError: AssertionError: ",
+            "torch._dynamo.exc.InternalTorchDynamoError: KeyError: 'x'",
             "torch._inductor.exc.LoweringException: AssertionError: conv",
             "RuntimeError: PassManager::run failed",
         ),
@@ -66,7 +72,6 @@ ROWS = (
         "works. Then upgrade torch, or leave the function that the traceback names out with "
         "torch.compiler.disable.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
-        role="summary",
     ),
     Cause(
         id="dynamo-refuses-code",
@@ -104,7 +109,7 @@ ROWS = (
         messages=(
             r"Unknown CUDA arch",
             r"torch\._dynamo\.exc\.(?:BackendCompilerFailed|InternalTorchDynamoError|Unsupported|"
-            r"TorchRuntimeError|FailOnRecompileLimitHit)",
+            r"FailOnRecompileLimitHit)",
             r"torch\._inductor\.exc\.\w{1,60}",
             r"Error building extension '\w{1,100}'|Ninja is required to load C\+\+ extensions",
             r"OutOfResources: out of resource: shared memory|PassManager::run failed",
@@ -119,8 +124,8 @@ ROWS = (
             r"Error compiling objects for extension|ninja: build stopped|nvcc was not found\.",
             r"Failed building wheel for|command '\S{0,200}(?:nvcc(?:\.exe)?|gcc|g\+\+|cl\.exe)' "
             r"failed with",
-            r"CalledProcessError: Command '?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|"
-            r"cmake)\b",
+            r"CalledProcessError: Command "
+            r"'?\[?'?\S{0,200}\b(?:gcc|g\+\+|clang|cc|ninja|nvcc|cmake)\b",
             r"NoValidChoicesError|torch\._dynamo\.exc\.UserError|LoweringException|Inductor IR\]",
         ),
         examples=(

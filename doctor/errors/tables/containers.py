@@ -166,12 +166,20 @@ ROWS = (
     ),
     Cause(
         id="image-not-started",
-        messages=(r"ErrImagePull|ImagePullBackOff|Back-off pulling image|exec format error",),
-        examples=("Back-off pulling image", "exec /bin/sh: exec format error"),
+        messages=(
+            r"ErrImagePull|ImagePullBackOff|Back-off pulling image|Failed to pull image|pull "
+            r"access denied for|manifest unknown|exec format error",
+        ),
+        examples=(
+            "Back-off pulling image",
+            "exec /bin/sh: exec format error",
+            "docker: Error response from daemon: pull access denied for org/train, repository "
+            "does not exist or may require 'docker login'",
+        ),
         why="The container's image cannot be pulled (name, tag, credentials), or was built for "
         "another processor (exec format error: arm64 against amd64).",
-        fix="Pull it by hand with the same name; give the pod an imagePullSecret; build with "
-        "docker build --platform linux/amd64 (or linux/arm64 for Grace).",
+        fix="Pull it by hand with the same name; docker login, or an imagePullSecret for the "
+        "pod; build with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
         owner=Owner.ENVIRONMENT,
         commands=("kubectl describe pod POD",),
     ),

@@ -70,13 +70,16 @@ ROWS = (
         examples=(
             "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
         ),
-        why="HeaderTooLarge: the file is no safetensors file: a Git LFS pointer, an error page, "
-        "or a pickle with that name. MetadataIncompleteBuffer: it is cut off: a broken download, "
-        "or the disk was full when it was saved. InvalidHeaderDeserialization: both, or a sharded "
-        "training saved it without its tensors.",
-        fix="Examine it with doctor scan FILE. Fetch it again: git lfs pull, or hf download after "
-        "deleting the file from the cache. If your own training wrote it, free the disk (df -h) "
-        "and save again; under ZeRO-3 and FSDP save through the trainer.",
+        why="HeaderTooLarge: usually the file is no safetensors file: a Git LFS pointer, an "
+        "error page, or a pickle with that name. MetadataIncompleteBuffer: it is cut off: a "
+        "broken download, or the disk was full when it was saved. "
+        "InvalidHeaderDeserialization: both, or a sharded training saved it without its "
+        "tensors. A sound file is refused, too, if its header is over 100 MB.",
+        fix="Examine it with doctor scan FILE. A file of about 130 bytes is a pointer of Git "
+        "LFS; a large one with a million tensors is sound: store fewer, larger tensors or "
+        "several files. Fetch it again: git lfs pull, or hf download after deleting the file "
+        "from the cache. If your own training wrote it, free the disk (df -h) and save "
+        "again; under ZeRO-3 and FSDP save through the trainer.",
         commands=("ls -l FILE", "doctor scan FILE", "df -h ."),
         next_check="CKP001",
     ),

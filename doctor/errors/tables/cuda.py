@@ -164,7 +164,9 @@ ROWS = (
         why="The GPU's memory is held by another process or by this one, or the GPU is in "
         "exclusive mode.",
         fix="Free the GPU: another process holds its memory, or holds the GPU in exclusive "
-        "compute mode. On a full GPU cuBLAS and cuDNN report that they could not be initialized.",
+        "compute mode. If it is free, a CUBLAS or CUDNN status follows from an earlier "
+        "assertion of a kernel (an index out of range: run with CUDA_LAUNCH_BLOCKING=1, or "
+        "on the CPU) or from other CUDA libraries than torch's.",
         owner=Owner.ENVIRONMENT,
         commands=WHO_USES_IT,
         sources=("serve-1993", "pytorch-100691"),

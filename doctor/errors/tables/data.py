@@ -82,6 +82,7 @@ ROWS = (
         why="An error in a worker process of the DataLoader; the lines before it are the worker's "
         "own traceback.",
         fix="Try num_workers=0 to see the real error.",
+        role="summary",
     ),
     Cause(
         id="loader-options",

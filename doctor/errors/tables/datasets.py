@@ -31,6 +31,7 @@ ROWS = (
     ),
     Cause(
         id="columns-differ",
+        refines=("column-changes-type",),
         errors=("DatasetGenerationCastError", "CastError"),
         messages=(
             r"All the data files must have the same columns",

@@ -229,18 +229,22 @@ ROWS = (
             r"wandb.{0,300}(?:api_key not configured|UsageError)",
             r"wandb: ERROR .{0,200}(?:API key|api_key|authenticat)",
             r"wandb\.errors\.(?:errors\.)?(?:CommError|AuthenticationError|UsageError)",
+            r"Error while calling W&B API|[Tt]imed out waiting for wandb service",
         ),
         examples=(
             "wandb.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[k])",
             "wandb: ERROR Unable to verify login in offline mode. API key must be 40 characters "
             "long",
             "wandb.errors.CommError: Error communicating with wandb backend",
+            "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
+            "wandb.sdk.lib.service_connection.ServiceStartTimeoutError: Timed out waiting for "
+            "wandb service to start",
         ),
         why="Weights & Biases is not logged in on this node, or it cannot be reached; the Trainer "
         "reports to it by default when it is installed.",
         fix="Set WANDB_API_KEY in the job's environment, WANDB_MODE=offline on nodes without a "
-        "network, or report_to=[] (WANDB_DISABLED=true). No permission: entity and project must "
-        "be those of the account that the key belongs to.",
+        "network, or report_to=[] (WANDB_DISABLED=true). No permission (403): entity and "
+        "project must be those of the account that the key belongs to.",
         owner=Owner.ENVIRONMENT,
         commands=("export WANDB_MODE=offline",),
         sources=("wandb-variables",),
@@ -249,8 +253,11 @@ ROWS = (
         id="path-not-permitted",
         refines=("file-missing",),
         errors=("PermissionError",),
-        messages=(r"PermissionError: \[Errno 13\]",),
-        examples=("PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",),
+        messages=(r"PermissionError: \[Errno 13\]", r"\[WinError 5\] Access is denied"),
+        examples=(
+            "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",
+            r"PermissionError: [WinError 5] Access is denied: 'C:\\Users\\a\\.cache'",
+        ),
         why="The user of the process may not read or write this path: a file of root (from a "
         "container or sudo), a home that a container or Slurm replaced, or a cache that another "
         "user made.",

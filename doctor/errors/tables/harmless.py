@@ -65,8 +65,14 @@ ROWS = (
     ),
     Cause(
         id="pad-token-set",
-        messages=(r"Setting `pad_token_id` to `eos_token_id`",),
-        examples=("Setting `pad_token_id` to `eos_token_id`:2 for open-end generation.",),
+        messages=(
+            r"Setting `pad_token_id` to `eos_token_id`",
+            r"Using (?:pad|bos|cls|sep|mask|unk)_token, but it is not set yet",
+        ),
+        examples=(
+            "Setting `pad_token_id` to `eos_token_id`:2 for open-end generation.",
+            "Using pad_token, but it is not set yet.",
+        ),
         why="Generation only.",
         fix="",
         role="harmless",

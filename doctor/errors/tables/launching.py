@@ -281,6 +281,7 @@ ROWS = (
         "(CUDA_VISIBLE_DEVICES=0); with several use DistributedDataParallel by torchrun in place "
         "of DataParallel, which copies the model at every step and loses attributes that are no "
         "parameters or buffers.",
+        role="summary",
         commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
     ),
 )

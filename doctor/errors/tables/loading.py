@@ -73,6 +73,7 @@ ROWS = (
         "and explain that one. After correcting the file delete what was half written: "
         'load_dataset(..., download_mode="force_redownload"), and check df -h of '
         "HF_DATASETS_CACHE.",
+        role="summary",
         commands=("df -h ~/.cache/huggingface",),
     ),
     Cause(

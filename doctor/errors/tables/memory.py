@@ -66,8 +66,9 @@ ROWS = (
             r"(?P<slurm>[Dd]etected \d+ oom[-_]kill event|oom_kill event in |tasks? "
             r"[\d,-]{1,100}: Out Of Memory)",
             r"(?P<kubernetes>\bOOMKilled\b)",
-            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on memory)|"
-            r"ray\.exceptions\.OutOfMemoryError)",
+            r"(?P<ray>Workers? \([^)]{1,200}\) (?:killed|running low on "
+            r"memory)|ray\.exceptions\.OutOfMemoryError)",
+            r"\[\d{1,3}\] {1,4}[+-]? {0,4}\d{2,8} killed ",
         ),
         examples=(
             "E0712 03:01:22 torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
@@ -75,8 +76,8 @@ ROWS = (
             "  traceback : Signal 9 (SIGKILL) received by PID 4410",
             "  exitcode  : -9 (pid: 3309)",
             "srun: error: node1: task 4: Out Of Memory",
-            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal "
-            "SIGKILL",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with "
+            "signal SIGKILL",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGKILL: 9>.",
             "Killed",
@@ -90,6 +91,7 @@ ROWS = (
             "  Reason: OOMKilled",
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on "
             "memory",
+            "[1]    12345 killed     python train.py",
         ),
         why="SIGKILL comes from outside: from the kernel's out-of-memory killer, a container's or "
         "scheduler's memory limit, or a person. Frequent reasons are a checkpoint that every rank "

@@ -11,7 +11,7 @@ ROWS = (
         title="The loss depends on a trainable parameter",
         errors=("RuntimeError",),
         messages=(
-            r"element 0 of tensors does not require grad",
+            r"element 0 of (?:tensors|variables) does not require grad",
             r"none of output has requires_grad=True, this checkpoint\(\) is not necessary",
         ),
         examples=(
@@ -190,6 +190,9 @@ ROWS = (
             r"Given groups=\d+, weight of size \[[\d, ]{1,80}\], expected input",
             r"Expected input batch_size \(\d+\) to match target batch_size",
             r"Unable to create tensor, you should probably activate truncation and/or padding",
+            r"input and weight\.T shapes cannot be multiplied|mat1 dim 1 must match mat2 dim 0",
+            r"Expected size for first two dimensions of batch2 tensor to be|batch1 and batch2 "
+            r"must have same number of batches",
         ),
         examples=(
             "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x10 and 20x5)",
@@ -204,6 +207,9 @@ ROWS = (
             "ValueError: Expected input batch_size (4) to match target batch_size (8).",
             "ValueError: Unable to create tensor, you should probably activate truncation and/or "
             "padding",
+            "RuntimeError: linear(): input and weight.T shapes cannot be multiplied (8x768 and "
+            "1024x10)",
+            "RuntimeError: batch1 and batch2 must have same number of batches, got 8 and 16",
         ),
         why="Two tensors do not fit: a batch that is not padded to one length, a head or "
         "vocabulary of another size than in the checkpoint, or a layer's wrong input size.",
@@ -294,6 +300,7 @@ ROWS = (
             r"Input type \(torch\.cuda\.(?P<on_gpu>\w{1,20})\) and weight type "
             r"\(torch\.(?P=on_gpu)\)|Input type \(torch\.(?P<on_cpu>\w{1,20})\) and weight type "
             r"\(torch\.cuda\.(?P=on_cpu)\)",
+            r"found two different devices|Expected tensor for '\w+' to have the same device as",
         ),
         examples=(
             "RuntimeError: Expected object of backend CPU but got backend CUDA for argument #4 "
@@ -309,6 +316,11 @@ ROWS = (
             "RuntimeError: Tensor for argument weight is on cpu but expected on gpu",
             "RuntimeError: Input type (torch.FloatTensor) and weight type "
             "(torch.cuda.FloatTensor) should be the same",
+            "torch._dynamo.exc.TorchRuntimeError: Failed running call_function: Unhandled "
+            "FakeTensor Device Propagation for aten.mm.default, found two different devices "
+            "cuda:0, cpu",
+            "RuntimeError: Expected tensor for 'out' to have the same device as tensor for "
+            "argument #2 'mat1'; but device 0 does not equal 1",
         ),
         why="Inputs, labels, buffers or a part of the model stayed on the CPU or on another GPU.",
         fix="Move the batch and every module with .to(device); create tensors on the device of "

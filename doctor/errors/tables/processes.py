@@ -42,17 +42,19 @@ ROWS = (
             r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet|Pod "
             r"ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
+            r"srun: error: Node failure on (?P<node>[\w-]{1,60})",
         ),
         examples=(
             "slurmstepd: error: *** JOB 1234 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
             "TIME LIMIT ***",
-            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE TO "
-            "PREEMPTION ***",
+            "slurmstepd: error: *** STEP 1234.0 ON node01 CANCELLED AT 2026-11-20T12:00:00 DUE "
+            "TO PREEMPTION ***",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB "
             "REQUEUE",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
             "Evicted: The node was low on resource: ephemeral-storage.",
             "EC2 Spot interruption notice received",
+            "srun: error: Node failure on b203",
         ),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
         "to cancel it. The training itself may have been healthy.",
@@ -123,15 +125,15 @@ ROWS = (
         title="No process crashed in native code",
         messages=(
             r"xit status (?:3221225477|-1073741819)|exit code:? (?:3221225477|-1073741819)",
-            r"Segmentation fault",
+            r"[Ss]egmentation fault|Segfault encountered",
             r"Signal 11 \(SIGSEGV\)|exitcode {0,6}: -11[ )]|terminated with signal SIGSEGV|exited "
             r"on signal 11\b|died from signal 11\b|return code = -11\b|exit code:? 139\b",
             r"Signal 4 \(SIGILL\)|exitcode {0,6}: -4[ )]|Illegal instruction \(core dumped\)",
             r"Signal 8 \(SIGFPE\)|exitcode {0,6}: -8[ )]|Floating point exception",
             r"corrupted size vs\. prev_size|double free or corruption|free\(\): invalid|free\(\): "
             r"corrupted|malloc\(\): \w{5,}|munmap_chunk\(\): invalid",
-            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus error|"
-            r"_Py_\w)",
+            r"refcount error in a C extension|Fatal Python error: (?:none_dealloc|Bus "
+            r"error|_Py_\w)",
         ),
         examples=(
             "subprocess.CalledProcessError: Command 'python' returned non-zero exit status "
@@ -141,8 +143,9 @@ ROWS = (
             "Illegal instruction (core dumped)",
             "Floating point exception (core dumped)",
             "free(): invalid pointer",
-            "Fatal Python error: none_dealloc: deallocating None: bug likely caused by a refcount "
-            "error in a C extension",
+            "Fatal Python error: none_dealloc: deallocating None: bug likely caused by a "
+            "refcount error in a C extension",
+            "!!!!!!! Segfault encountered !!!!!!!",
         ),
         why="Compiled code crashed: extensions built for another torch, mixed CUDA libraries, or "
         "a defect of a kernel or a decoder.",

@@ -67,6 +67,7 @@ ROWS = (
             r"`?\.to`? is not supported for `?(?:4-bit|8-bit)",
             r"Calling `?\w{2,8}\(\)`? is not supported for `?(?:4-bit|8-bit)",
             r"cannot cast a (?:bitsandbytes|GPTQ) model in a new `?dtype",
+            r"loaded in (?:8|4)-bit precision on a different device than the one",
         ),
         examples=(
             "ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models. "
@@ -75,6 +76,8 @@ ROWS = (
             "ValueError: Calling `cuda()` is not supported for `4-bit` or `8-bit` quantized "
             "models.",
             "ValueError: You cannot cast a bitsandbytes model in a new `dtype`.",
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on a "
+            "different device than the one you're training on.",
         ),
         why="A model in 4 or 8 bits is placed and cast when it is loaded; something moves it once "
         "more: model.to(), .half(), accelerate, or an older accelerate than transformers expects.",

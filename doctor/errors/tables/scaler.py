@@ -45,6 +45,7 @@ ROWS = (
             r"[Ff]ound (?:NaN|nan|Inf|inf) in (?:local |the )?(?:forward loss|loss|grad)",
             r"loss returned in `training_step` is (?:nan|inf|NaN)",
             r"ERROR: loss (?:is )?nan|NaN (?:loss|gradient) detected",
+            r"total norm of order .{1,12}for gradients from .{1,40}is non-finite",
         ),
         examples=(
             "FloatingPointError: Loss became infinite or NaN at iteration=2137!",
@@ -52,6 +53,8 @@ ROWS = (
             "found NaN in local grad norm in backward pass before data-parallel communication",
             "ValueError: The loss returned in `training_step` is nan.",
             "RuntimeError: NaN loss detected at step 12",
+            "RuntimeError: The total norm of order 2.0 for gradients from `parameters` is "
+            "non-finite, so it cannot be clipped.",
         ),
         why="The framework compares the loss or the gradients with infinity and stops: they were "
         "NaN or infinite at the step that is named. The reason lies in the steps before.",

@@ -30,11 +30,12 @@ ROWS = (
     Cause(
         id="gpu-share-not-free",
         errors=("ValueError",),
-        refines=("cuda-oom",),
+        refines=("cuda-oom", "gpu-full-or-in-use"),
         messages=(
             r"Free memory on device.{0,80}is less than desired GPU memory utilization",
             r"Error in memory profiling",
             r"out of memory at .{0,80}cumem_allocator",
+            r"out of memory occurred when warming up",
         ),
         examples=(
             "ValueError: Free memory on device (10.2/79.3 GiB) on startup is less than desired "
@@ -42,13 +43,16 @@ ROWS = (
             "AssertionError: Error in memory profiling. Initial free memory 10 GiB, current 12 "
             "GiB.",
             "CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62",
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy "
+            "requests.",
         ),
         why="The engine asks for a share of the whole GPU, and the training or another process "
         "holds part of it: at its start, or when it wakes up and takes its share back.",
         fix="Lower gpu_memory_utilization (vllm_gpu_memory_utilization in TRL) to what is free, "
-        "start the engine before the model, or give it a GPU of its own; end leftover processes. "
-        "At wake_up(): offload optimizer and model before it generates (sleep level 2, FSDP or "
-        "ZeRO offload), and call torch.cuda.empty_cache() first.",
+        "max_num_seqs where the sampler is warmed up, start the engine before the model, or "
+        "give it a GPU of its own; end leftover processes. At wake_up(): offload optimizer "
+        "and model before it generates (sleep level 2, FSDP or ZeRO offload), and call "
+        "torch.cuda.empty_cache() first.",
         commands=("nvidia-smi",),
     ),
     Cause(

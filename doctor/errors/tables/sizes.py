@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from doctor.errors.cause import Cause
 
-PRODUCT = (r"mat1 and mat2 shapes cannot be multiplied", r"size mismatch, m1: \[")
+PRODUCT = (
+    r"shapes cannot be multiplied|mat1 dim 1 must match mat2 dim 0",
+    r"size mismatch, m1: \[",
+)
 PRODUCT_EXAMPLES = (
     "RuntimeError: mat1 and mat2 shapes cannot be multiplied (96x32 and 1024x10)",
     "RuntimeError: size mismatch, m1: [96 x 32], m2: [1024 x 10] at /pytorch/aten/src/TH/generic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
 ROWS = (
@@ -89,6 +90,25 @@ ROWS = (
         why="The function takes other arguments: another name, a missing one, or one too many.",
         fix="Compare the call with the signature, help(function); a library renames arguments "
         "between releases (pip show names the version).",
+    ),
+    Cause(
+        id="python-too-old",
+        refines=("value-is-none", "module-without-return"),
+        errors=("TypeError",),
+        messages=(
+            r"unsupported operand type\(s\) for \|: '(?:type|_GenericAlias|ABCMeta)' and",
+            r"'(?:type|ABCMeta)' object is not subscriptable",
+        ),
+        examples=(
+            "TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'",
+            "TypeError: 'type' object is not subscriptable",
+        ),
+        why="The code has annotations of a newer Python: int | None needs 3.10, list[int] 3.9.",
+        fix="Run it with Python 3.10 or newer in a new environment, or install the release of the "
+        "package in the frame above that supports this Python. In code of your own: "
+        "from __future__ import annotations as the first line.",
+        owner=Owner.ENVIRONMENT,
+        commands=("python --version",),
     ),
     Cause(
         id="not-a-number-to-integer",

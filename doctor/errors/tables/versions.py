@@ -225,18 +225,35 @@ ROWS = (
     ),
     Cause(
         id="protobuf-too-new",
-        errors=("TypeError",),
-        messages=(r"Descriptors cannot (?:not )?be created directly",),
+        refines=("import-failed", "name-not-in-package", "attribute-missing", "property-raised"),
+        errors=("TypeError", "ImportError", "AttributeError", "VersionError"),
+        messages=(
+            r"Descriptors cannot (?:not )?be created directly",
+            r"cannot import name '(?:builder|runtime_version|symbol_database)' from "
+            r"'google\.protobuf",
+            r"Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime",
+            r"'MessageFactory' object has no attribute 'GetPrototype'",
+        ),
         examples=(
             "TypeError: Descriptors cannot be created directly. If this call came from a _pb2.py "
             "file, your generated code is out of date",
+            "ImportError: cannot import name 'runtime_version' from 'google.protobuf' "
+            "(/opt/google/protobuf/__init__.py)",
+            "google.protobuf.runtime_version.VersionError: Detected incompatible Protobuf "
+            "Gencode/Runtime versions when loading a.proto: gencode 6.31.1 runtime 5.29.3.",
+            "AttributeError: 'MessageFactory' object has no attribute 'GetPrototype'",
         ),
-        why="Generated code of an older package (tensorboard, wandb, onnx, sentencepiece) meets "
-        "protobuf 4 or newer.",
-        fix="Upgrade that package, or install protobuf<=3.20.3; "
-        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but slowly.",
+        why="Code that an older or newer protobuf generated (tensorboard, wandb, onnx, "
+        "sentencepiece) meets the installed one: protobuf 4 refuses what older ones "
+        "generated, 6.31 removed GetPrototype, and a protobuf older than the generator lacks "
+        "builder and runtime_version.",
+        fix="Upgrade the package whose file stands in the frame above. If protobuf is too new "
+        "for it (Descriptors, GetPrototype), install protobuf<=3.20.3 or protobuf<6; "
+        "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python works without installing, but slowly. "
+        "If protobuf is too old (builder, runtime_version, gencode above runtime), python -m "
+        "pip install -U protobuf.",
         owner=Owner.ENVIRONMENT,
-        commands=('python -m pip install "protobuf<=3.20.3"',),
+        commands=("python -m pip show protobuf",),
     ),
     Cause(
         id="openmp-twice",

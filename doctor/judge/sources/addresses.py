@@ -499,6 +499,13 @@ ADDRESSES = (
         checked="2026-11-23",
     ),
     Source(
+        "torch-ctc-loss",
+        "PyTorch: CTCLoss, in torch/nn/modules/loss.py",
+        "",
+        "https://github.com/pytorch/pytorch/blob/v2.13.0/torch/nn/modules/loss.py",
+        checked="2026-11-23",
+    ),
+    Source(
         "torchvision-masks",
         "torchvision: Transforming images, videos, boxes and more",
         "resize",

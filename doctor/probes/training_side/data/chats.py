@@ -24,7 +24,8 @@ class Chats:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        self.rendered = self.failed = self.unlike = 0
+        self.rendered = self.failed = self.unlike = self.lost = 0
+        self.lost_rows: List[int] = []
         self.errors: Dict[str, int] = {}
         self.rows: List[int] = []
 
@@ -50,7 +51,11 @@ class Chats:
 
     def _chat(self, chat: List[Dict[str, Any]], number: int) -> Document:
         tokenizer = self.vocabulary.tokenizer
-        ids = tokenized(tokenizer, render(tokenizer, chat, False))
+        text = render(tokenizer, chat, False)
+        if any(is_lost(each, text) for each in chat[-2:]):
+            self.lost += 1
+            self.lost_rows += [number] if len(self.lost_rows) < MOST_ROWS else []
+        ids = tokenized(tokenizer, text)
         labels = torch.full((len(ids),), -100)
         last = max((i for i, each in enumerate(chat) if each["role"] == "assistant"), default=None)
         if last is not None:
@@ -80,7 +85,16 @@ class Chats:
             "errors": self.errors,
             "failed_rows": self.rows,
             "unlike": self.unlike,
+            "lost": self.lost,
+            "lost_rows": self.lost_rows,
         }
+
+
+def is_lost(message: Dict[str, Any], text: str) -> bool:
+    """Whether the template left a message out, where that is a text of the dialogue itself."""
+    content = message.get("content") if message.get("role") != "system" else None
+    words = content.split() if isinstance(content, str) and "<" not in content else []
+    return bool(words) and max(words, key=len) not in text
 
 
 def as_tokens(document: Document) -> Tokens:

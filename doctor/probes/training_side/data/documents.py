@@ -1,7 +1,7 @@
 """Rows of tokens as documents: packed rows are split, padding is left out.
 
 A batch is read as the model gets it: `input_ids` with `labels`, `attention_mask`, `position_ids`,
-`seq_idx` or `cu_seq_lens_q`, or a pair of tensors of tokens and targets.
+`seq_idx` or `cu_seq_lens_q`, or a pair of tensors of tokens and targets; see `views` for others.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
+from . import views
+from .views import LABELS, TOKENS, is_tokens
 
 BINS = 10
-TOKENS = ("input_ids", "inputs", "tokens", "idx", "x", "text")
-LABELS = ("labels", "label_ids", "targets", "target", "label", "y")
 MASKS = ("loss_mask", "loss_weights", "assistant_masks")
 POSITIONS = ("position_ids", "input_pos")
 BORDERS = ("cu_seq_lens_q", "cu_seqlens", "cu_seqlens_q", "cu_seq_lens")
@@ -51,13 +51,14 @@ class Document(NamedTuple):
 
 def tokens_of(batch: Foreign) -> Optional[Tokens]:
     """The tokens of a batch; None if it has none."""
+    batch = views.of(batch)
     named = named_tensors(batch)
-    name = next((each for each in TOKENS if each in named and _is_tokens(named[each])), None)
+    name = next((each for each in TOKENS if each in named and is_tokens(named[each])), None)
     if name is None:
         return _pair(batch)
     ids = host(named[name])
-    mask = named.get("attention_mask")
-    mask = host(mask) if mask is not None and mask.shape == ids.shape else None
+    mask = views.mask_of(named, ids)
+    mask = host(mask) if mask is not None else None
     others = {key: host(each) for key, each in named.items() if key not in (name, *LABELS)}
     label = next((each for each in LABELS if each in named), None)
     labels = host(named[label]) if label else None
@@ -78,19 +79,13 @@ def named_tensors(batch: Foreign) -> Dict[str, torch.Tensor]:
 def _pair(batch: Foreign) -> Optional[Tokens]:
     """(tokens, targets), as loops without a library have them, or tokens alone."""
     parts = list(batch) if isinstance(batch, (list, tuple)) else [batch]
-    if not parts or len(parts) > 2 or not all(_is_tokens(each) for each in parts):
+    if not parts or len(parts) > 2 or not all(map(is_tokens, parts)):
         return None
     ids = host(parts[0])
     if len(parts) == 1:
         return Tokens(ids, None, None, {})
     labels = host(parts[1])
     return Tokens(ids, labels, None, {}) if labels.shape == ids.shape else None
-
-
-def _is_tokens(value: Foreign) -> bool:
-    if not isinstance(value, torch.Tensor) or value.dim() != 2 or value.is_floating_point():
-        return False
-    return value.dtype not in (torch.bool, torch.uint8) and value.shape[1] > 1
 
 
 def _without_masked(labels: torch.Tensor, others: Dict[str, torch.Tensor]) -> torch.Tensor:

@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, List, Optional
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import LABELS, host
+from .documents import host
+from .views import LABELS
 
 MEASURED = 64
 """Images."""

@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import torch
 
 from ..foreign import Foreign, containers
-from .documents import LABELS, host
+from .documents import host
+from .views import LABELS
 
 NAMES = (*LABELS, "mask", "masks", "segmentation_map", "semantic_map")
 LEAST_SIDE = 8
@@ -30,7 +31,7 @@ class LabelMaps:
     def record(self) -> Optional[Dict[str, Any]]:
         if not self._kept:
             return None
-        borders = between = flat = pixels = 0
+        borders = between = flat = pixels = unit_steps = 0
         kinds: Set[Tuple[int, int, int]] = set()
         for each in self._kept:
             for axis in (0, 1):
@@ -38,6 +39,7 @@ class LabelMaps:
                 borders, between, flat = borders + one, between + len(found), flat + equal
                 kinds |= set(map(tuple, torch.unique(found, dim=0).tolist()))
                 pixels += each.numel()
+                unit_steps += _unit_steps(each, axis)
         return {
             "type": "LabelMaps",
             "maps": len(self._kept),
@@ -46,6 +48,7 @@ class LabelMaps:
             "borders": borders,
             "between": between,
             "kinds": len(kinds),
+            "unit_steps": unit_steps,
         }
 
 
@@ -63,6 +66,13 @@ def map_of(batch: Foreign) -> Optional[torch.Tensor]:
     if value.dim() != 3 or value.is_floating_point() or min(value.shape[1:]) < LEAST_SIDE:
         return None
     return host(value).long()
+
+
+def _unit_steps(each: torch.Tensor, axis: int) -> int:
+    """Places where two areas of values that differ by 1 meet, as in a map of heights or ages."""
+    length = each.shape[axis] - 3
+    a, b, c, d = (each.narrow(axis, start, length) for start in range(4))
+    return int(((a == b) & (c == d) & ((b - c).abs() == 1)).sum())
 
 
 def _borders(each: torch.Tensor, axis: int) -> Tuple[int, int, torch.Tensor]:

@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers
-from .documents import LABELS, Document, host, quantiles
+from .documents import Document, host, quantiles
+from .views import LABELS
 from .vocabulary import Vocabulary
 
 IGNORED = -100
@@ -18,6 +19,8 @@ tokens are trained; masked language models keep a tenth of theirs."""
 ENDING = 4
 """Trained labels at the end of an answer among which its stop is: a template may add a newline."""
 MOST_ROWS = 5
+LEAST_PROMPT = 4
+"""Tokens of a prompt, so that an answer does not begin with them by chance."""
 NO_TOKENIZER = "no tokenizer is in the target; --tokenizer DIR names one"
 NO_STOPS = (
     "the tokens at which generation stops are not known: the target has neither a model nor a "
@@ -77,7 +80,7 @@ class LabelCounts:
     def __init__(self, most_compared: float = float("inf")) -> None:
         self._most_compared = most_compared
         self.documents = self.tokens = self.trained = self.prompts = self.inverted = 0
-        self.compared = self.same = self.longest = 0
+        self.compared = self.same = self.longest = self.twice = 0
         self.shortest: Optional[int] = None
         self.matches = dict.fromkeys(OFFSETS, 0)
         self.empty: List[Tuple[int, int]] = []
@@ -104,6 +107,7 @@ class LabelCounts:
             return
         self.prompts += has_prompt(document)
         self.inverted += is_inverted(document)
+        self.twice += trains_prompt_again(document)
         self.same += int(((values == ids) & trained).sum())
         self._add_offsets(ids, values, trained)
 
@@ -139,6 +143,7 @@ class LabelCounts:
             "matches": {str(k): number for k, number in self.matches.items() if number},
             "prompts": self.prompts,
             "inverted": self.inverted,
+            "twice": self.twice,
             "ignored": self.ignored if self.ignored < 0 else -100,
         }
 
@@ -167,6 +172,17 @@ def is_inverted(document: Document) -> bool:
     """Its first tokens are trained, and its last ones are not."""
     trained = document.trained
     return len(trained) > 5 and bool(trained[1:3].all()) and not bool(trained[-3:].any())
+
+
+def trains_prompt_again(document: Document) -> bool:
+    """Whether the trained part begins with the prompt, but for its first and its last token."""
+    trained = torch.nonzero(document.trained)
+    begins = int(trained[0]) if len(trained) else 0
+    prompt = document.ids[1 : begins - 1]
+    if len(prompt) < LEAST_PROMPT:
+        return False
+    after = [document.ids[begins + skipped :][: len(prompt)] for skipped in (0, 1)]
+    return any(torch.equal(each, prompt) for each in after)
 
 
 def contains(ids: torch.Tensor, part: Optional[List[int]]) -> bool:

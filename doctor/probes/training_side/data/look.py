@@ -128,7 +128,7 @@ class Look:
     def _read(self, source: targets.Source) -> None:
         directory = self.request["tokenizer"]
         look = self.split = split_look.SplitLook(
-            source, self.vocabulary, self.opened.module, directory
+            source, self.vocabulary, self.opened.module, directory, self.opened.criterion
         )
         look.show = int(self.request["show"])
         look.mixing.show = bool(look.show)

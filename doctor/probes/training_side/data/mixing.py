@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import LABELS, Tokens, host, is_constant
+from .documents import Tokens, host, is_constant
+from .views import LABELS
 
 MOST_ROWS = 5
 MOST_CLASSES = 20

@@ -13,7 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from ..foreign import Foreign, containers, observing
-from .documents import BORDERS, LABELS, POSITIONS, TOKENS, Tokens, host, is_packed
+from .documents import BORDERS, POSITIONS, Tokens, host, is_packed
+from .views import LABELS, TOKENS
 
 LENGTH = 16
 ROWS = 8

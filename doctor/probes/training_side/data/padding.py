@@ -6,9 +6,12 @@ from typing import Any, Dict, List, Optional
 
 import torch
 
+from ..foreign import Foreign, observing
 from .documents import Tokens, runs
 
 MOST_ROWS = 5
+ENCODERS = ("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra",
+            "modernbert", "mpnet", "roberta", "xlm-roberta")  # fmt: skip
 LONG = 2
 """Tokens of a run; one may be the end of the text, where both are the same token."""
 
@@ -16,13 +19,14 @@ LONG = 2
 class Padding:
     """Counts over batches; `record` has them."""
 
-    def __init__(self, pad: Optional[int]) -> None:
+    def __init__(self, pad: Optional[int], module: Foreign = None) -> None:
         self.pad = pad
+        self.sees_all = attends_without_mask(module)
         self.rows = self.excluded = self.trained = 0
         self.trained_rows: List[int] = []
         self.run_lengths: List[int] = []
         """Of each row, where the mask does not exclude the run."""
-        self.attended = self.labelled = self.padded = 0
+        self.attended = self.labelled = self.padded = self.unmasked = 0
 
     def add(self, tokens: Tokens, first_row: int) -> None:
         for number in range(len(tokens.ids)):
@@ -55,7 +59,8 @@ class Padding:
         part = slice(0, first) if first == length else slice(len(ids) - last, None)
         self.padded += 1
         self.run_lengths.append(length)
-        self.attended += mask is not None
+        self.attended += mask is not None or self.sees_all
+        self.unmasked += mask is None
         if labels is not None and int((labels[part] >= 0).sum()) >= LONG:
             self.labelled += 1
 
@@ -70,4 +75,11 @@ class Padding:
             "padded": self.padded if padded else 0,
             "attended": self.attended if padded else 0,
             "labelled": self.labelled if padded else 0,
+            "unmasked": self.unmasked,
         }
+
+
+def attends_without_mask(module: Foreign) -> bool:
+    """Whether it is an encoder of transformers, which sees all tokens where it gets no mask."""
+    config = observing.attribute(module, "config")
+    return observing.attribute(config, "model_type") in ENCODERS

@@ -5,24 +5,36 @@ Only counts and numbers of rows leave this module.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Optional, Set
+
+import torch
 
 from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, messages_of
 
 MOST_ROWS = 5
+CONTEXTS = ("context", "passage", "paragraph")
+"""In which an answer may not be found."""
 MOST_VALUES, LONGEST, SHORTEST = 40, 40, 3
 """Different values of a column of classes, and their characters."""
 ENCODINGS = ("cp1252", "latin-1")
+ESCAPES = re.compile(r"\\[nrt](?![a-z])|\\u[0-9a-fA-F]{4}")
+"""Of JSON, written out in a text: a line break as a backslash and n. Before a small letter it may
+be LaTeX's or a path."""
 
 
 class RowTexts:
     """Counts over rows; `record` has them."""
 
     def __init__(self) -> None:
-        self.rows = self.answers = self.empty = self.garbled = 0
+        self.rows = self.answers = self.empty = self.garbled = self.escaped = 0
+        self.contexts = 0
         self.empty_rows: List[int] = []
         self.garbled_rows: List[int] = []
+        self.escaped_rows: List[int] = []
+        self._marks: Dict[str, Set[Any]] = {}
+        """Column -> whether an answer was empty, with the column's value."""
         self._columns: Dict[str, Optional[Dict[str, List[int]]]] = {}
         """Column -> its values and the rows of each; None: no classes."""
 
@@ -37,8 +49,17 @@ class RowTexts:
             self.answers += 1
             self.empty += empty
             self.empty_rows += [number] * (empty and len(self.empty_rows) < MOST_ROWS)
-        texts = [each for each in texts_of(row) if not each.isascii()]
-        garbled = any(map(is_garbled, texts))
+            for name, value in row.items():
+                plain = value.item() if is_number(value) else value
+                if isinstance(plain, (int, str)) and plain != "":
+                    marks = self._marks.setdefault(str(name), set())
+                    marks.update([(bool(empty), plain)] if len(marks) < 4 else [])
+            self.contexts += any(row.get(name) for name in CONTEXTS)
+        texts = texts_of(row)
+        escaped = any(map(is_escaped, texts))
+        self.escaped += escaped
+        self.escaped_rows += [number] * (escaped and len(self.escaped_rows) < MOST_ROWS)
+        garbled = any(is_garbled(each) for each in texts if not each.isascii())
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
         for name, value in row.items():
@@ -63,10 +84,31 @@ class RowTexts:
             "answers": self.answers,
             "empty": self.empty,
             "empty_rows": self.empty_rows,
+            "contexts": self.contexts,
             "garbled": self.garbled,
             "garbled_rows": self.garbled_rows,
+            "escaped": self.escaped,
+            "escaped_rows": self.escaped_rows,
+            "marked_by": next(filter(self._marks_empty, self._marks), ""),
             "spellings": spellings[:MOST_ROWS],
         }
+
+    def _marks_empty(self, name: str) -> bool:
+        """Whether one value of the column stands in the rows whose answer is empty, and another
+        one in all others, as with `is_impossible`."""
+        marks = self._marks[name]
+        return len(marks) == 2 and len({e for e, _ in marks}) == len({v for _, v in marks}) == 2
+
+
+def is_number(value: Foreign) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+def is_escaped(text: str) -> bool:
+    """Whether line breaks or letters are escapes of JSON, and the text is no JSON itself."""
+    if "\\" not in text or "\n" in text or text.lstrip()[:1] in ("{", "["):
+        return False
+    return len(ESCAPES.findall(text)) > 1
 
 
 def answer_is_empty(row: Foreign) -> Optional[bool]:

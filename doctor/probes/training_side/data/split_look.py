@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from ..foreign import Foreign, containers, observing
 from . import (
+    agreement,
     chats,
     documents,
     inputs,
@@ -18,8 +19,11 @@ from . import (
     row_texts,
     rows,
     samples_shown,
+    seeds,
     targets,
     templates,
+    turns,
+    views,
     vocabulary,
     workers,
 )
@@ -34,11 +38,13 @@ class SplitLook:
         vocabulary: vocabulary.Vocabulary,
         module: Foreign,
         directory: str,
+        criterion: Foreign = None,
     ) -> None:
         self.source = source
         self.reading = reading.Reading(source)
         self.vocabulary = vocabulary
-        self.padding = padding.Padding(vocabulary.pad)
+        self.padding = padding.Padding(vocabulary.pad, module)
+        self.agreement = agreement.Agreement(vocabulary, module, criterion)
         self.mixing = mixing.Mixing()
         self.inputs = inputs.Inputs(module, directory)
         self.pairs = pairs.Pairs()
@@ -54,25 +60,27 @@ class SplitLook:
         self.maps = label_maps.LabelMaps()
         self.texts = row_texts.RowTexts()
 
-    def add(self, batch: Foreign) -> None:
+    def add(self, raw: Foreign) -> None:
+        batch = views.of(raw)
         tokens = documents.tokens_of(batch)
         if self.first is None:
-            self.first, self.tokens = batch, tokens
+            self.first, self.tokens = raw, tokens
         row = self.reading.rows
-        self.pairs.add(batch, row)
+        self.pairs.add(raw if self.source.by_row else batch, row)
         if len(self.shown) < self.show:
             self._show(batch, tokens, row)
         self.inputs.add(batch)
         self.maps.add(batch)
+        observing.attempt(lambda: self.agreement.add(batch, tokens, row), None)
         if self.source.by_row:
-            self.texts.add(batch, row)
+            self.texts.add(raw, row)
         if tokens is None or tokens.foreign_labels:
             self.other_labels.add(batch, row)
         if self.source.kind == "loader":
             self.mixing.add(batch, tokens, row)
-            self.batches.append(batch)
+            self.batches.append(raw)
         if tokens is None:
-            self.documents += self.chats.documents(batch, row)
+            self.documents += self.chats.documents(raw, row)
             return
         self.padding.add(tokens, row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
@@ -97,11 +105,20 @@ class SplitLook:
         record["rendered"] = self.chats.record()
         record["inputs"] = self.inputs.record()
         record["pace"] = self.pace
+        record["agreement"] = observing.attempt(self._agreement, None)
         record["maps"] = observing.attempt(self.maps.record, None)
         record["texts"] = self.texts.record()
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)
+            record["seeds"] = observing.attempt(lambda: seeds.of_workers(self.source), None)
+        return record
+
+    def _agreement(self) -> Optional[Dict[str, Any]]:
+        """What was counted, and whether the targets follow images that are turned."""
+        record = self.agreement.record()
+        if record is not None and self.source.name == "train":
+            record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record
 
     def _own_order(self) -> bool:

@@ -16,6 +16,7 @@ TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset",
 EVAL = ("eval", "validation", "val", "valid", "dev", "test", "eval_loader", "val_loader",
         "eval_dataset", "val_dataset", "eval_dataloader", "val_dataloader", "val_ds")  # fmt: skip
 COLLATORS = ("collate_fn", "collator", "data_collator", "collate")
+CRITERIA = ("loss", "criterion", "loss_fn", "objective")
 TOKENIZERS = ("tokenizer", "processing_class", "processor")
 
 
@@ -46,6 +47,8 @@ class Opened(NamedTuple):
     tokenizer: Foreign = None
     trainer: Foreign = None
     collator: Foreign = None
+    criterion: Foreign = None
+    """A loss that is a module, as torch.nn.CTCLoss."""
 
 
 def call(request: Dict[str, Any]) -> Opened:
@@ -132,8 +135,9 @@ def _of_mapping(fields: Dict[str, Any]) -> Opened:
     sources = [source(name, each, collate) for name, each in named if each is not None]
     module = fields.get("model")
     module = module if isinstance(module, torch.nn.Module) else None
-    loss = loss_of(fields.get("loss")) if module is not None else None
-    return Opened(sources, module, loss, _first(fields, TOKENIZERS), None, collate)
+    loss = loss_of(_first(fields, CRITERIA)) if module is not None else None
+    criterion = _first(fields, CRITERIA)
+    return Opened(sources, module, loss, _first(fields, TOKENIZERS), None, collate, criterion)
 
 
 def _first(fields: Dict[str, Any], names: Any) -> Foreign:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..foreign import Foreign, observing
 from .documents import Document
@@ -16,6 +16,7 @@ MARKERS = (
 )  # fmt: skip
 """Of Llama 3, Qwen and ChatML, Gemma, Mistral, Phi and Zephyr, DeepSeek, Command."""
 QUESTION, ANSWER = "Hello there", "Good"
+HEADER = 3
 THINKING = "<think>"
 THOUGHT = 8
 """Tokens of an empty thought between the marker and the answer."""
@@ -35,6 +36,8 @@ class Prompt(NamedTuple):
     """The template, and a chat that it rendered: some compose their markers."""
     loose: bool = False
     """Thinking follows the marker, which training may leave out."""
+    question: Tuple[int, ...] = ()
+    """The tokens that stand before a question of the user."""
 
 
 def prompt_of(vocabulary: Vocabulary) -> Optional[Prompt]:
@@ -59,7 +62,16 @@ def prompt_of(vocabulary: Vocabulary) -> Optional[Prompt]:
     answer = [*chat, {"role": "assistant", "content": ANSWER}]
     example = observing.attempt(lambda: render(tokenizer, answer, False), "")
     marker = marker or observing.attempt(lambda: header(tokenizer, example), [])
-    return Prompt(marker, bos, template + full + example, thinking)
+    question = observing.attempt(lambda: before_question(tokenizer, base), [])
+    return Prompt(marker, bos, template + full + example, thinking, tuple(question))
+
+
+def before_question(tokenizer: Foreign, base: str) -> List[int]:
+    """At most HEADER tokens before the question, without those that the question changes."""
+    ids, before = tokenized(tokenizer, base), tokenized(tokenizer, base[: base.index(QUESTION)])
+    while before and before != ids[: len(before)]:
+        before = before[:-1]
+    return before[-HEADER:]
 
 
 def header(tokenizer: Foreign, example: str) -> List[int]:
@@ -103,6 +115,9 @@ def markers(
     record["prompt"] = "".join(map(vocabulary.name, prompt.marker)) if prompt.marker else ""
     if prompt.marker:
         record.update(borders(answers, prompt.marker, THOUGHT if prompt.loose else 0))
+        asked = [d for d in documents if contains(d.ids, list(prompt.question))]
+        record["questions"] = len(asked)
+        record["unanswered"] = sum(not contains(d.ids, prompt.marker) for d in asked)
     if prompt.bos is not None:
         record["without_bos"] = sum(int(each.ids[0]) != prompt.bos for each in documents)
         record["bos"] = vocabulary.name(prompt.bos)

@@ -1,0 +1,129 @@
+"""The fields of batches agree with each other and with what they index."""
+
+from __future__ import annotations
+
+from doctor._util.units import shown
+from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
+from doctor.facts.data import Data, Split
+from doctor.facts.data_rows import Agreement
+from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip
+
+UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
+"""Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
+LEAST_TURNED = 5
+LEAST_COMPARED = 64
+"""Turned images, and rows of features. Our own numbers."""
+
+
+def agreed(data: Data) -> Verdict:
+    return each_split(data, _agreed)
+
+
+def _agreed(split: Split) -> Verdict:
+    agreement = split.agreement
+    if agreement is None:
+        return skip("the batches have no tensors")
+    found = (
+        _beyond(agreement)
+        or _targets(agreement)
+        or _turned(agreement)
+        or _columns(agreement)
+        or _values(agreement)
+    )
+    return found or passed("ids, targets and values agree", split)
+
+
+def _beyond(agreement: Agreement) -> Verdict | None:
+    for each in agreement.indices:
+        if each.beyond:
+            word = "token ids" if each.kind == "ids" else "classes"
+            text = (
+                f"{word} go to {each.highest:,}, and {each.table} has {each.entries:,} entries, 0 "
+                f"to {each.entries - 1:,}: {rows(each.rows)}"
+            )
+            fix = ENTRIES if each.kind == "ids" else CLASSES
+            return fail(text, fix=fix) if "model" in each.table else note(text, fix=fix)
+    return None
+
+
+def _targets(agreement: Agreement) -> Verdict | None:
+    targets = agreement.targets
+    if targets and agreement.blanks >= BLANKS * targets:
+        what = f"targets hold {agreement.blank}, the blank of the CTC loss"
+        text = share(agreement.blanks, targets, what)
+        return observed(f"{text}: {rows(agreement.target_rows)}", targets, fix=BLANK)
+    if agreement.longer:
+        text = share(agreement.longer, targets, "targets are longer than their input")
+        return observed(f"{text}, so that their CTC loss is infinite", targets, fix=LONGER)
+    return None
+
+
+def _turned(agreement: Agreement) -> Verdict | None:
+    if agreement.turned < LEAST_TURNED or agreement.followed:
+        return None
+    text = f"{agreement.turned} draws of samples flip the image, and none its mask or boxes"
+    return observed(text, FEW, fix=TURN)
+
+
+def _columns(agreement: Agreement) -> Verdict | None:
+    for each in agreement.columns:
+        if each.rows >= LEAST_COMPARED:
+            text = f"column {each.column} of {shown(each.name)} is the target in {each.rows:,} rows"
+            typed: Remedy = {"fix": LEAK}
+            return observed(text, each.rows, **typed)
+    return None
+
+
+def _values(agreement: Agreement) -> Verdict | None:
+    count = agreement.nonfinite_count
+    if count and count >= NONFINITE * agreement.rows:
+        text = share(count, agreement.rows, f"rows have NaN or Inf in {shown(agreement.nonfinite)}")
+        return observed(f"{text}: {rows(agreement.nonfinite_rows)}", agreement.rows, fix=FINITE)
+    if agreement.tokens and agreement.unknown >= UNKNOWN * agreement.tokens:
+        text = share(agreement.unknown, agreement.tokens, "tokens stand for unknown words")
+        return note(text, fix=WORDS)
+    return None
+
+
+ENTRIES = (
+    "Call model.resize_token_embeddings(len(tokenizer)) after tokens were added, and make the "
+    "tokens with the tokenizer of this model."
+)
+CLASSES = "Number the classes from 0, and give the model num_labels of them."
+BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
+LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
+TURN = (
+    "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
+    "albumentations with image and mask in one call."
+)
+LEAK = "Leave the target's column out of the features."
+FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
+WORDS = "Tokenize with the tokenizer that was trained on such text."
+
+AGREED = Check(
+    code="DAT022",
+    slug="fields-agree",
+    title="Ids, targets and values of a batch agree with each other and with the model",
+    why="A token beyond the embedding ends the training at the row that has it. A mask that is not "
+    "turned with its image, a target among the features, or the blank of a CTC loss in the text "
+    "raise nothing, and nothing of use is learned.",
+    passes=("each field that was read fits to the others, and to the model where there is one",),
+    notes=(
+        "at least 20 % of the tokens stand for unknown words",
+        "token ids go beyond the tokenizer, and no model was read",
+    ),
+    warns=(
+        "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
+        "a column of the features equals the target, but for factor and difference, in 64 rows",
+        "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
+        "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
+    ),
+    fails=("token ids or classes go beyond the model's embedding or its classes",),
+    fix="Look at the rows that are named.",
+    owner=Owner.JOB,
+    judge=agreed,
+    limits="that masks, boxes and classes are the right ones.",
+    sources=("torch-ctc-loss", "torchvision-masks"),
+)
+
+CHECKS = (AGREED,)

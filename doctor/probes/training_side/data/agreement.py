@@ -1,0 +1,216 @@
+"""Whether the fields of batches agree: ids and classes with the tables that they index, targets
+with the loss, values with what can be learned from."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from ..foreign import Foreign, containers, observing
+from .documents import Tokens, host
+from .views import LABELS
+from .vocabulary import Vocabulary, special_ids
+
+MOST_ROWS = 5
+MOST_COMPARED = 512
+"""Rows of features that are compared with their targets."""
+LENGTHS = ("target_lengths", "label_lengths", "labels_lengths", "label_length", "targets_lengths")
+INPUT_LENGTHS = ("input_lengths", "input_length", "feature_lengths")
+CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification", "ForAudioClassification")
+NO_CLASS = 1e-6
+"""How far a feature may be from its target in an affine relation, as a share of its range."""
+
+
+class Agreement:
+    """Counts over batches; `record` has them."""
+
+    def __init__(self, vocabulary: Vocabulary, module: Foreign, criterion: Foreign) -> None:
+        self.tables = {"ids": entries_of(module, vocabulary), "classes": classes_of(module)}
+        self.highest: Dict[str, int] = {}
+        self.beyond: Dict[str, List[int]] = {}
+        self.unknown_id = observing.attribute(vocabulary.tokenizer, "unk_token_id")
+        self.unknown = self.tokens = self.rows = 0
+        self.blank = blank_of(criterion, module)
+        self.targets = self.blanks = self.longer = 0
+        self.target_rows: List[int] = []
+        self.nonfinite: Dict[str, List[int]] = {}
+        self._features: Dict[str, List[torch.Tensor]] = {}
+        self._labels: List[torch.Tensor] = []
+
+    def add(self, batch: Foreign, tokens: Optional[Tokens], first_row: int) -> None:
+        named = containers.tensors(batch)
+        rows = next((len(each) for each in named.values() if each.dim()), 0)
+        self.rows += rows
+        if tokens is not None:
+            self._add_index("ids", tokens.ids, first_row)
+            text = tokens.ids if tokens.mask is None else tokens.ids[tokens.mask != 0]
+            self.tokens += text.numel()
+            if isinstance(self.unknown_id, int):
+                self.unknown += int((text == self.unknown_id).sum())
+        labels = label_of(batch)
+        if labels is not None and labels.dim() == 1 and not labels.is_floating_point():
+            self._add_index("classes", labels, first_row)
+        if labels is not None and self.blank is not None:
+            self._add_targets(labels, named, first_row)
+        self._add_nonfinite(named, rows, first_row)
+        if labels is not None and tokens is None and tuple(labels.shape[1:]) in ((), (1,)):
+            self._add_features(batch, labels.reshape(-1))
+
+    def _add_index(self, kind: str, values: torch.Tensor, first_row: int) -> None:
+        if not values.numel():
+            return
+        self.highest[kind] = max(self.highest.get(kind, 0), int(values.max()))
+        table = self.tables[kind]
+        if table is not None:
+            over = (values >= table[0]).reshape(len(values), -1).any(1)
+            found = [first_row + int(row) for row in torch.nonzero(over)]
+            self.beyond.setdefault(kind, []).extend(found)
+
+    def _add_targets(
+        self, labels: torch.Tensor, named: Dict[str, torch.Tensor], first_row: int
+    ) -> None:
+        """Targets of a CTC loss: rows x positions, padded by negative numbers or by lengths."""
+        lengths, inputs = _first(named, LENGTHS), _first(named, INPUT_LENGTHS)
+        if labels.dim() != 2 or labels.is_floating_point():
+            return
+        if lengths is None and not bool((labels < 0).any()):
+            return  # what pads them is not known
+        for number, row in enumerate(labels):
+            part = row[: int(lengths[number])] if lengths is not None else row[row >= 0]
+            self.targets += 1
+            self.longer += inputs is not None and len(part) > int(inputs[number])
+            if bool((part == self.blank).any()):
+                self.blanks += 1
+                self.target_rows += [first_row + number] * (len(self.target_rows) < MOST_ROWS)
+
+    def _add_nonfinite(self, named: Dict[str, torch.Tensor], rows: int, first_row: int) -> None:
+        masks = [each for each in named.values() if each.dtype in (torch.bool, torch.long)]
+        for name, value in named.items():
+            if not value.is_floating_point() or not value.dim() or "mask" in name.lower():
+                continue
+            plain = host(value)
+            bad = ~torch.isfinite(plain)
+            if not bool(bad.any()):
+                continue
+            marked = any(each.shape == bad.shape and bool((host(each)[bad] == 0).all())
+                         for each in masks)  # fmt: skip
+            if not marked and len(plain) == rows:
+                found = torch.nonzero(bad.reshape(rows, -1).any(1))
+                self.nonfinite.setdefault(name, []).extend(first_row + int(n) for n in found)
+
+    def _add_features(self, batch: Foreign, labels: torch.Tensor) -> None:
+        if sum(map(len, self._labels)) >= MOST_COMPARED:
+            return
+        self._labels.append(labels)
+        for name, each in containers.tensors(batch).items():
+            fits = each.dim() == 2 and len(each) == len(labels) and 2 < each.shape[1] <= 4096
+            if fits and name.split(".")[-1] not in LABELS and not is_label_place(batch, name):
+                self._features.setdefault(name, []).append(host(each).double())
+
+    def columns(self) -> List[Dict[str, Any]]:
+        """Columns of the features that are the target, but for a factor and a difference."""
+        rows = sum(map(len, self._labels))
+        target = torch.cat(self._labels).double() if rows else torch.zeros(0)
+        found = []
+        for name, parts in self._features.items():
+            made = torch.cat(parts)
+            if len(made) != rows or len(torch.unique(target)) < 2 or not made.isfinite().all():
+                continue
+            equal = [n for n in range(made.shape[1]) if is_affine(made[:, n], target)]
+            if 0 < len(equal) < made.shape[1] - 1:
+                found.append({"type": "Column", "name": name, "column": equal[0], "rows": rows})
+        return found
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        if not self.rows:
+            return None
+        indices = [
+            {
+                "type": "Indices",
+                "kind": kind,
+                "entries": table[0],
+                "table": table[1],
+                "highest": self.highest[kind],
+                "beyond": len(self.beyond.get(kind, ())),
+                "rows": self.beyond.get(kind, [])[:MOST_ROWS],
+            }
+            for kind, table in self.tables.items()
+            if table is not None and kind in self.highest
+        ]
+        worst = max(self.nonfinite, key=lambda name: len(self.nonfinite[name]), default="")
+        return {
+            "type": "Agreement",
+            "rows": self.rows,
+            "indices": indices,
+            "tokens": self.tokens if isinstance(self.unknown_id, int) else 0,
+            "unknown": self.unknown,
+            "blank": self.blank,
+            "targets": self.targets,
+            "blanks": self.blanks,
+            "longer": self.longer,
+            "target_rows": self.target_rows,
+            "nonfinite": worst,
+            "nonfinite_count": len(self.nonfinite.get(worst, ())),
+            "nonfinite_rows": self.nonfinite.get(worst, [])[:MOST_ROWS],
+            "columns": self.columns(),
+        }
+
+
+def is_affine(values: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether the target is a factor of the values, and a difference, in all rows."""
+    spread, other = values - values.mean(), target - target.mean()
+    if not bool(spread.abs().max() > 0):
+        return False
+    slope = (spread * other).sum() / (spread * spread).sum()
+    return bool((other - slope * spread).abs().max() <= NO_CLASS * other.abs().max())
+
+
+def label_of(batch: Foreign) -> Optional[torch.Tensor]:
+    value: Foreign = None
+    if containers.is_mapping(batch):
+        value = next((batch[name] for name in LABELS if name in batch), None)
+    elif isinstance(batch, (list, tuple)) and len(batch) > 1:
+        value = batch[-1]
+    return host(value) if isinstance(value, torch.Tensor) and value.dim() else None
+
+
+def is_label_place(batch: Foreign, name: str) -> bool:
+    return isinstance(batch, (list, tuple)) and name == "[%d]" % (len(batch) - 1)
+
+
+def entries_of(module: Foreign, vocabulary: Vocabulary) -> Any:
+    """Rows of the table that token ids index, and whose it is; None if neither is known."""
+    get = observing.attribute(module, "get_input_embeddings")
+    table = observing.attempt(get, None) if callable(get) else None
+    count = observing.attribute(table, "num_embeddings")
+    if observing.has(observing.attribute(module, "config"), "vocab_size"):
+        return (count, "the model's embedding") if isinstance(count, int) and count > 1 else None
+    if module is not None or vocabulary.tokenizer is None:
+        return None
+    size = observing.attempt(lambda: len(vocabulary.tokenizer), 0)
+    return (max(size, 1 + max(special_ids(vocabulary.tokenizer), default=0)), "the tokenizer")
+
+
+def classes_of(module: Foreign) -> Any:
+    """The classes of a classifier of transformers; None of any other model."""
+    if not type(module).__name__.endswith(CLASSIFIERS):
+        return None
+    config = observing.attribute(module, "config")
+    count = observing.attribute(config, "num_labels")
+    return (count, "the model's classes") if isinstance(count, int) and count > 1 else None
+
+
+def blank_of(criterion: Foreign, module: Foreign) -> Optional[int]:
+    """The class that a CTC loss reserves for no letter."""
+    if isinstance(criterion, torch.nn.CTCLoss):
+        return int(criterion.blank)
+    if type(module).__name__.endswith("ForCTC"):
+        blank = observing.attribute(observing.attribute(module, "config"), "pad_token_id")
+        return blank if isinstance(blank, int) else None
+    return None
+
+
+def _first(named: Dict[str, torch.Tensor], names: Any) -> Optional[torch.Tensor]:
+    found = next((named[name] for name in names if name in named), None)
+    return found if found is not None and found.dim() == 1 else None

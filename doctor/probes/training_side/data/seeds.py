@@ -1,0 +1,75 @@
+"""Whether a worker_init_fn gives each worker, and each epoch, random numbers of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from typing import Any, Dict, Iterator, List, Optional
+
+import torch
+
+from ..foreign import Foreign, observing
+from . import rows
+from .targets import Source, size
+
+EPOCHS, OTHER = (11, 1_000_003), 2
+"""Base seeds of two epochs, and workers that are compared."""
+ROWS = 4
+
+
+def of_workers(source: Source) -> Optional[Dict[str, Any]]:
+    """The record Seeds; None where workers keep the seeds that torch gives them, and where the
+    samples do not depend on what the function seeds."""
+    loader = source.items
+    start = observing.attribute(loader, "worker_init_fn")
+    workers = observing.attribute(loader, "num_workers", 0)
+    dataset = rows.dataset_of(source)
+    if not callable(start) or not isinstance(workers, int) or workers < 1 or not size(dataset):
+        return None
+    with kept():
+        states = {(e, w): drawn(start, dataset, e, w) for e in EPOCHS for w in range(OTHER)}
+        plain = [drawn(None, dataset, epoch, 0) for epoch in EPOCHS]
+    if plain[0] == plain[1]:
+        return None  # the samples are not random
+    one, other = EPOCHS
+    return {
+        "type": "Seeds",
+        "workers": workers,
+        "equal_workers": workers > 1 and states[one, 0] == states[one, 1],
+        "equal_epochs": states[one, 0] == states[other, 0],
+        "persistent": bool(observing.attribute(loader, "persistent_workers", False)),
+    }
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """The states of all generators, and the worker of this process, as they were before."""
+    numpy, worker = sys.modules.get("numpy"), torch.utils.data._utils.worker
+    state, info = random.getstate(), worker._worker_info
+    arrays = numpy.random.get_state() if numpy is not None else None
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(state)
+        worker._worker_info = info
+        if numpy is not None:
+            numpy.random.set_state(arrays)
+
+
+def drawn(start: Foreign, dataset: Foreign, epoch: int, number: int) -> List[bytes]:
+    """The first rows that a worker would read after torch has seeded it and `start` was called."""
+    seed, worker = epoch + number, torch.utils.data._utils.worker
+    random.seed(seed)
+    torch.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+    worker._worker_info = worker.WorkerInfo(
+        id=number, num_workers=OTHER, seed=seed, dataset=dataset
+    )
+    if start is not None:
+        start(number)
+    found = [rows.row_of(dataset[each]) for each in range(min(ROWS, size(dataset) or 0))]
+    return [b"" if row is None else row.content for row in found]

@@ -1,0 +1,82 @@
+"""Whether what belongs to an image, a mask or boxes, is turned when the image is: some samples are
+drawn several times, and the draws of each compared."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers
+from . import label_maps, rows, views
+from .documents import host
+from .inputs import image_of
+from .targets import Source, as_batch, size
+
+SAMPLES, DRAWS, SECONDS = 6, 6, 3.0
+BOXES = ("boxes", "bbox", "bboxes", "keypoints")
+ALIKE, CLEARLY = 0.9, 0.1
+"""Correlation of a draw with the turned one, and how much more than with the draw as it is. Our own
+numbers."""
+FLIPS: Tuple[Tuple[int, ...], ...] = ((-1,), (-2,), (-2, -1))
+
+Drawn = Tuple[torch.Tensor, torch.Tensor]
+
+
+def of_samples(source: Source) -> Dict[str, Any]:
+    """The fields `turned` and `followed` of the record Agreement."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not hasattr(dataset, "__getitem__") or not count:
+        return {}
+    deadline = time.monotonic() + SECONDS
+    turned = followed = 0
+    for index in range(0, count, -(-count // SAMPLES)):
+        draws: List[Drawn] = []
+        for _ in range(DRAWS):
+            drawn = draw(dataset[index])
+            if drawn is None or time.monotonic() > deadline:
+                return {"turned": turned, "followed": followed}
+            draws.append(drawn)
+        for first, other in ((draws[n], draws[n + 1]) for n in range(DRAWS - 1)):
+            axes = flip_between(first[0], other[0])
+            if axes is not None and tells(first[1], other[1], axes):
+                turned += 1
+                followed += not torch.equal(first[1], other[1])
+    return {"turned": turned, "followed": followed}
+
+
+def draw(sample: Foreign) -> Optional[Drawn]:
+    """The brightness of a sample's image, and its mask or boxes."""
+    batch = views.of(as_batch(sample))
+    image = image_of(batch)
+    target = label_maps.map_of(batch)
+    if target is None:
+        named = containers.tensors(batch).items()
+        parts = [host(each) for name, each in named if name.split(".")[-1] in BOXES]
+        target = parts[0].reshape(-1, parts[0].shape[-1]) if parts and parts[0].numel() else None
+    if image is None or target is None:
+        return None
+    value = host(image[1]).float()[0]
+    return value.mean(0 if value.shape[0] in (1, 3, 4) else -1), target
+
+
+def flip_between(one: torch.Tensor, other: torch.Tensor) -> Optional[Tuple[int, ...]]:
+    """The axes along which one image is the other one turned; None where it is not."""
+    if one.shape != other.shape:
+        return None
+    same = correlation(one, other)
+    likeness = {axes: correlation(one, other.flip(axes)) for axes in FLIPS}
+    best = max(FLIPS, key=lambda axes: likeness[axes])
+    return best if likeness[best] > max(ALIKE, same + CLEARLY) else None
+
+
+def tells(one: torch.Tensor, other: torch.Tensor, axes: Tuple[int, ...]) -> bool:
+    """Whether a target that was not turned can be told from one that was."""
+    is_map = one.dim() == 3
+    return not is_map or one.shape != other.shape or not torch.equal(one, one.flip(axes))
+
+
+def correlation(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([one.reshape(-1), other.reshape(-1)]))[0, 1])
