@@ -139,7 +139,7 @@ def _gpu_count(job: Job, target: Target, job_gpus: JobGpus | Unknown) -> int | N
 
 def shm(host: Host, job: Job, target: Target, job_gpus: JobGpus | Unknown) -> Verdict:
     if host.shm_total is None:
-        return skip("this system has no /dev/shm")
+        return skip("this system has no /dev/shm, or its size is not stated")
     gpus = _gpu_count(job, target, job_gpus)
     summary = f"{SHM_PATH} is {gib(host.shm_total)}; at least {gib(SHM_GOOD)} required"
     if host.shm_total >= SHM_GOOD:
@@ -227,6 +227,7 @@ SHM = Check(
     owner=Owner.ENVIRONMENT,
     judge=shm,
     sources=("pytorch-5040",),
+    also=("read",),
 )
 
 CHECKS = (VRAM, HOST, SHM)

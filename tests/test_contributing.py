@@ -26,7 +26,7 @@ COPIED = (
 EVERYWHERE = ("tests/test_generated.py", "tests/judge/test_catalog.py")
 EXAMPLES = {
     "Add a check": (
-        14,
+        13,
         (
             "tests/test_machines.py",
             "tests/checks/test_gpu.py::test_application_clock",

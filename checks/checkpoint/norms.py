@@ -201,7 +201,7 @@ def _all_unchanged(checkpoint: Checkpoint) -> Verdict:
 
 def _with_unknown_steps(observed: str, norms: tuple[Norm, ...], kind: str) -> Verdict:
     half = all(norm.dtype in HALVES and norm.value == "ones" for norm in norms)
-    summary = f"{observed}; the learning rate does not tell how far {shown(kind, 40)} steps"
+    summary = f"{observed}; the learning rate does not show how far {shown(kind, 40)} steps"
     return warn(summary, fix=ROUNDING_FIX if half else GRADIENT_FIX)
 
 

@@ -29,8 +29,8 @@ def _stop_trained(split: Split) -> Verdict:
         return skip(NO_ANSWERS)
     if isinstance(stops, Unknown):
         return unknown(stops.reason)
-    if is_foreign(split):
-        return skip("special tokens are plain text or split, see DAT014")
+    if reason := _other_cause(split):
+        return skip(reason)
     if not stops.answers:
         return _whole_chats(stops, split)
     whole = stops.answers - stops.at_limit
@@ -45,6 +45,16 @@ def _stop_trained(split: Split) -> Verdict:
         return observed(text, whole, fix=_fix(stops))
     text = share(stops.stopped, whole, "answers train a token at which generation stops")
     return passed(f"{text} ({_stated(stops)})", split)
+
+
+def _other_cause(split: Split) -> str:
+    """What explains a stop that is not trained, and is judged elsewhere; "" for nothing."""
+    if is_foreign(split):
+        return "special tokens are plain text or split, see DAT014"
+    labels = split.labels
+    if labels is not None and labels.inverted >= 0.5 * labels.documents > 0:
+        return "the beginning is trained and the end is not, see DAT013"
+    return ""
 
 
 def _whole_chats(stops: Stops, split: Split) -> Verdict:

@@ -23,7 +23,7 @@ def disjoint(data: Data) -> Verdict:
     if isinstance(overlap, Unknown):
         return unknown(overlap.reason)
     if not overlap.telling:
-        return skip("the rows are too short to be told from chance")
+        return skip("the rows are too short to be distinguished from chance")
     text = share(overlap.shared, overlap.telling, "rows of eval are in train, too")
     read = f"{overlap.rows:,} rows of eval compared with {overlap.train:,} of train"
     if overlap.shared >= max(1, SHARED * overlap.telling):
@@ -62,7 +62,7 @@ def distinct(data: Data) -> Verdict:
     if isinstance(repeats, Unknown):
         return unknown(repeats.reason)
     if not repeats.telling:
-        return skip("the rows are too short to be told from chance")
+        return skip("the rows are too short to be distinguished from chance")
     pairs = _pairs(repeats.pairs, "row", "row")
     if repeats.conflicting >= max(1, CONFLICTING * repeats.labelled) and repeats.labelled:
         text = share(

@@ -12,7 +12,7 @@ from doctor.facts.machine import Gpu, Host, KernelEvent
 from doctor.facts.memory.room import shares_memory
 from doctor.facts.views import UNLISTED, USED_BYTES, JobGpu, JobGpus
 from doctor.hardware.xids import BROKEN, XIDS
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.combine import worst
 
 USED_SHARE = 0.3
@@ -24,6 +24,8 @@ SLOWDOWNS = {
     0x80: "hardware power brake",
 }
 """Bits of NVML's clock event reasons. 0x1 is idle and 0x4 the power cap: both normal."""
+SETTINGS = {0x2: "a setting of the application clocks", 0x10: "sync boost", 0x100: "a display"}
+"""Bits of limits that somebody chose. Fleets do so on purpose."""
 
 
 def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
@@ -252,6 +254,10 @@ def _not_slowed(label: str, gpu: Watched) -> Verdict:
         return warn(
             f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected"
         )
+    settings = [name for bit, name in SETTINGS.items() if gpu.mask & bit]
+    if settings:
+        at = f" at up to {gpu.clock} MHz" if gpu.clock else ""
+        return note(f"{label}: {' and '.join(settings)} limits the clock{at}", fix=RESET_CLOCKS)
     if gpu.samples == 0:
         reason = gpu.unread.get("samples", "")
         if reason.startswith("Not Supported"):
@@ -259,6 +265,11 @@ def _not_slowed(label: str, gpu: Watched) -> Verdict:
         return unknown(f"{label}: NVML returned no sample of its clocks: {reason}".rstrip(": "))
     return ok(f"{label}: no slowdown in {gpu.samples} samples{peak}")
 
+
+RESET_CLOCKS = (
+    "If nobody chose that, restore the clocks as root: `nvidia-smi -rac` for application clocks, "
+    "`nvidia-smi -rgc` for locked ones."
+)
 
 NOT_SLOWED = Check(
     code="GPU004",
@@ -271,6 +282,7 @@ NOT_SLOWED = Check(
         "no hardware slowdown, thermal slowdown or power brake was sampled during the smoke step "
         "and the load",
     ),
+    notes=("application clocks, sync boost or a display limit the clock",),
     warns=("a hardware slowdown, a thermal slowdown or the power brake was sampled",),
     fix="Rented: take another machine if the slowdown persists. Your own: check airflow, dust, "
     "power cables and the power supply.",

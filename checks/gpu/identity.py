@@ -45,6 +45,8 @@ def _as_named(gpu: JobGpu, *, overridden: bool) -> Verdict:
     if is_vgpu(name):
         return skip(f"{gpu.label} is a virtual GPU, a part of the one that it is named after")
     known = find(name)
+    if known is None and (gpu.memory_total is None or not name or name.endswith("...")):
+        return skip(f"{gpu.label}: of its name only a part is known")
     found = list(_differences(gpu, name, known, overridden))
     if not found:
         if known is None:
@@ -197,6 +199,7 @@ AS_NAMED = Check(
     sources=("cuda-gpus", "pci-ids", "techpowerup"),
     after=("DRV001",),
     targets=ON_CUDA,
+    also=("read",),
 )
 
 CHECKS = (AS_NAMED,)

@@ -44,7 +44,7 @@ PRESENT = Check(
     passes=("the optimizer's parameters have gradients when it steps",),
     warns=(
         "50 steps in a row without any gradient, after gradients or beside other optimizers",
-        "at two comparisons, from step 100 on, parameters of the model have gradients, are in no "
+        "at two comparisons, from step 50 on, parameters of the model have gradients, are in no "
         "optimizer and do not change",
     ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
@@ -59,6 +59,8 @@ PRESENT = Check(
             "step(), not between them.",
             "lost": "Check whether the optimizer still should step: its loss no longer reaches its "
             "parameters, or zero_grad() runs between backward() and step().",
+            "other-model": "Create the optimizer anew, from the parameters of the model that is "
+            "trained now, wherever that model is replaced: for each fold, trial or phase.",
             "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
             "requires_grad_(False) saves their part of the backward pass.",
         },

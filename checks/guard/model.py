@@ -70,8 +70,10 @@ MODE = Check(
         "at two comparisons in a row, from step 20 on, no module is, and the model has dropout "
         "above 0 or batch norms",
     ),
-    fix="Call model.train() at the beginning of every epoch and after every evaluation. Where "
-    "training in evaluation mode is what you want, ignore this code with that reason.",
+    fix="Call model.train() at the beginning of every epoch and after every evaluation. An "
+    "evaluation that calls backward() and step() itself trains on its data: run it under "
+    "torch.no_grad(), without the optimizer. Where this is what you want, ignore the "
+    "code with that reason.",
     owner=Owner.JOB,
     judge=observed("GRD025", _mode),
     limits="that each module is in the mode that was meant for it.",
@@ -88,6 +90,11 @@ def _kept(guard: Guarded) -> Verdict:
     return ok(f"{states:,} objects saved or loaded, none with an outdated state dict")
 
 
+ITSELF = (
+    "Make the second network a copy, copy.deepcopy(network), and load the first one's state into "
+    "it from time to time: now both are one object, so that targets move with every step."
+)
+
 KEPT = Check(
     code="GRD027",
     slug="kept-state-copied",
@@ -98,11 +105,13 @@ KEPT = Check(
     warns=(
         "a state dict taken during the training is saved or loaded at a later step, and its "
         "tensors are still those of the parameters",
+        "load_state_dict() gets the module's own tensors at two steps, as where a target network "
+        "is the network itself",
     ),
     fix="Keep a copy: copy.deepcopy(model.state_dict()), or torch.save it when it is the best. The "
     "weights that were meant are lost, unless a file of that step exists.",
     owner=Owner.JOB,
-    judge=observed("GRD027", _kept),
+    judge=observed("GRD027", _kept, {"itself": ITSELF}),
     limits="that other copies, such as a dict made of its items, hold copies of the tensors.",
     sources=("torch-saving-best",),
 )

@@ -58,6 +58,11 @@ def _scale(guard: Guarded) -> Verdict:
     return ok(f"the loss scale stays at 1 or above in {total(guard, 'steps'):,} steps")
 
 
+UNDIVIDED = (
+    "Call scaler.step(optimizer), then scaler.update(), in place of optimizer.step(): it divides "
+    "the gradients by the loss scale, and leaves out steps whose gradients overflowed."
+)
+
 SCALE = Check(
     code="GRD010",
     slug="scale-holds",
@@ -66,11 +71,15 @@ SCALE = Check(
     "start are calibration; a scale below 1 means that the gradients are not finite whatever the "
     "scale is, and no step is applied.",
     passes=("the scale stays at 1 or above",),
+    warns=(
+        "the only optimizer steps 3 times in a row on gradients that a GradScaler has scaled, and "
+        "no call of the scaler divides them",
+    ),
     fails=("the scale falls below 1",),
     fix="The gradients are NaN or Inf by themselves, not by the scale. Train in bf16 where the GPU "
     "supports it; otherwise find the operation with `doctor run --model`.",
     owner=Owner.JOB,
-    judge=observed("GRD010", _scale),
+    judge=observed("GRD010", _scale, {"undivided": UNDIVIDED}),
     limits="that no step is skipped: see GRD011.",
     sources=("ps-P5", "ps-P7", "ps-P10"),
 )

@@ -52,8 +52,8 @@ def _by_the_model(numbers: Numbers, job: Job, needs: Plan | Unknown | None) -> s
     if numbers.allocated is None:
         room = gib(numbers.capacity - needs.state)
         return (
-            f"{state}, which leaves at most {room} for activations; the message does not tell "
-            "how many it has."
+            f"{state}, which leaves at most {room} for activations; how many "
+            "there are is not in the message."
         )
     return f"{state}. {_share(numbers, job, needs.state)}"
 

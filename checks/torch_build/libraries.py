@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 from doctor._util.records import Unknown
+from doctor._util.units import dotted
 from doctor.errors.match import first
 from doctor.facts.machine import Interpreter, Libraries, Torch
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
@@ -29,14 +30,25 @@ DIRECT = ("libcublas", "libnccl", "libnvJitLink")
 DT_RPATH or load them first, measured on torch 2.9 to 2.15. cuDNN's parts can come from it."""
 
 
+RELEASE = re.compile(r"(\d)\.(\d{1,2})\.\d{1,2}(?:\+(cu|cpu|rocm)(\d{1,2})?[\d.]*)?$")
+"""A published build; those of nightlies and of NVIDIA's containers fit each other otherwise."""
+SAME_NUMBER_UNTIL = (2, 8)
+"""torchaudio has torch's own number up to here."""
+
+
 def libraries_match(
-    libraries: Libraries | Unknown | None, torch: Torch, interpreter: Interpreter | Unknown
+    libraries: Libraries | Unknown | None,
+    torch: Torch | Unknown,
+    interpreter: Interpreter | Unknown,
 ) -> Verdict:
+    other = companions(interpreter)
+    if isinstance(torch, Unknown):
+        return other or unknown(torch.reason)
     if torch.cudnn_error:
         known = first(torch.cudnn_error, PATTERNS) or MIXED_CUDNN
         return fail_by(known, f"cuDNN reports: {torch.cudnn_error}")
     loaded = _loaded(libraries)
-    twice = written_twice(interpreter, torch.cuda)
+    twice = other or written_twice(interpreter, torch.cuda)
     if twice and loaded.status in (Status.PASS, Status.SKIP, Status.UNKNOWN):
         return twice
     return loaded
@@ -85,6 +97,49 @@ def written_twice(interpreter: Interpreter | Unknown, cuda: str | None) -> Verdi
             sources=("pytorch-186591", "returnn-1802"),
         )
     return None
+
+
+def companions(interpreter: Interpreter | Unknown) -> Verdict | None:
+    """A warning if torchvision or torchaudio was built for another torch than the installed one."""
+    rows = (interpreter.installed or ()) if isinstance(interpreter, Interpreter) else ()
+    versions = dict(row.split("==", 1) for row in rows if "==" in row)
+    torch = RELEASE.match(versions.get("torch", ""))
+    for name in ("torchvision", "torchaudio") if torch else ():
+        own = RELEASE.match(versions.get(name, ""))
+        if torch and own and (why := _other_torch(name, own, torch)):
+            build = versions["torch"].partition("+")[2]
+            index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+            wanted = f'"{name}=={dotted(_fitting(name, torch))}.*"'
+            return warn(
+                f"{name} {versions[name]} is {why}; torch {versions['torch']} is installed",
+                f"python -m pip install --force-reinstall --no-deps {wanted}{index}",
+                fix=f"Install the {name} that was built for this torch. With another one the "
+                "import fails (operator torchvision::nms does not exist, undefined symbol), or it "
+                "has no kernels for the GPU.",
+            )
+    return None
+
+
+def _fitting(name: str, torch: re.Match[str]) -> tuple[int, int]:
+    """The release of it that belongs to this torch."""
+    major, minor = int(torch[1]), int(torch[2])
+    return (major, minor) if name == "torchaudio" else (0, minor + (15 if major == 2 else 1))
+
+
+def _other_torch(name: str, own: re.Match[str], torch: re.Match[str]) -> str:
+    """What it was built for, "" for the installed torch."""
+    release, number = (int(torch[1]), int(torch[2])), (int(own[1]), int(own[2]))
+    numbered = (
+        (1, 8) <= release < (3, 0)
+        if name == "torchvision"
+        else ((2, 0) <= release <= SAME_NUMBER_UNTIL)
+    )
+    if numbered and number != _fitting(name, torch):
+        return f"for another torch than {dotted(release)}"
+    builds = {
+        (match[3], match[4] if match[3] == "cu" else "") for match in (own, torch) if match[3]
+    }
+    return f"a build for {own[3]}{own[4] or ''}" if len(builds) > 1 else ""
 
 
 def _offered(libraries: Libraries) -> tuple[tuple[str, ...], list[str]]:
@@ -176,6 +231,8 @@ LIBRARIES_MATCH = Check(
         "LD_LIBRARY_PATH or LD_PRELOAD offers another cuDNN of the same major version",
         "packages for two CUDA versions that write the same files are installed "
         "(nvidia-nccl-cu12 and nvidia-nccl-cu13)",
+        "torchvision or torchaudio was built for another release of torch, or for another major "
+        "version of CUDA, than the installed one",
     ),
     fails=(
         "parts of one library are mapped from two directories",

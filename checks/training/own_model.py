@@ -56,6 +56,8 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         return about(own, smoke, build_failure(own, proven), proven)
     if own.smoke is None:
         return unknown(f"{own.description}: no step of it was recorded")
+    if own.in_half:
+        return _in_fp32_only(own.in_half, smoke, options)
     last = own.smoke.stages[-1].ended if own.smoke.stages else Ended(how="ok")
     verdict = judged.completes(own.smoke, errors_of(last.detail), (HUNG, Owner.JOB))
     if verdict.status is Status.PASS and (growth := memory_growth(own)):
@@ -69,6 +71,13 @@ def completes(own: OwnModel, smoke: SmallModel, options: RunOptions = ALL) -> Ve
         both = _is_selected(LOSS_FINITE, options)
         return _ended(own, own.smoke, smoke, failed, proven, both=both)
     return about(own, smoke, with_files(own, verdict))
+
+
+def _in_fp32_only(half: OwnModel, smoke: SmallModel, options: RunOptions) -> Verdict:
+    """A warning with the error in half precision, of a training that completes in fp32."""
+    raised = completes(half, smoke, options)
+    summary = f"{raised.summary}; in fp32 the steps complete: say --precision fp32 if you train so"
+    return replace(raised, status=Status.WARN, summary=summary)
 
 
 def _is_selected(check: Check, options: RunOptions) -> bool:
@@ -126,6 +135,8 @@ STEP_COMPLETES = Check(
     ),
     warns=(
         "memory grows in each of ten steps, by at least 256 KiB",
+        "dtypes do not fit under autocast in a half precision that nobody asked for; the steps "
+        "complete in fp32",
         "a later step raises because of values that an earlier step made non-finite, which SMK006 "
         "fails",
         "of a model directory: tokens outside of the embedding, weights that lack parameters, or "

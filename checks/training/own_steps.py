@@ -19,6 +19,10 @@ ENOUGH_STEPS = 7
 GROWTH = 256 * 1024
 """Bytes per step; a training that keeps the graph of each step holds far more."""
 
+STEADY = 8
+"""A kept graph grows by about the same in each step; batches that are routed otherwise in each step
+grow now and then. Our own number."""
+
 GROWTH_FIX = (
     "Keep no tensor of a step that has a graph: write total += loss.item() instead of total += "
     "loss, and detach() what is stored in a list or as the state of the next step."
@@ -31,8 +35,8 @@ def memory_growth(own: OwnModel) -> int:
     steps = len(used) - 1
     if steps < ENOUGH_STEPS or any(after < before for before, after in pairwise(used)):
         return 0
-    grown = sum(after > before for before, after in pairwise(used))
     each = (used[-1] - used[0]) // steps
+    grown = sum(after - before > each // STEADY for before, after in pairwise(used))
     return each if each >= GROWTH and grown >= steps - 1 else 0
 
 
@@ -60,6 +64,7 @@ def over_the_steps(own: OwnModel, steps: Smoke, verdict: Verdict) -> Verdict:
         _is_masked,
         _is_fresh,
         _is_constant,
+        _is_of_itself,
         _stands_still,
         _rises,
         _is_steep,
@@ -167,6 +172,21 @@ def _is_constant(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, 
     )
 
 
+def _is_of_itself(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
+    """ln 2 in each step: -logsigmoid of a margin that stays 0 while the weights change."""
+    rate = min((step.lr for step in steps.steps), default=0.0)
+    changed = all(each.moved for each in steps.parameters if each.had_gradient)
+    if len(losses) < RISING_STEPS or rate < USUAL_RATE or not changed:
+        return None
+    if len(set(losses)) > 1 or abs(losses[0] - math.log(2)) > HALF_ROUNDING:
+        return None
+    return (
+        f"the loss is ln 2 = {losses[0]:.7g} in each of {len(losses)} steps on the same batch "
+        "while the weights change: the margin inside logsigmoid stays 0",
+        OF_ITSELF_FIX,
+    )
+
+
 def _stands_still(trend: Trend, steps: Smoke, losses: list[float]) -> tuple[str, str] | None:
     if not stands_still(trend, steps, losses):
         return None
@@ -251,6 +271,13 @@ CONSTANT_FIX = (
     "Look for an output that is the same for all weights: a softmax that is summed over its own "
     "dimension, a norm of what was normalized to length 1, a difference of equal values, or values "
     "beyond a clamp."
+)
+HALF_ROUNDING = math.log(2) / 256
+"""Of ln 2 in bf16."""
+OF_ITSELF_FIX = (
+    "Look whether a preference loss compares the model with itself: the reference needs weights of "
+    "its own, copy.deepcopy(model).eval().requires_grad_(False), and chosen and rejected must "
+    "differ."
 )
 LARGE_LOSS = 20.0
 """Our own number. Times the loss of uniform predictions."""

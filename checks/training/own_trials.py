@@ -22,6 +22,22 @@ FOUND = {
         "nn.Transformer.generate_square_subsequent_mask(length). Unmasked, the loss falls because "
         "the model copies its labels.",
     ),
+    "positions": (
+        "the prediction of a token changes with a later one, from {operation} on, although each "
+        "attention has a mask",
+        "Look there for a mask in the wrong direction (a boolean attn_mask of "
+        "nn.MultiheadAttention and nn.TransformerEncoder is True where attention is "
+        "forbidden: triu(..., 1), that of "
+        "scaled_dot_product_attention where it is allowed: tril), for heads that are merged "
+        "without .transpose(1, 2) before the reshape, and for a convolution or a mean over time "
+        "that is not causal. The loss falls because the model sees its labels.",
+    ),
+    "functions": (
+        "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "
+        "it is passed",
+        "Multiply the derivative by grad_output, the argument of backward: return grad_output * "
+        "derivative. What lies below gets a wrong gradient otherwise.",
+    ),
 }
 """What a trial found -> its description, and its fix."""
 UNNAMED = {

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from doctor import catalog
-from doctor.facts.facts import Facts
+from doctor.facts.facts import ORIGIN, Facts
 from doctor.judge import index
 from doctor.judge.check import Check, Finding, Status, Verdict, unknown
 from doctor.judge.engine import examine
 from doctor.pasted.reading import NOT_IN_REPORT
-from doctor.pasted.sections import ORIGIN
 
 
 def findings_of(facts: Facts) -> tuple[Finding, ...]:
@@ -49,7 +48,7 @@ def _shortened(verdict: Verdict) -> Verdict:
     """Without the list of everything that the report does not tell."""
     summary = verdict.summary
     is_plain = summary.endswith(NOT_IN_REPORT) or f"({NOT_IN_REPORT})" in summary
-    return unknown(NOT_IN_REPORT) if verdict.status is Status.UNKNOWN and is_plain else verdict
+    return _unanswered() if verdict.status is Status.UNKNOWN and is_plain else verdict
 
 
 def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
@@ -57,4 +56,4 @@ def _without(codes: Sequence[str], excluded: set[str]) -> tuple[str, ...]:
 
 
 def _unanswered() -> Verdict:
-    return unknown(NOT_IN_REPORT)
+    return unknown("not in the report")

@@ -31,6 +31,7 @@ from doctor.pasted import Reading, read
 from doctor.pasted.lines import clean
 from doctor.pasted.reading import ReportError
 from doctor.pasted.sections import Tables, facts_of
+from doctor.pasted.torch_messages import PAST
 from doctor.report.report import FailOn, Report
 
 MAX_BYTES = 64 * 2**20
@@ -62,7 +63,7 @@ PASTE = "; paste the whole output of collect_env, nvidia-smi, rocm-smi, pip list
 
 def _known_line(text: str) -> str:
     """What is known of the first error in a text without a report."""
-    found = next(lines_of(clean(text)), None)
+    found = next((each for each in lines_of(clean(text)) if not PAST.search(each[1])), None)
     if found is None:
         return PASTE
     message = message_of(text)

@@ -22,7 +22,7 @@ from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.cli.read import facts_in_logs
 from doctor.cli.second_look import MOST_AGAIN, look_again
-from doctor.facts.facts import Facts, without_machine
+from doctor.facts.facts import ORIGIN, Facts, without_machine
 from doctor.facts.log import Log, LogEvent
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -32,7 +32,6 @@ from doctor.log.flight_recorder import read_dumps, split_dumps
 from doctor.log.follow import follow
 from doctor.log.opening import STDIN, files_of
 from doctor.log.read import read_logs, unchanged
-from doctor.pasted.sections import ORIGIN
 from doctor.report import terminal
 from doctor.report.line import WORDS
 from doctor.report.report import FailOn, Report

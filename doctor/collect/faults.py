@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
@@ -37,6 +38,16 @@ def missing_cpu_kernel(own: OwnModel) -> str:
     """The error of the last stage, if oneDNN has no kernel for a layer in the dtype that it got."""
     last = own.smoke.stages[-1].ended.detail if own.smoke and own.smoke.stages else ""
     return last.partition(". ")[0] if NO_CPU_KERNEL in last else ""
+
+
+DTYPES = re.compile(r"\bdtypes?\b|scalar types?\b|\b(?:BFloat16|Half)\b")
+"""Words of errors about two dtypes that do not fit, or one that a function does not take."""
+
+
+def has_dtype_error(own: OwnModel) -> bool:
+    """Whether a step raised an error of dtypes."""
+    last = own.smoke.stages[-1].ended if own.smoke and own.smoke.stages else None
+    return last is not None and last.how == "error" and bool(DTYPES.search(last.detail))
 
 
 def fault_of_step(step: Step) -> Fault | None:

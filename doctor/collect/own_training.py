@@ -14,7 +14,7 @@ from doctor.collect.child_output import in_torch, kernel_assertion, last_lines, 
 from doctor.collect.children import Children, fit, unless_cut_off
 from doctor.collect.deeper import next_depth
 from doctor.collect.diagnosis import diagnose, locate_small_gradients
-from doctor.collect.faults import fault_of, missing_cpu_kernel
+from doctor.collect.faults import fault_of, has_dtype_error, missing_cpu_kernel
 from doctor.collect.other_seed import (
     SEEDS,
     TRAINING,
@@ -162,10 +162,15 @@ def _run_steps(run: _Run) -> Steps:
 
 
 def _run_in_precision(run: _Run) -> Steps:
-    """In the job's precision; in fp32 if a layer has no kernel on this CPU for that."""
+    """In the job's precision; in fp32 if a layer has no kernel on this CPU for that, or if dtypes
+    do not fit in a half precision that nobody asked for."""
     steps = _run_once(run)
-    refused = missing_cpu_kernel(steps[0]) if isinstance(steps[0], OwnModel) else ""
-    if not refused or run.chosen.precision == "fp32":
+    half = steps[0]
+    if not isinstance(half, OwnModel) or run.chosen.precision == "fp32":
+        return steps
+    refused = missing_cpu_kernel(half)
+    assumed = run.job.precision == "auto" and run.job.recipe is None
+    if not refused and not (assumed and has_dtype_error(half)):
         return steps
     own, answer, request = _run_once(
         run._replace(
@@ -173,9 +178,13 @@ def _run_in_precision(run: _Run) -> Steps:
             job=msgspec.structs.replace(run.job, recipe=None),
         )
     )
-    if isinstance(own, OwnModel):
-        own = msgspec.structs.replace(own, without_kernel=refused)
-    return own, answer, request
+    if not isinstance(own, OwnModel):
+        return own, answer, request
+    if refused:
+        return msgspec.structs.replace(own, without_kernel=refused), answer, request
+    if own.smoke is None or not own.smoke.completed:
+        return steps
+    return msgspec.structs.replace(own, in_half=half), answer, request
 
 
 def _run_once(run: _Run) -> Steps:

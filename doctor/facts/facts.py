@@ -81,6 +81,10 @@ DELIVERED = "recorded by doctor data"
 Subject = Literal["machine", "log", "training", "checkpoint", "scripts", "fleet", "data"]
 
 
+ORIGIN = "read from a pasted report"
+"""How the origin of the facts of a pasted report begins."""
+
+
 def absent(reason: str) -> msgspec.Meta:
     """Why a section is None, read by `Facts.reason_absent`."""
     return msgspec.Meta(extra={"absent": reason})

@@ -105,12 +105,13 @@ class Trial(Section, frozen=True, kw_only=True):
 
     name: Literal["broadcasts", "samples", "tokens", "functions"]
     """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
-    outputs of others. tokens: a changed last token, and the predictions before it. functions: of
-    earlier versions."""
+    outputs of others. tokens: a changed last token, and the predictions before it. functions:
+    the backward pass of each own autograd.Function for a gradient of zeros."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
-    found: Literal["", "broadcast", "samples", "tokens", "functions"] = ""
+    found: Literal["", "broadcast", "samples", "tokens", "positions", "functions"] = ""
+    """positions: of tokens, from one module on, although each attention has a mask."""
     operation: str = ""
     """What explains it, "" if nothing that was seen does."""
     place: str = ""
@@ -215,6 +216,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     without_kernel: str = ""
     """The error of oneDNN, which has no kernel for a layer in the job's precision on this CPU, so
     that the steps were run in fp32."""
+    in_half: OwnModel | None = None
+    """The same steps in the half precision that nobody asked for, which raised an error of dtypes;
+    the record has those in fp32, which complete."""
     busy: bool | None = None
     """Whether it computed when its time was over, rather than waiting; None: it ended in time."""
     versions: dict[str, Product] = {}

@@ -39,6 +39,8 @@ class Clips:
         self._suspect: tuple[float, Foreign, Foreign, str] | None = None
         self._steps = self._backwards = self._right = 0
         self._rows = {"after-step": 0, "scaled": 0}
+        self._undivided = 0
+        """Steps in a row; below 0 once a scaler, or the program, has divided gradients."""
 
     def clipped(self, most: float, norm: Foreign) -> None:
         """A clip to `most` was applied; `norm` before it, None where it was one by value."""
@@ -63,9 +65,39 @@ class Clips:
 
     def scaler_steps(self) -> None:
         """GradScaler.step() begins: it divides what still has the scale."""
-        suspect, self._suspect, self.scaler = self._suspect, None, None
+        suspect, self._suspect = self._suspect, None
+        self.divided()
         if suspect is not None and self.open and self._count() == self._steps:
             self._judge("scaled", *suspect)
+
+    def asked(self) -> None:
+        """The program reads the scale: it may divide the gradients itself."""
+        self._undivided = -1
+
+    def divided(self) -> None:
+        """A scaler divides the gradients."""
+        self.scaler, self._undivided = None, -1
+
+    def steps_undivided(self, only: bool) -> None:
+        """step() of an optimizer begins, the only one or not, on gradients that were scaled."""
+        scale = getattr(self.scaler, "_scale", None)
+        self.scaler = None
+        if not only or scale is None or self._undivided < 0:
+            self._undivided = -1
+            return
+        self._undivided += 1
+        if self._undivided == limit.UNDIVIDED:
+            self._submit([scale.detach().reshape(())], self._report_undivided)
+
+    def _report_undivided(self, values: list[Foreign]) -> None:
+        scale = values[0]
+        if scale is not None and scale > 1.0:
+            step = max((watch.steps for watch in self._watches()), default=0)
+            text = (
+                f"the gradients still have the loss scale of {scale:g} at step(), "
+                f"{limit.UNDIVIDED} steps in a row: the scaler's own step() was never called"
+            )
+            self._add(Alarm(codes.SCALE_HOLDS, WARN, step, text, "undivided"), None)
 
     def _count(self) -> int:
         """Steps of all optimizers."""

@@ -35,7 +35,7 @@ COMPARED = 2048
 """Labels that are compared with their tokens, to tell whether they are those."""
 SECONDS = 5e-4
 """At a batch, of copying and counting, apart from the last row."""
-UNTOLD = "every label is ignored, and no gradients of a step tell whether the loss reads labels"
+UNTOLD = "every label is ignored, and no gradients of a step show whether the loss reads labels"
 
 
 class FirstBatches:

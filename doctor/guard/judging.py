@@ -6,13 +6,14 @@ import time
 from collections import deque
 from typing import Protocol
 
-from . import logged, suspects
+from . import codes, logged, suspects
 from . import thresholds as limit
 from .alarms import Alarms
 from .batches import Batches
 from .counts import Tally, counts
 from .diagnosis import Diagnosis
 from .model_looks import ModelLooks
+from .names import reached_elsewhere
 from .optimizer_watch import OptimizerWatch
 from .readings import Readings
 from .records import Alarm, Step
@@ -88,6 +89,8 @@ class Judging:
         if not step_rules.healthy:
             self.steady.read_all()
         for alarm in alarms:
+            if alarm.code == codes.OPTIMIZER_HAS_GRADIENTS and alarm.cause != "cleared":
+                self._name_another_model(alarm)
             if step.unread:
                 alarm.text += f"; the {step.unread} steps before it were not read"
             self.add(alarm, watch)
@@ -97,6 +100,15 @@ class Judging:
         self._write_state_again(now)
         if self.further is not None:
             self.further.judged(step, watch)
+
+    def _name_another_model(self, alarm: Alarm) -> None:
+        """The loss may reach the parameters of a model that replaced the optimizer's."""
+        found = reached_elsewhere(self.readings.torch)
+        if found is not None:
+            alarm.cause = "other-model"
+            alarm.text += (
+                f"; the loss reaches {found[1]} parameters of {found[0]}, which no optimizer holds"
+            )
 
     def judge_look(self, watch: OptimizerWatch, alarms: list[Alarm]) -> None:
         """The values of a look have arrived."""

@@ -30,6 +30,8 @@ class KeptStates:
     ) -> None:
         self._torch, self._add, self._watches, self._tally = torch, add, watches, tally
         self._taken: dict[int, _Taken] = {}
+        self._itself: dict[int, tuple[Foreign, int]] = {}
+        """Modules that loaded their own tensors, by their id, and at which step."""
 
     def taken(self, state: Foreign) -> None:
         """A state dict was made."""
@@ -39,7 +41,7 @@ class KeptStates:
         if not isinstance(state, OrderedDict):
             return  # what a hook made of it: a plain dict has no weak references
         for key in [k for k, each in self._taken.items() if each.state() is None]:
-            del self._taken[key]
+            self._report(self._taken.pop(key))
         if len(self._taken) < MOST_KEPT:
             where = early.place(self._torch)
             self._taken[id(state)] = _Taken(self._torch, state, step, where)
@@ -52,14 +54,45 @@ class KeptStates:
             taken = self._taken.get(id(state))
             if taken is None or taken.state() is not state or taken.step >= now:
                 continue
-            if taken.has_changed(state):
+            if verb == "saved" and taken.saved_at not in (0, now):
+                del self._taken[id(state)]  # again and again: it is meant to follow the weights
+                continue
+            taken.saved_at = now
+            if taken.alarm is None and taken.has_changed(state):
                 text = (
                     f"the state dict that is {verb} at step {now:,} was taken at step "
                     f"{taken.step:,} ({taken.where}) and is no copy: its tensors are the weights "
                     f"of step {now:,}"
                 )
-                alarm = Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, verb)
-                self._add(alarm, None)
+                taken.alarm = Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, verb)
+                if verb == "loaded":
+                    self._report(self._taken.pop(id(state)))
+
+    def loads(self, module: Foreign, state: Foreign) -> None:
+        """A module is about to load a state dict: its own tensors, from time to time?"""
+        now = self._step()
+        if not now or not hasattr(state, "get"):
+            return
+        own = {n: p for n, p in module.named_parameters() if _is_readable(self._torch, p)}
+        if not own or not all(_is_same(p, state.get(n)) for n, p in own.items()):
+            return
+        before, step = self._itself.get(id(module), (lambda: None, 0))
+        self._itself[id(module)] = weakref.ref(module), now
+        if before() is module and step < now:
+            text = (
+                f"{type(module).__name__} loads its own tensors at step {step:,} and at step "
+                f"{now:,} ({early.place(self._torch)}): load_state_dict() changes nothing"
+            )
+            self._add(Alarm(codes.KEPT_STATE_COPIED, WARN, now, text, "itself"), None)
+
+    def close(self) -> None:
+        """What was saved once, and has changed since it was taken, is reported."""
+        while self._taken:
+            self._report(self._taken.popitem()[1])
+
+    def _report(self, taken: _Taken) -> None:
+        if taken.alarm is not None:
+            self._add(taken.alarm, None)
 
     def _step(self) -> int:
         return max((watch.armed.steps for watch in self._watches()), default=0)
@@ -70,6 +103,8 @@ class _Taken:
 
     def __init__(self, torch: Foreign, state: Foreign, step: int, where: str) -> None:
         self.state, self.step, self.where = weakref.ref(state), step, where
+        self.saved_at = 0
+        self.alarm: Alarm | None = None
         names = [name for name, t in state.items() if _is_readable(torch, t)]
         chosen = names[:: -(-len(names) // COMPARED) or 1]
         self._values = {n: (state[n].data_ptr(), _some(state[n]).clone()) for n in chosen}
@@ -82,6 +117,10 @@ class _Taken:
             if name in state and state[name].data_ptr() == memory
         ]
         return any(not bool((_some(tensor) == values).all()) for tensor, values in same)
+
+
+def _is_same(parameter: Foreign, value: Foreign) -> bool:
+    return hasattr(value, "data_ptr") and value.data_ptr() == parameter.data_ptr()
 
 
 def _some(tensor: Foreign) -> Foreign:
@@ -131,6 +170,7 @@ def _load(switch: Switch, states: KeptStates, original: Callable[..., Foreign]) 
         self: Foreign, state_dict: Foreign, *args: Foreign, **kwargs: Foreign
     ) -> Foreign:
         switch.safely(states.used, state_dict, "loaded")
+        switch.safely(states.loads, self, state_dict)
         return original(self, state_dict, *args, **kwargs)
 
     return load_state_dict

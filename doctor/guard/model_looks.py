@@ -56,7 +56,7 @@ class ModelLooks:
         if watch.effective >= limit.MODES_FROM:
             if model is not None:
                 self._look_at_mode(model, watch)
-                if watch.effective >= limit.IDLE_FROM:
+                if watch.effective >= limit.LEFT_OUT_FROM:
                     self._look_at_left_out(model, watch, stepping)
             if watch.effective >= limit.IDLE_FROM:
                 self._look_at_others(watch, stepping)

@@ -40,6 +40,24 @@ def objects_of(torch: ModuleType, flat: list[Tensor]) -> tuple[Foreign, list[For
     return (model if model is not None and _names(model, flat) else None), optimizers
 
 
+def reached_elsewhere(torch: ModuleType) -> tuple[str, int] | None:
+    """The class of the model with the most parameters that have gradients and are in no optimizer,
+    and how many; None where there is none."""
+    objects = gc.get_objects()
+    modules = [o for o in objects if issubclass(type(o), torch.nn.Module)]
+    optimizers = [o for o in objects if issubclass(type(o), torch.optim.Optimizer)]
+    groups = [g for o in optimizers for g in o.__dict__.get("param_groups", ())]
+    held = {id(p) for group in groups for p in group["params"]}
+    children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
+    found = [
+        (sum(p.grad is not None and id(p) not in held for p in m.parameters()), type(m).__name__)
+        for m in modules
+        if id(m) not in children
+    ]
+    count, name = max(found, default=(0, ""))
+    return (name, count) if count else None
+
+
 def _is_of(optimizer: Foreign, owned: set[int]) -> bool:
     groups = optimizer.__dict__.get("param_groups", ())
     return all(id(p) in owned for group in groups for p in group["params"])

@@ -26,7 +26,8 @@ def install(switch: Switch, patches: Patches, watch: Watch) -> None:
         homes.append(sharded.ShardedGradScaler)
     for home in homes:
         patches.replace(home, "scale", lambda original: _scale(switch, watch, original))
-        patches.replace(home, "unscale_", lambda original: _unscale(watch, original))
+        patches.replace(home, "unscale_", lambda original: _noting(watch.clips.divided, original))
+        patches.replace(home, "get_scale", lambda original: _noting(watch.clips.asked, original))
         patches.replace(home, "step", lambda original: _step(switch, watch, original))
         patches.replace(home, "update", lambda original: _update(switch, watch, original))
 
@@ -56,12 +57,12 @@ def _scale(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Fo
     return scale
 
 
-def _unscale(watch: Watch, original: Callable[..., Foreign]) -> Foreign:
-    def unscale_(scaler: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
-        watch.clips.scaler = None
+def _noting(note: Callable[[], None], original: Callable[..., Foreign]) -> Foreign:
+    def call(scaler: Foreign, *args: Foreign, **kwargs: Foreign) -> Foreign:
+        note()
         return original(scaler, *args, **kwargs)
 
-    return unscale_
+    return call
 
 
 def _step(switch: Switch, watch: Watch, original: Callable[..., Foreign]) -> Foreign:

@@ -80,11 +80,14 @@ MOST_LEFT_OUT, SAMPLED = 16, 64
 """Parameters in no optimizer that are compared, and values of each."""
 MODES_FROM, MODE_LOOKS = 20, 2
 """Effective steps from which the mode is looked at, and looks in a row."""
-IDLE_FROM = 100
-"""Effective steps from which optimizers that never step, and parameters in none, are looked at."""
+LEFT_OUT_FROM, IDLE_FROM = 50, 100
+"""Effective steps from which parameters in no optimizer, and optimizers that never step, are looked
+at."""
 EARLY_PASSES, GRAPHS_KEPT, SAME_BATCHES = 300, 50, 20
 """Backward passes that are followed; losses whose graphs are kept; steps on one batch in a row. Our
 own numbers."""
+UNDIVIDED = 3
+"""Steps in a row on gradients that a GradScaler scaled, and none divided. Our own number."""
 CLIPS, CLIP_SCALE = 5, 1000.0
 """Clippings in a row that are wrong, or right; how far a loss scale is above the limit where the
 gradients still have it. Our own numbers."""

@@ -133,6 +133,8 @@ class Watch:
         if watch is None or watch.optimizer() is not optimizer:
             self.start()
             watch = self._watch_of(optimizer)
+        if self.clips.scaler is not None:
+            self.clips.steps_undivided(watch is not None and watch is self._only())
         if watch is not None and not closure:
             if watch is self._only() and self.accumulation.steps(watch.clearing):
                 passes = self.accumulation.passes
@@ -239,6 +241,7 @@ class Watch:
             watch.look_at_suspect()
         self.values.finish()
         self._judge_last_losses()
+        self.kept_states.close()
         self.first_batches.report()
         self.judging.write_state()
         self.writer.write("end", how=how, **last_error())

@@ -25,8 +25,10 @@ _PROFILE = re.compile(r"-\d+[abcq]e?$", re.IGNORECASE)
 
 
 def find(name: str) -> Known | None:
-    """The row of exactly this name, whatever its case; None: the table lacks it."""
-    return _rows().get(_key(name))
+    """The row of exactly this name, whatever its case; None: the table lacks it. People leave
+    "GeForce" out."""
+    key = _key(name)
+    return _rows().get(key) or _rows().get(f"geforce {key}")
 
 
 def family_of(name: str) -> Family | None:

@@ -10,6 +10,8 @@ Imports `facts`, `errors` and `_util`; no checks, no collecting, no logs.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from doctor.pasted import (
     collect_env,
     diagnoses,
@@ -22,6 +24,7 @@ from doctor.pasted import (
     smi_lists,
     smi_query,
     smi_table,
+    stated,
     torch_messages,
     version_lists,
 )
@@ -56,7 +59,14 @@ def read(text: str, *, alone: bool = True) -> Reading:
     reports = [reader(lines) for reader in READERS]
     if not alone and not any(reports):
         return Reading()
+    if alone:
+        reports.append(stated.read(lines, reports))
     errors = torch_messages.read(lines)
     explained = bool(errors) or any(each.nvml_error for each in reports)
     known = torch_messages.reported(lines, is_explained=explained, is_report=any(reports))
-    return kernel_log.add_log(merge([*reports, errors, known]), lines)
+    reading = merge([*reports, errors, known])
+    unjudged = reading.cudnn_error if reading.cuda is None and not reading.hip else None
+    if unjudged:
+        known_as = torch_messages.reported_as(unjudged)
+        reading = replace(reading, reported=(*known_as, *reading.reported))
+    return kernel_log.add_log(reading, lines)

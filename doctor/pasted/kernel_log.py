@@ -11,12 +11,16 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, KernelEvent
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 
-GPUD = re.compile(
-    r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"
+OTHERS = (
+    re.compile(r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"),
+    re.compile(r"XidCriticalError: Xid=(\d{1,4}) on Device=()"),
 )
-"""The form of gpud: "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00"."""
+"""The forms of gpud, "XID 79(GPU has fallen off the bus) detected on PCI:0000:ae:00", and of
+Kubernetes' device plugin."""
 OFF_BUS = 79
-UNREACHABLE = re.compile(r"RmInitAdapter failed|fallen off the bus|probe routine failed")
+UNREACHABLE = re.compile(r"fallen off the bus")
+"""The GPU is lost. One that the driver did not start (RmInitAdapter, probe) may be sound: the
+module, its firmware or the PCI window may be wrong."""
 
 
 def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
@@ -25,7 +29,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     found = events(lines) or tuple(
         KernelEvent(address=address(match[2]), xid=int(match[1]))
         for line in lines
-        if (match := GPUD.search(line))
+        if (match := next(filter(None, (form.search(line) for form in OTHERS)), None))
     )
     if not found:
         return reading

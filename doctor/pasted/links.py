@@ -37,11 +37,26 @@ WORD = re.compile(r"\w+")
 PORT_DOWN = "infiniband-port-down"
 
 
+TOPOLOGY = re.compile(r"\s*GPU(\d{1,3})((?:\s+(?:X|NV\d{1,2}|PIX|PXB|PHB|NODE|SYS)(?=\s|$)){3,})")
+LEAST_MESH = 3
+"""GPUs that are all joined to each other: a bridge joins two and leaves others out."""
+ACS = re.compile(r"\s*ACSCtl:.{0,40}\bReqRedir\+")
+PEERS_HANG = re.compile(
+    r"\bhang|\bstuck|then nothing|NCCL_P2P_DISABLE=1|wrong result", re.IGNORECASE
+)
+
+
 def read(lines: list[str]) -> Reading:
     """The first list of each tool in the lines."""
     nvlink, pci, ports = _nvlinks(lines), _pci(lines), _ports(lines)
+    nvlink = nvlink if nvlink.gpus else _topology(lines)
     errors = _errors(lines)
-    tools = {"nvidia-smi nvlink": nvlink.gpus or errors, "lspci": pci.gpus, "ibv_devinfo": ports}
+    redirected = _redirected(lines)
+    tools = {
+        "nvidia-smi nvlink": nvlink.gpus or errors,
+        "lspci": pci.gpus or redirected,
+        "ibv_devinfo": ports,
+    }
     kinds = [kind for kind, found in tools.items() if found]
     first = nvlink if nvlink.gpus else pci
     return Reading(
@@ -49,7 +64,7 @@ def read(lines: list[str]) -> Reading:
         gpus=first.gpus,
         watched=first.watched,
         hcas=tuple(ports),
-        reported=(*_down(ports, lines), *errors),
+        reported=(*_down(ports, lines), *errors, *redirected),
     )
 
 
@@ -72,6 +87,31 @@ def _nvlinks(lines: list[str]) -> Reading:
     return Reading(
         gpus=tuple(gpus.values())[:MOST] if states else (), watched=tuple(watched)[:MOST]
     )
+
+
+def _topology(lines: list[str]) -> Reading:
+    """Of `nvidia-smi topo -m` a GPU without NVLink where all others have it to each other."""
+    rows = {int(m[1]): m[2].split() for line in lines if (m := TOPOLOGY.match(line))}
+    links = {gpu: {n for n, cell in enumerate(row) if cell.startswith("NV") and n in rows}
+             for gpu, row in rows.items()}  # fmt: skip
+    joined = {gpu for gpu, to in links.items() if to}
+    apart = rows.keys() - joined
+    is_mesh = all(links[gpu] >= joined - {gpu} for gpu in joined)
+    if not apart or len(joined) < LEAST_MESH or not is_mesh:
+        return Reading()
+    counts = [int(cell[2:]) for gpu in joined for cell in rows[gpu] if cell.startswith("NV")]
+    gpus = tuple(gpu_named(gpu, "") for gpu in sorted(rows))
+    down = [_watched(f"GPU-{gpu}", nvlinks_down=max(counts) if gpu in apart else 0)
+            for gpu in sorted(rows)]  # fmt: skip
+    return Reading(gpus=gpus, watched=tuple(down))
+
+
+def _redirected(lines: list[str]) -> list[Reported]:
+    """ACS at a port above the GPUs, where a person reports that they do not reach each other."""
+    line = next((line for line in lines if ACS.match(line)), None)
+    if line is None or not any(map(PEERS_HANG.search, lines)):
+        return []
+    return [Reported(cause="acs-redirects-peers", line=line.strip())]
 
 
 def _errors(lines: list[str]) -> list[Reported]:

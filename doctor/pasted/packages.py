@@ -7,7 +7,7 @@ import re
 from doctor.pasted.reading import Reading, cuda_of, hip_of
 
 ROW = re.compile(
-    r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|nvidia-[a-z]+(?:-cu\d\d)?)"
+    r"\s*(?P<tool>\[(?:pip3?|conda|uv)\]\s*)?(?P<name>torch|torchvision|torchaudio|nvidia-[a-z]+(?:-cu\d\d)?)"
     r"(?:\s*==\s*|\s{1,60})(?P<version>\d[\w.+!-]{0,40})(?:\s|$)"
 )
 CONDA = re.compile(
@@ -24,10 +24,10 @@ def read(lines: list[str]) -> Reading:
     rows = [match for line in lines if (match := ROW.match(line))]
     conda = next((match for line in lines if (match := CONDA.match(line))), None)
     torch = next((row["version"] for row in rows if row["name"] == "torch"), conda and conda[1])
-    libraries = [f"{row['name']}=={row['version']}" for row in rows if row["name"] != "torch"]
+    installed = dict.fromkeys(f"{row['name']}=={row['version']}" for row in rows)
     is_list = any(row["tool"] for row in rows) or any(HEAD.match(line) for line in lines)
     is_list = is_list or len(rows) > 1 or "+" in (torch or "") or conda is not None
-    if not (is_list and (torch or libraries)):
+    if not ((is_list and installed) or conda):
         return Reading()
     cuda = cuda_of(torch) if torch else None
     if cuda is None and conda:
@@ -37,5 +37,6 @@ def read(lines: list[str]) -> Reading:
         torch=torch,
         cuda=cuda,
         hip=hip_of(torch) if torch else None,
-        packages=tuple(dict.fromkeys(libraries)),
+        packages=tuple(each for each in installed if each.startswith("nvidia-")),
+        installed=tuple(installed),
     )

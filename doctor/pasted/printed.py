@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
 from doctor.pasted.torch_messages import mentioned
@@ -21,8 +22,11 @@ VALUES = {
     "cuda.get_arch_list": r"(\[[^\]]{0,300}\])",
 }
 VISIBLE = re.compile(
-    r"(?:^|[\s'\"(])(?:os\.environ\[.)?CUDA_VISIBLE_DEVICES(?:.\])?\s?=\s?['\"]?([-\w,]{0,60})"
+    r"(?:^|[\s'\"(])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)(?:.\])?\s?=\s?['\"]?"
+    r"([-\w,]{0,60})"
 )
+BRACKETS = re.compile(r"\s*-?\s*gpu_ids: ['\"]?(\[[\d, ]{1,60}\])")
+"""accelerate's configuration; in brackets it goes into the variable as it is."""
 ECHO = re.compile(r"echo \"?\$\{?CUDA_VISIBLE_DEVICES\b")
 WINDOWS = re.compile(r"\bWindows (?:10|11|Server)\b")
 FOLLOWING = 6
@@ -41,8 +45,7 @@ def read(lines: list[str]) -> Reading:
     torch = values.get("__version__", "")
     devices = _visible_devices(lines)
     if not torch:
-        return Reading(kinds=("CUDA_VISIBLE_DEVICES",) if devices is not None else (),
-                       visible_devices=devices)  # fmt: skip
+        return Reading(kinds=tuple(name for name, _ in devices), visible_devices=devices)
     cuda = values.get("version.cuda")
     cuda = ("" if cuda == "None" else cuda) if cuda else cuda_of(torch)
     name = values.get("cuda.get_device_name", "").strip()
@@ -63,14 +66,23 @@ def read(lines: list[str]) -> Reading:
     )
 
 
-def _visible_devices(lines: list[str]) -> str | None:
-    """CUDA_VISIBLE_DEVICES, if the text has one value of it."""
-    values = {match[1] for line in lines for match in VISIBLE.finditer(line)}
-    values |= {lines[n + 1].strip() for n, line in enumerate(lines[:-1]) if ECHO.search(line)}
-    stated = {
-        each for each in values if re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,-]{1,60}", each)
-    }
-    return stated.pop() if len(stated) == 1 and len(values) == 1 else None
+def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    """Each variable that selects GPUs, if the text has one value of it."""
+    if bracketed := next((m[1] for line in lines if (m := BRACKETS.match(line))), None):
+        return (("CUDA_VISIBLE_DEVICES", bracketed),)
+    values: dict[str, set[str]] = {}
+    for line in lines:
+        for name, value in VISIBLE.findall(line):
+            values.setdefault(name, set()).add(value)
+    for line, following in pairwise(lines):
+        if ECHO.search(line):
+            values.setdefault("CUDA_VISIBLE_DEVICES", set()).add(following.strip())
+    return tuple(
+        (name, value)
+        for name, stated in sorted(values.items())
+        for value in stated
+        if len(stated) == 1 and re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,-]{1,60}", value)
+    )
 
 
 def _take(names: list[str], following: list[str], values: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
 from doctor.facts.views import UNLISTED
 
-NOT_IN_REPORT = "the report does not tell"
+NOT_IN_REPORT = "the report does not show"
 """How the reason of a section begins that no report contains."""
 
 
@@ -79,10 +79,14 @@ class Reading:
     """Names of AMD's architectures, in the order of the GPUs."""
     amd: bool | None = None
     """The GPUs are AMD's: a tool of ROCm printed them."""
-    visible_devices: str | None = None
-    """CUDA_VISIBLE_DEVICES."""
+    visible_devices: tuple[tuple[str, str], ...] = ()
+    """CUDA_VISIBLE_DEVICES and ROCm's variables, with their values."""
+    shm: int | None = None
+    """Bytes of /dev/shm."""
     packages: tuple[str, ...] = ()
     """Installed distributions of NVIDIA's libraries: "nvidia-nccl-cu12==2.27.3"."""
+    installed: tuple[str, ...] = ()
+    """torch and what is built for one torch: "torchvision==0.20.1"."""
     watched: tuple[Watched, ...] = ()
     kernel_events: tuple[KernelEvent, ...] = ()
     hcas: tuple[Hca, ...] = ()
@@ -105,7 +109,17 @@ def merge(readings: Iterable[Reading]) -> Reading:
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
     values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
     values["reported"] = tuple(each for reading in stating for each in reading.reported)
-    lists = ("archs", "gfx", "packages", "watched", "kernel_events", "hcas", "reported")
+    lists = (
+        "visible_devices",
+        "archs",
+        "gfx",
+        "packages",
+        "installed",
+        "watched",
+        "kernel_events",
+        "hcas",
+        "reported",
+    )
     values |= {name: values[name] or () for name in lists}
     return Reading(**values)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from doctor._util.records import Ended, Unknown
-from doctor.facts.facts import Facts
+from doctor.facts.facts import ORIGIN, Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -15,9 +15,6 @@ from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
 OK = Ended(how="ok")
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-ORIGIN = "read from a pasted report"
-"""How the origin of such facts begins."""
 
 
 class Tables(NamedTuple):
@@ -73,9 +70,10 @@ def _with_capabilities(gpus: tuple[Gpu, ...], tables: Tables) -> tuple[Gpu, ...]
 
 
 def _host(reading: Reading) -> Host | Unknown:
-    stated = (reading.system, reading.amd, reading.kernel_events, reading.hcas, reading.reported)
+    stated = (reading.system, reading.amd, reading.kernel_events, reading.hcas, reading.reported,
+              reading.visible_devices, reading.shm)  # fmt: skip
     is_cpu_build = reading.cuda == "" and bool(reading.gpus or reading.driver)
-    if not (any(stated) or is_cpu_build) and reading.visible_devices is None:
+    if not (any(stated) or is_cpu_build):
         return UNREAD
     is_rocm = bool(reading.hip or reading.amd)
     # A report that says there is no NVIDIA GPU means that of Windows as well.
@@ -93,7 +91,8 @@ def _host(reading: Reading) -> Host | Unknown:
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
         reported=reading.reported,
-        env={} if reading.visible_devices is None else {VISIBLE: reading.visible_devices},
+        env=dict(reading.visible_devices),
+        shm_total=reading.shm,
         hcas=reading.hcas or None,
     )
 
@@ -139,6 +138,7 @@ def _interpreter(reading: Reading) -> Interpreter | Unknown:
         version=reading.python or "",
         importing=OK if reading.torch and not reading.import_error else failed,
         packages=reading.packages,
+        installed=reading.installed or None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,32 +21,56 @@ ABSENT = ("n/a", "[n/a]", "not supported", "[not supported]")
 
 FABRIC = {"not started": 1, "in progress": 2, "completed": 3}
 PLACES: dict[str, tuple[str, ...]] = {
-    "name": ("product_name",),
+    "name": ("product_name", "name", "gpu_name"),
     "uuid": ("uuid", "gpu_uuid"),
-    "memory_total": ("fb_memory_usage/total",),
-    "memory_used": ("fb_memory_usage/used",),
+    "memory_total": ("fb_memory_usage/total", "memory/total"),
+    "memory_used": ("fb_memory_usage/used", "memory/used"),
     "compute_mode": ("compute_mode",),
     "display_active": ("display_active",),
     "persistence": ("persistence_mode",),
-    "mig": ("mig_mode/current_mig", "mig_mode/current"),
-    "ecc": ("ecc_mode/current_ecc", "ecc_mode/current"),
-    "remap_pending": ("remapped_rows/remapped_row_pending", "remapped_rows/pending"),
+    "mig": ("mig_mode/current_mig", "mig_mode/current", "mig/mode/current"),
+    "ecc": ("ecc_mode/current_ecc", "ecc_mode/current", "ecc/mode/current"),
+    "remap_pending": (
+        "remapped_rows/remapped_row_pending",
+        "remapped_rows/pending",
+    ),
     "remap_failed": (
         "remapped_rows/remapped_row_failure",
         "remapped_rows/remapping_failure_occurred",
+        "remapped_rows/failure",
     ),
     "retired_pages_pending": (
         "retired_pages/pending_retirement",
         "retired_pages/pending_page_blacklist",
         "retired_pages/pending_blacklist",
+        "retired_pages/pending",
     ),
     "recovery_action": ("gpu_recovery_action",),
     "fabric": ("fabric/state",),
     "sram_threshold": ("ecc_errors/aggregate/sram_threshold_exceeded",),
+    "capability": ("compute_cap",),
+    "power_limit": (
+        "gpu_power_readings/current_power_limit",
+        "power_readings/power_limit",
+        "power/limit",
+    ),
+    "power_limit_default": (
+        "gpu_power_readings/default_power_limit",
+        "power_readings/default_power_limit",
+        "power/default_limit",
+    ),
 }
-"""Field of `Gpu` -> where the two forms have it."""
+"""Field of `Gpu` -> where the forms have it: text, XML and the columns of --query-gpu. A part of a
+report may begin below the first name."""
 
-VOLATILE = "ecc_errors/volatile"
+UNCORRECTED = re.compile(
+    r"(?:^|/)(?:ecc_errors/)?volatile/(?:\w*uncorrectable\w*|double_bit/total)$|"
+    r"^ecc/errors/uncorrected/volatile/total$"
+)
+CORRECTED = re.compile(
+    r"(?:^|/)(?:ecc_errors/)?volatile/(?:[a-z]+_correctable\w*|single_bit/total)$|"
+    r"^ecc/errors/corrected/volatile/total$"
+)
 
 WORDS: dict[str, int | bool] = {
     "enabled": True, "disabled": False, "yes": True, "no": False,
@@ -67,14 +92,22 @@ REASONS = {
 
 def gpus_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Gpu, ...]:
     """The GPUs, by bus id and tree."""
-    return tuple(_gpu(index, bus_id, tree) for index, (bus_id, tree) in enumerate(trees))
+    return tuple(_gpu(index, bus_id, flat(tree)) for index, (bus_id, tree) in enumerate(trees))
 
 
-def _gpu(index: int, bus_id: str, tree: Tree) -> Gpu:
-    texts = {field: _first(tree, places) for field, places in PLACES.items()}
+def flat(tree: Tree, above: str = "") -> dict[str, str]:
+    """The leaves by their path: "fabric/state" -> "Completed"."""
+    leaves: dict[str, str] = {}
+    for name, value in tree.items():
+        path = f"{above}{name}"
+        leaves |= flat(value, f"{path}/") if isinstance(value, dict) else {path: value}
+    return leaves
+
+
+def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
+    texts = {field: _first(leaves, places) for field, places in PLACES.items()}
     values = {field: _value(field, text) for field, text in texts.items()}
-    uncorrected, corrected = _errors(tree, "uncorr"), _errors(tree, "corr")
-    values |= {"uncorrected": uncorrected, "corrected": corrected}
+    values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED)}
     used = values["memory_used"]
     if used is not None and used > USED_BYTES:
         values["memory_used"] = None
@@ -82,7 +115,7 @@ def _gpu(index: int, bus_id: str, tree: Tree) -> Gpu:
         index=index,
         uuid=texts["uuid"] or f"GPU-{index}",
         bus_id=bus_id,
-        lost=_lost(tree),
+        lost=next((value for value in leaves.values() if value in LOST), None),
         unread=unread_fields(values, used, _reasons(texts)),
         **{field: value for field, value in values.items() if field != "uuid"}
         | {"name": texts["name"] or ""},
@@ -96,6 +129,12 @@ def _value(field: str, text: str | None) -> Any:
     if field.startswith("memory"):
         number = text.split(" ")[0]
         return int(number) * MIB if number.isdecimal() and len(number) < 10 else None
+    if field.startswith("power"):
+        watts = re.fullmatch(r"(\d{1,5}(?:\.\d{1,3})?)(?: W)?", text)
+        return int(float(watts[1]) * 1000) if watts else None
+    if field == "capability":
+        number_ = re.fullmatch(r"(\d{1,2})\.(\d)", text)
+        return (int(number_[1]), int(number_[2])) if number_ else None
     if field == "fabric":
         return FABRIC.get(text.lower())
     if field == "recovery_action":
@@ -103,20 +142,10 @@ def _value(field: str, text: str | None) -> Any:
     return text if field in ("name", "uuid") else WORDS.get(text.lower())
 
 
-def _errors(tree: Tree, kind: str) -> int | None:
-    """The sum of the volatile memory errors of this kind; None if no counter has a value."""
-    volatile = _branch(tree, VOLATILE)
-    numbers: list[int] = []
-    leaves = [(name, value) for name, value in volatile.items() if isinstance(value, str)]
-    leaves += [  # before Ampere: double_bit/total, single_bit/total
-        ("dram_uncorrectable" if name.startswith("double") else "dram_correctable", part["total"])
-        for name, part in volatile.items()
-        if isinstance(part, dict) and isinstance(part.get("total"), str)
-    ]
-    for name, value in leaves:
-        is_uncorrected = "uncorrectable" in name
-        if is_uncorrected == (kind == "uncorr") and value.isdecimal() and len(value) < 12:
-            numbers.append(int(value))
+def _sum(leaves: Mapping[str, str], counters: re.Pattern[str]) -> int | None:
+    """The sum of the volatile memory errors of one kind; None if no counter has a value."""
+    values = [value for path, value in leaves.items() if counters.search(path)]
+    numbers = [int(value) for value in values if value.isdecimal() and len(value) < 12]
     return sum(numbers) if numbers else None
 
 
@@ -128,77 +157,70 @@ def _reasons(texts: Mapping[str, str | None]) -> dict[str, str]:
 
 def watched_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Watched, ...]:
     """One look at each GPU's clocks and link, if the report has them for every GPU."""
-    records = tuple(_watched(index, tree) for index, (_, tree) in enumerate(trees))
+    records = tuple(_watched(index, flat(tree)) for index, (_, tree) in enumerate(trees))
     return tuple(each for each in records if each) if all(records) else ()
 
 
-def _watched(index: int, tree: Tree) -> Watched | None:
-    reasons = _branch(tree, "clocks_event_reasons") or _branch(tree, "clocks_throttle_reasons")
-    mask, stated = 0, False
-    for name, value in _leaves(reasons):
-        bare = name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
-        if bare in REASONS and value in ("Active", "Not Active"):
-            stated = True
-            mask |= REASONS[bare] if value == "Active" else 0
-    link, most = _link(tree, "current"), _link(tree, "max")
-    if not stated and not (link and most):
+def _watched(index: int, leaves: Mapping[str, str]) -> Watched | None:
+    mask = _clock_reasons(leaves)
+    link, most = _link(leaves, "current"), _link(leaves, "max")
+    if mask is None and not (link and most):
         return None
-    uuid = _first(tree, PLACES["uuid"]) or f"GPU-{index}"
-    heat = _first(tree, ("temperature/gpu_temp", "temperature/gpu_current_temp"))
-    degrees = (heat or "").removesuffix(" C").strip()
-    celsius = int(degrees) if degrees.isdecimal() and len(degrees) < 4 else None
+    temperatures = ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu")
+    degrees = (_first(leaves, temperatures) or "").removesuffix(" C").strip()
     unread = dict.fromkeys(
         ("uncorrected", "corrected", "remapped_rows", "pcie_replays", "nvlink_errors", "xids"),
         NOT_IN_REPORT,
     )
-    unread |= {} if stated else {"samples": NOT_IN_REPORT}
     return Watched(
-        uuid=uuid,
-        samples=int(stated),
-        mask=mask,
-        temperature=celsius,
+        uuid=_first(leaves, PLACES["uuid"]) or f"GPU-{index}",
+        samples=int(mask is not None),
+        mask=mask or 0,
+        temperature=int(degrees) if degrees.isdecimal() and len(degrees) < 4 else None,
         link=link,
         link_max=most,
-        unread=unread,
+        unread=unread | ({} if mask is not None else {"samples": NOT_IN_REPORT}),
     )
 
 
-def _link(tree: Tree, which: str) -> tuple[int, int] | None:
-    """Generation and width of the PCIe link, now or at most."""
-    info = _branch(tree, "pci/gpu_link_info") or _branch(tree, "pci/pci_gpu_link_info")
-    generation = _first(info, (f"pcie_generation/{which}", f"pcie_gen/{which}_link_gen"))
-    width = _first(info, (f"link_width/{which}", f"link_widths/{which}_link_width"))
-    numbers = [(text or "").removesuffix("x") for text in (generation, width)]
-    if not all(each.isdecimal() and 0 < len(each) < 3 for each in numbers):
+def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
+    """The bits of why the clocks are what they are; None: not stated."""
+    mask = None
+    for path, value in leaves.items():
+        branch, _, name = path.rpartition("/")
+        if not re.search(r"(?:^|/)clocks_(?:event|throttle)_reasons(?:/|$)", branch):
+            continue
+        bare = name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
+        if name == "active" and re.fullmatch(r"0x[\da-fA-F]{1,16}", value):
+            mask = (mask or 0) | int(value, 16)
+        elif bare in REASONS and value in ("Active", "Not Active"):
+            mask = (mask or 0) | (REASONS[bare] if value == "Active" else 0)
+    return mask
+
+
+def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
+    """Generation (0 where only the width is stated) and width of the PCIe link, now or at most."""
+    generation = _first(
+        leaves,
+        (f"pcie_generation/{which}", f"pcie_gen/{which}_link_gen", f"pcie/link/gen/{which}"),
+    )
+    width = _first(
+        leaves,
+        (f"link_width/{which}", f"link_widths/{which}_link_width", f"pcie/link/width/{which}"),
+    )
+    numbers = [(text or "").removesuffix("x") for text in (generation or "0", width)]
+    if not all(each.isdecimal() and len(each) < 3 for each in numbers) or numbers[1] == "0":
         return None
     return int(numbers[0]), int(numbers[1])
 
 
-def _lost(tree: Tree) -> str | None:
-    return next((value for _, value in _leaves(tree) if value in LOST), None)
-
-
-def _leaves(tree: Tree) -> list[tuple[str, str]]:
-    leaves: list[tuple[str, str]] = []
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            leaves += _leaves(value)
-        elif isinstance(value, str):
-            leaves.append((name, value))
-    return leaves
-
-
-def _first(tree: Tree, places: Sequence[str]) -> str | None:
+def _first(leaves: Mapping[str, str], places: Sequence[str]) -> str | None:
+    """The first of these paths; one of several names may stand below others."""
     for place in places:
-        *path, name = place.split("/")
-        value = _branch(tree, "/".join(path)).get(name) if path else tree.get(name)
-        if isinstance(value, str):
-            return value
+        if place in leaves:
+            return leaves[place]
+        if "/" in place:
+            found = (value for path, value in leaves.items() if path.endswith(f"/{place}"))
+            if (value := next(found, None)) is not None:
+                return value
     return None
-
-
-def _branch(tree: Tree, path: str) -> dict[str, object]:
-    branch: Any = tree
-    for name in path.split("/"):
-        branch = branch.get(name) if isinstance(branch, dict) else None
-    return branch if isinstance(branch, dict) else {}

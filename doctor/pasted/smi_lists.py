@@ -1,99 +1,85 @@
-"""`nvidia-smi -L`, and `nvidia-smi --query-gpu=... --format=csv` with its header."""
+"""`nvidia-smi -L`, and `nvidia-smi --query-gpu=... --format=csv`, with its header or without."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from doctor._util.units import MIB
-from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu
-from doctor.facts.views import USED_BYTES
-from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+from doctor.pasted.reading import Reading, gpu_named
+from doctor.pasted.smi_gpus import gpus_of, watched_of
 
 LISTED = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{1,50})\)\s*$")
-HEAD = re.compile(
-    r"\s*(?:index|name|gpu_name|driver_version|uuid|gpu_uuid|memory\.\w{4,5}|pci\.bus_id|pstate|"
-    r"gpu_bus_id|timestamp)\b[^|:]{0,600},[^|:]{1,600}$"
+COLUMN = re.compile(r"([a-z][a-z_0-9]{1,40}(?:\.[a-z_0-9]{1,40}){0,5})(?: \[[^\]]{1,10}\])?")
+KNOWN = re.compile(
+    r"(?:name|gpu_name|uuid|gpu_uuid|driver_version|compute_cap|index|count|timestamp|pstate|serial|"
+    r"gpu_serial|vbios_version|compute_mode|persistence_mode|display_(?:active|mode)|gpu_bus_id|"
+    r"(?:pci|pcie|ecc|memory|mig|power|clocks|temperature|utilization|remapped_rows|fan|gom|"
+    r"retired_pages|clocks_(?:event|throttle)_reasons|enforced|module|gsp|c2c|fabric)\.[\w.]+)$"
 )
-COLUMN = re.compile(r"(?:name|driver_version|memory\.total|pcie\.link|remapped|ecc\.)")
-MEMORY = re.compile(r"(\d{1,9}) MiB$")
+"""Columns of --query-gpu."""
+TELLING = re.compile(r"\.|name|driver_version|compute_cap")
+"""One of them is in a header: an index, a count and a timestamp are in many others, too."""
+COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,40}(?:,[a-z_0-9.]{2,40}){0,60})")
 MOST_GPUS = 1024
 
 
 def read(lines: list[str]) -> Reading:
-    """The first of the two forms in the lines."""
+    """The first table of each header, or else the list."""
+    rows: list[dict[str, str]] = []
     for number, line in enumerate(lines):
-        if HEAD.match(line) and COLUMN.search(line):
-            return _csv(line, lines[number + 1 : number + 1 + MOST_GPUS])
+        if names := _columns(line, lines[number + 1 : number + 2]):
+            for at, row in enumerate(_rows(names, lines[number + 1 : number + 1 + MOST_GPUS])):
+                rows[at : at + 1] = [{**row, **rows[at]} if at < len(rows) else row]
     found = [match for line in lines if (match := LISTED.match(line))]
+    for row, match in zip(rows, found, strict=False) if len(rows) == len(found) else ():
+        row |= {"name": row.get("name", match[2]), "uuid": row.get("uuid", match[3])}
+    if rows:
+        return _table(rows)
     if not found or any("GPU models and configuration" in line for line in lines):
         return Reading()
     gpus = {int(match[1]): gpu_named(int(match[1]), match[2], match[3]) for match in found}
     return Reading(kinds=("nvidia-smi -L",), gpus=tuple(gpus[index] for index in sorted(gpus)))
 
 
-def _csv(head: str, lines: list[str]) -> Reading:
-    names = [name.strip().split(" ")[0] for name in head.split(",")]
-    gpus: list[Gpu] = []
-    watched: list[Watched] = []
-    drivers: list[str] = []
+def _columns(line: str, following: list[str]) -> list[str]:
+    """The columns that a header names, or a command whose output has no header."""
+    command = COMMAND.search(line)
+    if command and following and not _header(following[0]):
+        return command[1].split(",")
+    return _header(line)
+
+
+def _header(line: str) -> list[str]:
+    if len(line) > 2000 or not TELLING.search(line):
+        return []
+    cells = [COLUMN.fullmatch(cell.strip()) for cell in line.split(",")]
+    names = [cell[1] for cell in cells if cell]
+    return names if len(names) == len(cells) and all(map(KNOWN.match, names)) else []
+
+
+def _rows(names: list[str], lines: list[str]) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = []
     for line in lines:
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) != len(names):
+        if len(cells) != len(names) or not all(cells) or _header(line):
             break
-        row = dict(zip(names, cells, strict=True))
-        name = row.get("name") or row.get("gpu_name") or ""
-        gpus.append(gpu_named(len(gpus), name, row.get("uuid"), **_stated(row)))
-        watched += _linked(gpus[-1].uuid, row)
-        drivers += [row["driver_version"]] if "driver_version" in row else []
-    if not gpus:
-        return Reading()
-    version = drivers[0] if drivers and re.fullmatch(r"[\d.]{3,20}", drivers[0]) else None
+        rows.append(dict(zip(names, cells, strict=True)))
+    return rows
+
+
+def _table(rows: list[dict[str, str]]) -> Reading:
+    """The rows as the trees that -q prints: "pcie.link.gen.max" is a path, too."""
+    trees: list[tuple[str, dict[str, Any]]] = [
+        (
+            row.get("pci.bus_id") or row.get("gpu_bus_id") or "",
+            {name.replace(".", "/"): value for name, value in row.items()},
+        )
+        for row in rows
+    ]
+    versions = (row.get("driver_version", "") for row in rows)
     return Reading(
-        kinds=("nvidia-smi --query-gpu",), driver=version, gpus=tuple(gpus), watched=tuple(watched)
+        kinds=("nvidia-smi --query-gpu",),
+        driver=next((each for each in versions if re.fullmatch(r"\d[\d.]{2,20}", each)), None),
+        gpus=gpus_of(trees),
+        watched=watched_of(trees),
     )
-
-
-ERRORS = {
-    "ecc.errors.uncorrected.volatile.total": "uncorrected",
-    "remapped_rows.pending": "remap_pending",
-    "remapped_rows.failure": "remap_failed",
-    "retired_pages.pending": "retired_pages_pending",
-}
-YES_NO = {"Yes": True, "No": False}
-
-
-def _linked(uuid: str, row: dict[str, str]) -> list[Watched]:
-    """The PCIe link, where the row has its generation and width."""
-    values = [row.get(f"pcie.link.{what}", "") for what in LINK]
-    if not all(each.isdecimal() and len(each) < 3 for each in values):
-        return []
-    generation, width, most, widest = map(int, values)
-    unread = {"samples": NOT_IN_REPORT}
-    return [
-        Watched(uuid=uuid, samples=0, mask=0, link=(generation, width), link_max=(most, widest),
-                unread=unread)
-    ]  # fmt: skip
-
-
-LINK = ("gen.current", "width.current", "gen.max", "width.max")
-
-
-def _stated(row: dict[str, str]) -> dict[str, object]:
-    """Fields of a GPU that the row has a number for."""
-    fields: dict[str, object] = {}
-    if match := MEMORY.match(row.get("memory.total", "")):
-        fields["memory_total"] = int(match[1]) * MIB
-    match = MEMORY.match(row.get("memory.used", ""))
-    if match and int(match[1]) * MIB <= USED_BYTES:
-        fields["memory_used"] = int(match[1]) * MIB
-    for name, field in ERRORS.items():
-        if (text := row.get(name, "")) in YES_NO or text.isdecimal():
-            fields[field] = (
-                int(text)
-                if text.isdecimal() and field == "uncorrected"
-                else (YES_NO.get(text, text != "0"))
-            )
-    if match := re.fullmatch(r"(\d{1,2})\.(\d)", row.get("compute_cap", "")):
-        fields["capability"] = int(match[1]), int(match[2])
-    return fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -23,16 +23,33 @@ MOST_TAGS = 400_000
 MOST_GPUS = 1024
 
 
+SECTION = re.compile(
+    r"\s*(?:GPU [\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d|ECC (?:Errors|Mode)|Remapped Rows|"
+    r"Retired Pages|Clocks (?:Event|Throttle) Reasons|MIG Mode|GPU Link Info|Link Width|"
+    r"PCIe Generation|Fabric)\s*$"
+)
+"""With one of them a part of the log begins whose head was not copied."""
+ELEMENT = re.compile(
+    r"\s*<(?:nvidia_smi_log|gpu id=|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
+    r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b"
+)
+
+
 def read(lines: list[str]) -> Reading:
-    """The first log in the lines. Raises ReportError for XML that declares entities."""
-    xml = next((n for n, line in enumerate(lines) if "<nvidia_smi_log" in line), None)
+    """The first log in the lines, or the parts of one. Raises ReportError for XML that declares
+    entities."""
+    xml = next((n for n, line in enumerate(lines) if ELEMENT.match(line)), None)
     log = next((n for n, line in enumerate(lines) if LOG.match(line)), None)
     if xml is not None:
         head, gpus = _read_xml(lines, xml)
     elif log is not None:
         head, gpus = _read_text(lines[log + 1 :])
+    elif parts := list(_parts(lines)):
+        head, gpus = _read_text(parts)
     else:
         return Reading()
+    if not gpus and log is None and head:
+        gpus = [("", head)]
     return Reading(
         kinds=("nvidia-smi -q",),
         driver=_stated(head, "kmd_version", "driver_version"),
@@ -40,6 +57,19 @@ def read(lines: list[str]) -> Reading:
         gpus=gpus_of(gpus),
         watched=watched_of(gpus),
     )
+
+
+def _parts(lines: list[str]) -> Iterator[str]:
+    """The lines from each heading of a part up to the first that is no row."""
+    is_part = False
+    for number, line in enumerate(lines):
+        following = next(filter(None, lines[number + 1 : number + 3]), "")
+        is_part = bool(
+            (is_part and (not line or ROW.match(line)))
+            or (SECTION.match(line) and ROW.match(following))
+        )
+        if is_part:
+            yield line
 
 
 def _stated(head: Tree, *names: str) -> str | None:
@@ -81,7 +111,7 @@ def _read_xml(lines: list[str], begin: int) -> tuple[Tree, list[tuple[str, Tree]
         raise ReportError("the XML declares entities, which no report of nvidia-smi does")
     head: Tree = {}
     gpus: list[tuple[str, Tree]] = []
-    stack: list[Tree] = []
+    stack: list[Tree] = [head]
     tags = islice(TAG.finditer("\n".join(lines[begin:])), MOST_TAGS)
     for close, name, attributes, text in (match.groups() for match in tags):
         if (close and name == "nvidia_smi_log") or len(gpus) == MOST_GPUS:

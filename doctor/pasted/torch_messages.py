@@ -64,7 +64,26 @@ MISSING = re.compile(
 )
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
-BROKEN = re.compile(r"CUDA error: uncorrectable (?:ECC|NVLink) error\b.{0,60}", re.IGNORECASE)
+BROKEN = re.compile(
+    r"(?:.{0,200}[:\])|] {0,3}|\s*)"
+    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?)"
+    r"\W{0,2}(?:$|CUDA kernel|Compile|\()",
+    re.IGNORECASE,
+)
+"""As a program prints it, not as a sentence quotes it: it returns a machine."""
+PAST = re.compile(
+    r"\b(?:earlier (?:we|I|it|today|this)\b|previously (?:we|I|it)\b|last (?:week|month|year)|"
+    r"used to|solved|fixed by|(?:was|been) (?:fixed|replaced|solved)|after the reset|"
+    r"before (?:the|we|I)\b|(?:same as|like|see) #\d|no longer (?:happens|occurs|there))",
+    re.IGNORECASE,
+)
+"""What a person tells of another time or of another thread."""
+PCI_ROWS = ("pcie-link-errors", "iommu-blocks-gpu")
+"""Rows of lines that the kernel prints of every device."""
+ADDRESS = re.compile(r"\b(?:[\da-f]{4}:)?([\da-f]{2}:[\da-f]{2}\.\d)\b", re.IGNORECASE)
+OF_GPU = re.compile(r"nvidia|NVRM|amdgpu|nouveau|3D controller", re.IGNORECASE)
+PORT = re.compile(r"pcieport (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:?", re.IGNORECASE)
+DRIVEN = re.compile(r"\b(\w[\w-]{1,20}) (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d:", re.IGNORECASE)
 IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
                     r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
 SAYS = re.compile(
@@ -97,7 +116,8 @@ def read(lines: list[str]) -> Reading:
     driver, code = _driver_start(printed)
     kernel, cuda, cudnn, kfd = (_first(printed, ids) for ids in (KERNEL, CUDA, CUDNN, KFD))
     cuda_error = cuda[1] if cuda else next(filter(START.search, printed), None)
-    broken = next((match[0] for line in lines if (match := BROKEN.search(line))), None)
+    broken = next((match[1] for line in lines
+                   if not PAST.search(line) and (match := BROKEN.match(line))), None)  # fmt: skip
     found = Reading(
         kinds=("error lines",),
         cuda_error=_message(cuda_error),
@@ -118,7 +138,7 @@ def read(lines: list[str]) -> Reading:
 
 def _prints(line: str) -> bool:
     says = SAYS.search(line) or line.startswith(("-> ", "cudaGetDeviceCount returned"))
-    return bool(says) and not CODE.match(line)
+    return bool(says) and not CODE.match(line) and not PAST.search(line)
 
 
 def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Reading:
@@ -128,7 +148,10 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
     `is_report`: they stand beside a report; alone, errors of a program are none.
     """
     hits = [(cause, line) for line in dict.fromkeys(line for _, line in lines_of(lines))
-            if not CODE.match(line) and (cause := _taken_by_none(line))]  # fmt: skip
+            if not CODE.match(line) and not PAST.search(line)
+            and (cause := _taken_by_none(line))]  # fmt: skip
+    others = _of_other_devices([line for cause, line in hits if cause.id in PCI_ROWS], lines)
+    hits = [(cause, line) for cause, line in hits if line not in others]
     ids = {cause.id for cause, _ in hits}
     better = {id for cause, _ in hits for id in cause.yields_to}
     found = []
@@ -141,6 +164,28 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
             found.append(Reported(cause=cause.id, line=line.strip()[:300]))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
+
+
+def reported_as(message: str) -> tuple[Reported, ...]:
+    """A message whose own field nothing judges, because torch's version is not known."""
+    return tuple(Reported(cause=each.id, line=message) for each in with_message(message)[:1])
+
+
+def _of_other_devices(hits: list[str], lines: list[str]) -> set[str]:
+    """Those of the PCI bus's lines that are about a device which is no GPU: a wireless adapter, a
+    disk, the graphics of the processor (bus 00). A port's own line is about what is behind it."""
+    gpus = {each for line in lines if OF_GPU.search(line) for each in ADDRESS.findall(line)}
+    named = {line: set(ADDRESS.findall(PORT.sub("", line))) for line in hits}
+    own = {line for line, found in named.items() if found & gpus}
+    drivers = {line: (DRIVEN.search(line) or [""] * 2)[1] for line in hits}
+    other = {
+        line
+        for line, found in named.items()
+        if line not in own
+        and ((found and (gpus or all(each.startswith("00:") for each in found)))
+             or (drivers[line] not in ("", "pcieport") and not OF_GPU.search(drivers[line])))
+    }  # fmt: skip
+    return set(hits) - own if other else other
 
 
 def _taken_by_none(line: str) -> Cause | None:

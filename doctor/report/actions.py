@@ -51,7 +51,7 @@ VARIABLE = (
     r"(?:CUDA|CUBLAS|NCCL|NVIDIA|TORCH|PYTORCH|TRITON|HF|WANDB|OMP|TOKENIZERS)_[A-Z0-9_]{1,60}"
 )
 INDEX = r"https://download\.pytorch\.org/whl/(?:cpu|xpu|cu\d{2,3}|rocm\d\.\d)"
-PACKAGES = "torch|nvidia-cublas-cu12"
+PACKAGES = "torch|torchvision|torchaudio|nvidia-cublas-cu12"
 """What remedies install."""
 ROWS = (
     Row(r"nvidia-smi(?: -L| topo -m| nvlink --status)?", "look"),
@@ -82,7 +82,8 @@ ROWS = (
         "look",
     ),
     Row(
-        rf'python -m pip install (?:--force-reinstall )?"?(?:{PACKAGES})(?:=={VERSION})?"?'
+        r"python -m pip install (?:--force-reinstall )?(?:--no-deps )?"
+        rf'"?(?:{PACKAGES})(?:=={VERSION})?"?'
         rf"(?: --index-url {INDEX})?",
         *("install", "network", "never"),
     ),

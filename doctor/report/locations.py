@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import posixpath
 import re
@@ -30,6 +31,21 @@ def results(finding: Finding, report: Report) -> tuple[tuple[Place, tuple[Place,
     if finding.family == "LOG" and places:
         return ((places[0], places[1:]),)
     return tuple((place, ()) for place in places)
+
+
+def relative(path: str, working_dir: str) -> str:
+    """A path from the job's working directory where it is below it; an address as it is."""
+    if "://" in path:
+        return path
+    full = posixpath.normpath(posixpath.join(working_dir, path))
+    below = full.startswith(working_dir.rstrip("/") + "/")
+    return posixpath.relpath(full, working_dir) if below else full
+
+
+def fingerprint(code: str, path: str, place: Place) -> str:
+    """What stays the same when lines are inserted above: the line's text, not its number."""
+    line = place.text.strip()
+    return hashlib.sha256(f"{code} {path} {line}".strip().encode()).hexdigest()[:32]
 
 
 def _subject(finding: Finding, report: Report) -> Iterator[Place]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from textwrap import shorten
 from typing import TYPE_CHECKING, Literal
 
-from doctor.facts.facts import Facts
+from doctor.facts.facts import ORIGIN, Facts
 from doctor.judge.check import Finding, Owner, Status
 from doctor.judge.known_errors import SEVERAL
 
@@ -110,8 +110,15 @@ class Report:
     @property
     def headline(self) -> str:
         """The verdict in words: READY, READY with warnings, FIX, RETURN or UNKNOWN."""
-        warned = self.outcome is Outcome.READY and self.with_status(Status.WARN)
+        is_ready = self.outcome is Outcome.READY
+        warned = self.with_status(Status.WARN) if is_ready else self._pasted_warning
         return self.outcome.upper() + " with warnings" * bool(warned)
+
+    @property
+    def _pasted_warning(self) -> tuple[Finding, ...]:
+        """What a pasted report warns of, where most of the machine is not in it."""
+        is_pasted = self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
+        return self.with_status(Status.WARN) if is_pasted else ()
 
     @property
     def next_action(self) -> str:
@@ -120,6 +127,8 @@ class Report:
             case Outcome.READY:
                 return self._ready()
             case Outcome.UNKNOWN:
+                if self._pasted_warning:
+                    return _first_fix(self._pasted_warning)
                 finding = self._blocking or next(iter(self.with_status(Status.UNKNOWN)), None)
                 if finding is None:
                     return "no check was evaluated: all selected checks were skipped or ignored"

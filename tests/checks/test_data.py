@@ -570,3 +570,9 @@ def test_fields_that_do_not_agree(fields: dict[str, Any], status: Status, word: 
     found = verdict("DAT022", data(agreement=Agreement(rows=256, **fields)))
     assert found.status is status
     assert word in found.summary
+
+
+def test_an_inverted_mask_has_one_cause() -> None:
+    facts = data(labels={"inverted": 256}, stops={"stopped": 0, "masked_ends": 256})
+    assert verdict("DAT002", facts).status is Status.SKIP
+    assert verdict("DAT013", facts).status is Status.WARN

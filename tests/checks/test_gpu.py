@@ -600,6 +600,8 @@ def test_counters_of_the_run_that_cannot_be_read_are_named() -> None:
         (0x20, Status.WARN, "software thermal"),
         (0x48, Status.WARN, "hardware slowdown, hardware thermal"),  # combined masks count
         (0x84, Status.WARN, "power brake"),
+        (0x2, Status.NOTE, "application clocks"),
+        (0x110, Status.NOTE, "sync boost and a display"),
     ],
 )
 def test_slowdown_bits_are_masked(mask: int, status: Status, text: str) -> None:

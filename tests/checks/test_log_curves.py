@@ -125,9 +125,9 @@ def test_the_remedy_after_nan_depends_on_whether_the_optimizer_stepped() -> None
     slug = "loss-zero-gradnorm-nan"
     assert "intact" in findings(with_curves(*bad, frozen))[slug].fix
     assert "are lost" in findings(with_curves(*bad, moving))[slug].fix
-    assert "does not tell" in findings(with_curves(*bad))[slug].fix
+    assert "does not show" in findings(with_curves(*bad))[slug].fix
     still = curve("learning_rate", [1e-5] * 4)
-    assert "does not tell" in findings(with_curves(*bad, still))[slug].fix
+    assert "does not show" in findings(with_curves(*bad, still))[slug].fix
     after = curve("learning_rate", [1e-5, 1e-5, 2e-5, 2e-5])
     assert "are lost" in findings(with_curves(*bad, after))[slug].fix
 

@@ -52,7 +52,7 @@ def test_the_share_of_the_batch_that_fits_at_most_is_computed(job: Job, words: s
     ("job", "text", "words"),
     [
         (Job(), MESSAGE, "no size of the model is stated"),
-        (Job(params=2 * 10**9), OLD, "the message does not tell"),
+        (Job(params=2 * 10**9), OLD, "is not in the message"),
         (
             Job(params=2 * 10**9),
             MESSAGE.replace("77.50", "20.00"),

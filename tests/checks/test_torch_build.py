@@ -604,3 +604,34 @@ def test_an_error_of_cudnn(message: str, pattern: Cause) -> None:
     assert verdict.status is FAIL
     assert message in verdict.summary
     assert verdict.fix == pattern.fix
+
+
+@pytest.mark.parametrize(
+    ("torch", "other", "status"),
+    [
+        ("2.5.1", "torchvision==0.19.1", Status.WARN),
+        ("2.5.1+cu124", "torchvision==0.20.1+cpu", Status.WARN),
+        ("2.5.1+cu124", "torchvision==0.20.1+cu118", Status.WARN),
+        ("2.5.1", "torchaudio==2.4.1", Status.WARN),
+        ("2.5.1+cu124", "torchvision==0.20.1+cu121", Status.UNKNOWN),
+        ("2.5.1", "torchvision==0.20.0", Status.UNKNOWN),
+        ("1.13.1+cu117", "torchvision==0.14.1+cu117", Status.UNKNOWN),
+        ("2.0.1", "torchvision==0.15.2", Status.UNKNOWN),
+        ("2.11.0", "torchvision==0.26.0", Status.UNKNOWN),
+        ("2.12.0", "torchaudio==2.11.0", Status.UNKNOWN),
+        ("2.6.0a0+ecf3bae40a.nv25.01", "torchvision==0.20.0a0", Status.UNKNOWN),
+        ("2.10.0.dev20250929+rocm7.0", "torchvision==0.24.0.dev20250929", Status.UNKNOWN),
+        ("2.5.1", "torchmetrics==1.0.0", Status.UNKNOWN),
+    ],
+)
+def test_torchvision_and_torchaudio_are_those_of_the_torch(
+    torch: str, other: str, status: Status
+) -> None:
+    interpreter = Interpreter(
+        path="p", chosen="c", importing=RAN, installed=(f"torch=={torch}", other)
+    )
+    judged = torch_libraries.LIBRARIES_MATCH.judge(
+        interpreter=interpreter, libraries=UNREAD, torch=V2_15
+    )
+    assert judged.status is status
+    assert bool(judged.commands) == (status is Status.WARN)

@@ -86,6 +86,15 @@ def test_sarif_is_the_standards(ran: Ran) -> None:
     )
 
 
+def test_gitlab_takes_the_report_of_code_quality(ran: Ran) -> None:
+    found = json.loads(ran.text("gitlab"))
+    rules = json.loads((TESTS / "schemas" / "gitlab-codequality.schema.json").read_text())
+    jsonschema.Draft202012Validator(rules).validate(found)
+    codes = {each["code"] for each in ran.report["findings"]}
+    assert {each["check_name"] for each in found} <= codes
+    assert found or ran.name not in ("lint", "scan")
+
+
 def test_junit_is_what_its_readers_take(ran: Ran) -> None:
     junit_rules().validate(ran.text("junit"))
 

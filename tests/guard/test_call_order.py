@@ -158,6 +158,56 @@ def to_a_file(directory: Path) -> Callable[[Any, Any], None]:
     return lambda module, state: torch.save({"model": state, "epoch": 1}, directory / "best.pt")
 
 
+def saved_again_and_again(directory: Path) -> None:
+    """One dict that follows the weights on purpose."""
+    module = model()
+    optimizer = adamw(module)
+    train(module, optimizer, 5)
+    live = {"model": module.state_dict()}
+    for number in range(3):
+        train(module, optimizer, 5)
+        torch.save(live, directory / f"{number}.pt")
+
+
+def synchronized(copied: bool, steps: int = 40) -> None:
+    """A target network that gets the weights of the network every ten steps."""
+    network = model()
+    target = copy.deepcopy(network) if copied else network
+    optimizer = adamw(network)
+    for _ in range(steps // 10):
+        train(network, optimizer, 10)
+        target.load_state_dict(network.state_dict())
+
+
+def stepped_directly(by_hand: bool = False, scale: float = 1024.0, steps: int = 8) -> None:
+    """The loss is scaled, and the optimizer steps without the scaler."""
+    module = model()
+    optimizer = adamw(module)
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+    for x, y in batches(steps):
+        optimizer.zero_grad()
+        scaler.scale(loss_of(module, x, y)).backward()
+        if by_hand:
+            for parameter in module.parameters():
+                parameter.grad /= scaler.get_scale()
+        optimizer.step()
+
+
+def of_folds(anew: bool) -> None:
+    """A new model for each fold, and one optimizer, or one for each."""
+    module = model()
+    optimizer = adamw(module)
+    for _ in range(2):
+        for x, y in batches(60):
+            optimizer.zero_grad()
+            loss_of(module, x, y).backward()
+            optimizer.step()
+            module.zero_grad()
+            loss_of(module, x, y).backward()
+        module = model()
+        optimizer = adamw(module) if anew else optimizer
+
+
 def at_once(directory: Path) -> None:
     """Taken and saved at the same step, and one dict of the start that is saved again."""
     module = model()
@@ -268,6 +318,13 @@ PROGRAMS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
         set(),
     ),
     "saved at once": (at_once, set()),
+    "saved again and again": (saved_again_and_again, set()),
+    "a target that is the network": (lambda _: synchronized(copied=False), {KEPT}),
+    "a target that is a copy": (lambda _: synchronized(copied=True), set()),
+    "stepped without the scaler": (lambda _: stepped_directly(), {("GRD010", "warn")}),
+    "divided by hand": (lambda _: stepped_directly(by_hand=True), set()),
+    "a scale of 1, no scaler's step": (lambda _: stepped_directly(scale=1.0), set()),
+    "an optimizer for each fold": (lambda _: of_folds(anew=True), set()),
     "first batch of each": (lambda _: fetched(first_of_each), {ADVANCES}),
     "first batch of each, indices": (
         lambda _: fetched(first_of_each, batch_size=None, sampler=[[0, 1], [2, 3], [4, 5]]),
@@ -300,3 +357,11 @@ def test_a_place_is_the_programs_own(tmp_path: Path) -> None:
     text = (tmp_path / "rank0.jsonl").read_text() if (tmp_path / "rank0.jsonl").exists() else ""
     text = text or "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
     assert "(test_call_order.py, line " in text
+
+
+def test_the_model_that_replaced_the_optimizers_is_named(tmp_path: Path) -> None:
+    with guarded(tmp_path):
+        of_folds(anew=False)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.jsonl"))
+    assert "other-model" in text
+    assert "which no optimizer holds" in text

@@ -16,7 +16,7 @@ from doctor.facts.facts import Facts, decode, encode
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Torch
 from doctor.judge.check import Finding, Status
 from doctor.pasted import read
-from doctor.pasted.reading import NOT_IN_REPORT, ReportError
+from doctor.pasted.reading import ReportError
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "reports.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
@@ -120,7 +120,7 @@ def test_collect_env_is_read_in_every_form_it_is_pasted_in(change: Any) -> None:
 def test_what_the_report_does_not_tell_is_unknown_and_blocks_nothing() -> None:
     judged = findings(ENV)
     assert {judged[code].status for code in ("NUM004", "DSK002", "TOR004")} == {Status.UNKNOWN}
-    assert judged["GPU003"].verdict.summary == NOT_IN_REPORT
+    assert judged["GPU003"].verdict.summary == "not in the report"
     assert judged["SMK001"].status is Status.UNKNOWN
     assert judged["DRV002"].status is Status.PASS
 

@@ -19,7 +19,7 @@ from doctor.report.formats.table import FORMATS
 
 STARTED = "2026-01-31T09:05:00Z"
 SECRET = "hf_" + "a" * 20
-WITHOUT_HEADER = ("nagios", "letter")
+WITHOUT_HEADER = ("nagios", "letter", "gitlab")
 COMMAND = ("doctor", "run", "--checkpoint", "/home/anna/a b", "--only", "NUM")
 
 

@@ -64,7 +64,8 @@ TEXTS = {
     ),
 }
 """What names, versions, messages and paths of others may hold."""
-REPORTS = ("console", "plain", "json", "junit", "github", "markdown", "html", "sarif", "nagios")
+REPORTS = ("console", "plain", "json", "junit", "github", "markdown", "html", "sarif", "gitlab",
+           "nagios")  # fmt: skip
 
 
 @dataclass(frozen=True)

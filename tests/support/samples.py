@@ -112,6 +112,7 @@ REDUCED: dict[str, tuple[str, Callable[[str], str]]] = {
     "github": ("github.txt", _without_token),
     "markdown": ("md", str),
     "sarif": ("sarif", _without_rules),
+    "gitlab": ("gitlab.json", str),
     "nagios": ("nagios.txt", str),
     "html": ("html", _without_style),
     "letter": ("letter.txt", str),

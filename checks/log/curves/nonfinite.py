@@ -49,7 +49,7 @@ UNCLEAR = (
     "A learning rate that moved and stands still from here on means that the fp16 scaler skips "
     "every step, with intact weights: train in bf16, or load fp32 weights under fp16 autocast. One "
     "that goes on moving means lost weights: go back to a checkpoint before, and lower the "
-    "learning rate. A constant schedule does not tell: `doctor scan --deep CHECKPOINT` finds NaN "
+    "learning rate. A constant one does not show it: `doctor scan --deep CHECKPOINT` finds NaN "
     "in saved weights."
 )
 

@@ -25,7 +25,7 @@ SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 
 
-BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape tells nothing"
+BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
 def no_spikes(log: Log) -> Verdict:
@@ -102,7 +102,7 @@ def _progress(loss: Curve) -> Verdict:
     values, places = finite_of(loss)
     if len(values) >= ENOUGH and len(set(values)) == 1:
         if values[0] == 0.0:
-            return skip("the loss is 0 at every step, as with GRPO; the rewards tell the progress")
+            return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
         return warn(
             f"the loss is {values[0]:g} at all {loss.points:,} logged steps",
             places=(place_at(loss, places[0]),),

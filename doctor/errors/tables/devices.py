@@ -68,8 +68,11 @@ ROWS = (
         id="meta-device",
         refines=("device-mismatch",),
         errors=("NotImplementedError", "RuntimeError"),
-        messages=(r"Cannot copy out of meta tensor",),
-        examples=("NotImplementedError: Cannot copy out of meta tensor; no data! Please use",),
+        messages=(r"Cannot copy out of meta tensor|on the meta device, which have no values",),
+        examples=(
+            "NotImplementedError: Cannot copy out of meta tensor; no data! Please use",
+            "the model has parameters on the meta device, which have no values",
+        ),
         why="The weights are on the meta device: they have shapes and no values.",
         fix="Materialize the model with module.to_empty(device=...) and load its weights, or "
         "build it outside of torch.device('meta') and without init_empty_weights.",

@@ -15,10 +15,15 @@ ROWS = (
             "gsp-firmware-missing",
         ),
         errors=("RuntimeError",),
-        messages=(r"RmInitAdapter failed", r"rm_init_adapter failed"),
+        messages=(
+            r"RmInitAdapter failed",
+            r"rm_init_adapter failed",
+            r"NVIDIA probe routine failed for \d+ device",
+        ),
         examples=(
             "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)",
             "NVRM: GPU 0000:98:00.0: rm_init_adapter failed, device minor number 0",
+            "NVRM: The NVIDIA probe routine failed for 1 device(s).",
         ),
         why="The kernel module is loaded and could not start a GPU.",
         fix="The kernel module is loaded but could not start this GPU; the kernel log says why. "

@@ -161,7 +161,7 @@ ROWS = (
             r"Unable to determine the device handle",
             r"GPU is lost",
             r"uncorrectable NVLink error",
-            r"NVRM: .{0,200}(?:[Rr]m_?[Ii]nit_?[Aa]dapter failed|Cannot attach gpu)",
+            r"NVRM: .{0,200}Cannot attach gpu",
         ),
         examples=(
             "[12345.678] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.",
@@ -170,7 +170,7 @@ ROWS = (
             "Unable to determine the device handle for GPU 0000:3B:00.0: Unknown Error",
             "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system",
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
-            "NVRM: GPU 0000:09:00.0: RmInitAdapter failed! (0x24:0x72:1513)",
+            "NVRM: GPU 0000:09:00.0: RmAttach: Cannot attach gpu",
         ),
         why="The driver lost the GPU or reports an error of its hardware. Xid 79: power, PCIe or "
         "heat. Xid 48, 63, 64, 94, 95: memory errors. Xid 13, 31, 43 and 45 are mostly the "

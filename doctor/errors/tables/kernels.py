@@ -77,6 +77,7 @@ ROWS = (
         fix='Load the model with attn_implementation="sdpa", or install a build of xformers or '
         "flash-attn for this GPU. On a GPU that is supported, look for parameters on the CPU or "
         "the meta device (device_map, offloading).",
+        owner=Owner.ENVIRONMENT,
         sources=("flash-attention-762", "transformers-28188", "flash-attention-1485"),
         next_check="NUM003",
     ),

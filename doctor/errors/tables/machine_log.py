@@ -53,6 +53,19 @@ ROWS = (
         commands=("sudo dmesg | grep -iE 'aer|pcie bus'", "sudo lspci -vv -d 10de: | grep LnkSta"),
     ),
     Cause(
+        id="acs-redirects-peers",
+        messages=(r"ACSCtl:.{0,40}\bReqRedir\+",),
+        examples=("ACSCtl: SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl-",),
+        why="Access control (ACS) at a port above the GPUs sends copies between them through the "
+        "processor's IOMMU: they hang, are wrong or are slow.",
+        fix="On a host without virtual machines, switch ACS off on the bridges above the GPUs (in "
+        "the firmware, or setpci ECAP_ACS+0x6.w=0), or boot with iommu=pt. Until then "
+        "NCCL_P2P_DISABLE=1 avoids copies between GPUs. A host of virtual machines needs ACS.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo lspci -vvv | grep -i acsctl",),
+    ),
+    Cause(
         id="iommu-blocks-gpu",
         messages=(r"\[IO_PAGE_FAULT\b|IO_PAGE_FAULT device=", r"DMAR:? \[DMA (?:Read|Write)"),
         examples=(

@@ -147,7 +147,7 @@ ADVICE = {
 }
 
 NARRATIVE = (
-    "it tells how one run was examined or changed, or what was expected of it; it states nothing "
+    "it is about how one run was examined or changed, or what was expected; it states nothing "
     "that a machine, a checkpoint or a script could be compared with."
 )
 """Why a section without advice and without a citation is not detectable."""

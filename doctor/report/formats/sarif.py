@@ -6,9 +6,7 @@ refer to no file and are omitted; the other formats contain them.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import posixpath
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +16,7 @@ from doctor.judge.check import Check, Finding, Status
 from doctor.judge.families import FAMILIES
 from doctor.judge.place import Place
 from doctor.judge.sources import SOURCES
-from doctor.report.locations import results
+from doctor.report.locations import fingerprint, relative, results
 from doctor.report.origin import origin_of
 from doctor.report.phrases import remedy
 from doctor.report.report import Report
@@ -127,7 +125,7 @@ def _result(
             "text": "\n".join([place.message or finding.verdict.summary, *remedy(finding)])
         },
         "locations": [{"physicalLocation": _physical(place, uri)}],
-        "partialFingerprints": {"doctor/v1": _fingerprint(code, uri, place)},
+        "partialFingerprints": {"doctor/v1": fingerprint(code, uri, place)},
     }
     if place.edits:
         result["fixes"] = [_fix(finding, place, uri)]
@@ -156,12 +154,6 @@ def _fix(finding: Finding, place: Place, uri: str) -> dict[str, object]:
     return {"description": {"text": finding.fix}, "artifactChanges": [change]}
 
 
-def _fingerprint(code: str, uri: str, place: Place) -> str:
-    """What stays the same when lines are inserted above: the line's text, not its number."""
-    line = place.text.strip()
-    return hashlib.sha256(f"{code} {uri} {line}".strip().encode()).hexdigest()[:32]
-
-
 def _physical(place: Place, uri: str) -> dict[str, object]:
     """The line of a text file, the first one where none is known, or the start of another file."""
     location: dict[str, object] = {"artifactLocation": {"uri": uri}}
@@ -180,7 +172,5 @@ def address(path: str, working_dir: str) -> str:
     """A path as a URI, relative to the job's working directory where it is below it."""
     if "://" in path:
         return quote(path, safe="/:?#[]@!$&'()*+,;=%~")
-    full = posixpath.normpath(posixpath.join(working_dir, path))
-    if full.startswith(working_dir.rstrip("/") + "/"):
-        return quote(posixpath.relpath(full, working_dir))
-    return f"file://{quote(full)}" if full.startswith("/") else quote(full)
+    found = relative(path, working_dir)
+    return f"file://{quote(found)}" if found.startswith("/") else quote(found)

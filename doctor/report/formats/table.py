@@ -60,6 +60,12 @@ def _sarif(report: Report) -> str:
     return sarif.render(report)
 
 
+def _gitlab(report: Report) -> str:
+    from doctor.report.formats import gitlab
+
+    return gitlab.render(report)
+
+
 def _nagios(report: Report) -> str:
     from doctor.report.formats import nagios
 
@@ -105,6 +111,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "github": _github,
     "markdown": _markdown,
     "sarif": _sarif,
+    "gitlab": _gitlab,
     "nagios": _nagios,
     "html": _html,
     "letter": _letter,

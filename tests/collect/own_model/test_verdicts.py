@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from own_code import Well, completes, judged, smoke_of
+from own_code import Own, Well, completes, judged, smoke_of
 
 from doctor._util.records import Ended, Unknown
 from doctor.checks import storage
@@ -82,3 +82,38 @@ def test_a_kernel_that_this_cpu_lacks_is_unknown_and_steps_in_fp32_say_so() -> N
     assert tried.status is Status.PASS
     assert "run in fp32" in tried.summary
     assert "run in fp32" not in completes(Well().own).summary
+
+
+def test_dtypes_that_fit_in_fp32_only_are_a_warning(own: Own) -> None:
+    record = own(
+        """
+        class Filled(Net):
+            def forward(self, x, labels):
+                kept = torch.zeros(len(x), 8)
+                kept.index_add(0, torch.arange(len(x)), self.a(x))
+                return super().forward(x, labels)
+        def make():
+            return Filled(), batch()
+        """,
+        precision="bf16",
+    )
+    verdict = completes(record)
+    assert verdict.status is Status.WARN
+    assert "in fp32 the steps complete" in verdict.summary
+    assert judged(checks.LOSS_FINITE, record).status is Status.PASS
+
+
+def test_a_preference_loss_of_the_model_with_itself(own: Own) -> None:
+    record = own("""
+        def make():
+            model = nn.Linear(8, 1, bias=False)
+            def loss(m, b):
+                with torch.no_grad():
+                    reference = model(b[0]) - model(b[1])
+                margin = m(b[0]) - m(b[1]) - reference
+                return -nn.functional.logsigmoid(margin).mean()
+            return model, (torch.randn(6, 8), torch.randn(6, 8)), loss
+        """)
+    verdict = judged(checks.LOSS_FINITE, record)
+    assert verdict.status is Status.WARN, verdict.summary
+    assert "ln 2" in verdict.summary

@@ -291,3 +291,75 @@ class _Clipped(torch.autograd.Function):
 def healthy_clipped_gradients():
     run = lambda m, x: _Clipped.apply(m.a(x), m.b(x))
     return _trained(run, _classes(), a=nn.Linear(8, 3), b=nn.Linear(8, 3))
+
+
+def mask_in_the_wrong_direction():
+    blocked = torch.ones(9, 9, dtype=torch.bool).tril(-1)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return _language(lambda m, x: m.h(m.a(m.e(x), src_mask=blocked)), a=layer)
+
+
+class _Heads(nn.Module):
+    def __init__(self, back):
+        super().__init__()
+        self.q, self.v, self.back = nn.Linear(8, 8), nn.Linear(8, 8), back
+
+    def forward(self, x):
+        q, v = (part(x).view(*x.shape[:2], 2, 4).transpose(1, 2) for part in (self.q, self.v))
+        y = F.scaled_dot_product_attention(q, q, v, is_causal=True)
+        return (y.transpose(1, 2) if self.back else y).reshape(x.shape)
+
+
+def heads_merged_in_the_wrong_order():
+    return _language(lambda m, x: m.h(m.a(m.e(x))), a=_Heads(back=False))
+
+
+def healthy_heads():
+    return _language(lambda m, x: m.h(m.a(m.e(x))), a=_Heads(back=True))
+
+
+def convolution_that_sees_the_next_token():
+    run = lambda m, x: m.h(m.c(m.e(x).transpose(1, 2)).transpose(1, 2))
+    return _language(run, c=nn.Conv1d(8, 8, 3, padding=1))
+
+
+def healthy_causal_convolution():
+    run = lambda m, x: m.h(m.c(F.pad(m.e(x).transpose(1, 2), (2, 0))).transpose(1, 2))
+    return _language(run, c=nn.Conv1d(8, 8, 3))
+
+
+def softmax_of_a_pool_over_the_batch():
+    run = lambda m, x: m.a((m.s(x).softmax(0) * x).sum(1))
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(run, batch, a=nn.Linear(8, 3), s=nn.Linear(8, 1))
+
+
+class _Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0]
+
+
+def backward_without_its_gradient():
+    run = lambda m, x: m.b(_Square.apply(m.a(x)))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+class _Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -0.1 * gradient
+
+
+def healthy_reversed_gradients():
+    run = lambda m, x: m.b(_Reversed.apply(m.a(x)))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))

@@ -18,13 +18,14 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import broadcasts, samples, tokens
+from . import broadcasts, functions, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("broadcasts", broadcasts.trial),
     ("samples", samples.trial),
     ("tokens", tokens.trial),
+    ("functions", functions.trial),
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
 or "", "operation": ..., "place": ...}."""

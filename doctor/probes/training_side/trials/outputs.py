@@ -69,7 +69,7 @@ def forward(subject: Subject, batch: Foreign, note: Note = ignore) -> Dict[str, 
     return {
         name: observing.plain(each)
         for name, each in values.items()
-        if each.is_floating_point() and each.dim() > 1
+        if each.is_floating_point() and each.dim()
     }
 
 

@@ -63,12 +63,13 @@ def trial(subject: Subject) -> Dict[str, Any]:
 
 
 def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
-    """Whether a softmax of [samples, classes] normalizes over the samples."""
+    """Whether a softmax of [samples, ...] normalizes over the samples; one of [samples, samples]
+    does so on purpose, as in a contrastive loss."""
     dim = options.get("dim", args[1] if len(args) > 1 else None)
     value = args[0]
-    if not isinstance(dim, int) or value.dim() != 2 or value.shape[0] != count:
+    if not isinstance(dim, int) or value.dim() < 2 or value.shape[0] != count:
         return False
-    return bool(dim % value.dim() == 0 and value.shape[1] > 1)
+    return bool(dim % value.dim() == 0 and value[0].numel() > 1 and value.shape[1] != count)
 
 
 class _time_first:

@@ -8,7 +8,7 @@ import torch
 
 from ..foreign import containers, observing
 from ..subject.training_step import Subject
-from . import outputs
+from . import mixing, outputs
 from .outputs import Operation
 
 LEAST = 4
@@ -17,8 +17,8 @@ LEAST = 4
 def trial(subject: Subject) -> Dict[str, Any]:
     """Changes the last token of each sample and compares the predictions before it.
 
-    Only an attention without any mask is named: expert-choice routing and norms over time depend on
-    later tokens on purpose.
+    An attention without any mask is named, else the module that mixes: expert-choice routing and
+    norms over time, which depend on later tokens on purpose, are not.
     """
     labelled = _sequence(subject)
     tokens = _only_tokens(subject) if labelled is None else labelled
@@ -40,8 +40,12 @@ def trial(subject: Subject) -> Dict[str, Any]:
         return _none("no other token to put in its place")
     if not set(outputs.differing(whole[name], other[name], 1)) - {last}:
         return {"applies": True, "found": ""}
-    operation, place = calls.open[0] if calls.open else Operation("", "")
-    return {"applies": True, "found": "tokens", "operation": operation, "place": place}
+    if calls.open:
+        operation, place = calls.open[0]
+        return {"applies": True, "found": "tokens", "operation": operation, "place": place}
+    length = whole[name].shape[1]
+    module = mixing.module_that_mixes(subject, subject.batch, batch, length)
+    return {"applies": True, "found": "positions" if module else "tokens", "operation": module}
 
 
 def _none(reason: str) -> Dict[str, Any]:

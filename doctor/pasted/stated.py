@@ -1,0 +1,179 @@
+"""Facts wherever they stand in a text: a sentence, a program's first lines, a list of packages.
+
+Each fact is looked for by what it is, not by the form around it. It counts only if the whole text
+has one value of it: of a text that compares two machines nothing is taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from doctor.facts.machine import Gpu
+from doctor.hardware.find import family_of
+from doctor.pasted.printed import AARCH64, JETSON
+from doctor.pasted.reading import Reading, cuda_of, gpu_named, hip_of
+from doctor.pasted.torch_messages import MENTIONED
+
+VERSION = r"(\d\.\d{1,2}\.\d{1,2}(?:a0|rc\d|\.dev\d{8})?(?:\+[\w.]{2,24})?)(?![\w.])"
+TORCH = (
+    re.compile(
+        rf"(?<![\w/.-])(?:py)?torch(?:[ _]version)?['\"*`]{{0,3}}(?:==|\s?[:=@]|[-(\s])\s{{0,4}}"
+        rf"['\"v]{{0,2}}{VERSION}",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"^{VERSION} (?:\d\d\.\d|None)\b"),
+)
+"""A name and a version, or what print(torch.__version__, torch.version.cuda) prints."""
+SHOWN = re.compile(r"\s*Name: torch\s*$")
+SHOWN_VERSION = re.compile(rf"\s*Version: {VERSION}")
+IMAGE = re.compile(r"\bpytorch/pytorch:(\d\.\d{1,2}\.\d{1,2})-cuda(\d\d\.\d)")
+CUDA = re.compile(
+    r"(?:torch\.version\.cuda\W{1,5}|CUDA \(PyTorch\)\W{1,3}|pytorch-cuda\s?[= ]+|"
+    r"(?:built|compiled) (?:with|for) CUDA )'?(\d\d\.\d)\b",
+    re.IGNORECASE,
+)
+NUMBER = r"(\d{3}\.\d{1,3}(?:\.\d{1,3})?)(?![\w.])"
+DRIVER = (
+    re.compile(rf"\bdriver(?:[ _-]?version)?\b[^\w\n]{{0,12}}(?:nvidia )?(?:v:? ?)?{NUMBER}", re.I),
+    re.compile(rf"\bKernel Module\s+(?:for \S{{1,20}}\s+)?{NUMBER}"),
+    re.compile(rf"^version:\s+{NUMBER}$"),
+    re.compile(r"^ii\s+nvidia-(?:driver|utils)-\d{3}\S{0,20}\s+(\d{3}\.\d{1,3}(?:\.\d{1,3})?)-"),
+    re.compile(rf"^\S{{1,60}}\s+\w{{3}} \w{{3}}\s+\d{{1,2}} [\d:]{{8}} \d{{4}}\s+{NUMBER}$"),
+)
+"""Sentences and labels, /proc/driver/nvidia/version, modinfo, dpkg -l and gpustat."""
+LABELED = {part: re.compile(rf"nvidia\.com/cuda\.driver\.{part}['\"]?[=:]\s?['\"]?(\d{{2,3}})\b")
+           for part in ("major", "minor", "rev")}  # fmt: skip
+"""What the discovery of features writes on a node of Kubernetes."""
+WISH = re.compile(r"at least|or newer|or later|requires?\b|>=|\bneed|minimum|upgrad|updat|instal|"
+                  r"\bwas\b|used to|earlier|before\b|previous|other (?:machine|box|node)|tried",
+                  re.IGNORECASE)  # fmt: skip
+"""A sentence about another version than the one that is there."""
+LISTED = (
+    re.compile(r"CUDA:(\d{1,3}) \((.{3,60}?), \d{3,7}Mi?B\)"),
+    re.compile(r"Device: cuda:(\d{1,3}) (.{3,60}?)(?: : |$)"),
+    re.compile(r"^\[(\d{1,3})\] (.{3,60}?)\s*\| *\d"),
+    re.compile(r"^Device (\d{1,3}): \"(.{3,60}?)\"$"),
+    re.compile(r"_CudaDeviceProperties\(()name='(.{3,60}?)'"),
+)
+"""Number and name: Ultralytics, ComfyUI, gpustat, deviceQuery."""
+PROPERTIES = re.compile(r"_CudaDeviceProperties\(name='(.{3,60}?)', major=(\d{1,2}), minor=(\d)\b")
+PCI = re.compile(
+    r"NVIDIA.{0,60}?\[((?:GeForce|RTX|GTX|Quadro|Tesla|TITAN|[ABHLVTP]\d{1,4}|G[BH]\d{3}).{0,40}?)\]"
+)
+"""lspci, lshw and inxi."""
+PRODUCT = re.compile(r"nvidia\.com/gpu\.product['\"]?[=:]\s?['\"]?([\w.-]{3,60})")
+CAPABILITY = re.compile(
+    r"(?:compute capability|CUDA Capability Major/Minor version number|sm)\W{1,6}(\d{1,2})\.(\d)\b|"
+    r"^(?:\S{1,40} ){0,3}\((\d{1,2}), (\d)\)$",
+    re.IGNORECASE,
+)
+ARCHS = re.compile(r"\[(?:'(?:sm|compute)_\w{2,5}'(?:, )?)+\]")
+AVAILABLE = re.compile(
+    r"(?:is_available\(\)|CUDA[ _](?:is[ _])?available)[^\w\n]{0,12}"
+    r"(?:returns?|is|gives|prints|says|was)?[^\w\n]{0,5}(True|False)\b",
+    re.IGNORECASE,
+)
+SHM = re.compile(r"\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
+"""df, with -h or in blocks of 1 KiB."""
+MOST = 64
+UNITS = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+LISTS = {
+    "collect_env", "transformers env", "accelerate env", "an env command", "a list of versions",
+    "llamafactory-cli env", "lerobot-info", "sglang check_env",
+}  # fmt: skip
+"""Reports that name the GPUs where there are any."""
+
+
+def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
+    """What the text states beside the reports. Alone, one fact is no report: two are."""
+    torch, driver = _torch(lines), _one(_drivers(lines))
+    is_listed = any(each.gpus or each.amd or LISTS & {*each.kinds} for each in reports)
+    gpus = () if is_listed else _gpus(lines)
+    archs = next((m[0] for line in lines if (m := ARCHS.search(line))), "")
+    states = {m[1].lower() for line in lines for m in AVAILABLE.finditer(line)}
+    available = states.pop() == "true" if len(states) == 1 else None
+    shm = next((int(float(m[1]) * UNITS[m[2]]) for line in lines if (m := SHM.match(line))), None)
+    stated = (torch, driver, gpus, archs, available is not None)
+    if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
+        return Reading()
+    cuda = _one(m[1] for line in lines if (m := CUDA.search(line)))
+    is_jetson = any(map(JETSON.search, lines))
+    return Reading(
+        kinds=("facts in the text",),
+        torch=torch,
+        cuda=(cuda_of(torch) if torch else None) or cuda or _image_cuda(lines),
+        hip=hip_of(torch) if torch else None,
+        cuda_available=available if torch or gpus else None,
+        driver=driver,
+        gpus=gpus,
+        archs=tuple(re.findall(r"\w+_\w+", archs)),
+        system="Linux" if is_jetson else None,
+        arch="aarch64" if is_jetson or any(map(AARCH64.search, lines)) else None,
+        release="-tegra" if is_jetson else None,
+        shm=shm,
+    )
+
+
+def _one(values: Iterable[str]) -> str | None:
+    """The only value; one that another continues is the same: 2.6.0 and 2.6.0+cu124."""
+    found = set(values)
+    found = {each for each in found if not any(o != each and o.startswith(each) for o in found)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _torch(lines: list[str]) -> str | None:
+    stated = [m[1] for line in lines if not WISH.search(line)
+              for pattern in TORCH for m in pattern.finditer(line)]  # fmt: skip
+    for name, version in pairwise(lines):
+        if SHOWN.match(name) and (match := SHOWN_VERSION.match(version)):
+            stated.append(match[1])
+    return _one(stated or (m[1] for line in lines if (m := IMAGE.search(line))))
+
+
+def _image_cuda(lines: list[str]) -> str | None:
+    return _one(m[2] for line in lines if (m := IMAGE.search(line)))
+
+
+def _drivers(lines: list[str]) -> list[str]:
+    is_module = any("nvidia" in line and line.startswith("filename:") for line in lines)
+    found = [m[1] for line in lines if not WISH.search(line) or line.startswith("ii ")
+             for pattern in DRIVER if (m := pattern.search(line))
+             if is_module or not line.startswith("version:")]  # fmt: skip
+    parts = [_one(m[1] for line in lines if (m := each.search(line))) for each in LABELED.values()]
+    return found or (["".join(f".{part}" for part in parts if part)[1:]] if all(parts[:2]) else [])
+
+
+def _gpus(lines: list[str]) -> tuple[Gpu, ...]:
+    """GPUs that a program lists, else the devices of the bus, else the only model of the text."""
+    capability = _capability(lines)
+    listed: dict[int, str] = {}
+    for line in lines:
+        for pattern in LISTED:
+            for match in pattern.finditer(line):
+                number, name = [part for part in match.groups() if part is not None]
+                listed.setdefault(int(number or 0), name)
+    names = [listed[number] for number in sorted(listed)]
+    names = names or [f"NVIDIA {m[1]}" for line in lines if (m := PCI.search(line))]
+    if not names:
+        models = {" ".join(name.split()) for line in lines for name in MENTIONED.findall(line)}
+        products = {m[1].replace("-", " ") for line in lines if (m := PRODUCT.search(line))}
+        known = products or {name for name in models if family_of(name)}
+        names = [*known] if len(known) == 1 else [""] if capability and not known else []
+    if capability and len(set(names)) == 1:
+        return tuple(
+            gpu_named(n, name, capability=capability) for n, name in enumerate(names[:MOST])
+        )
+    return tuple(gpu_named(number, name) for number, name in enumerate(names[:MOST]))
+
+
+def _capability(lines: list[str]) -> tuple[int, int] | None:
+    found = {(m[2], m[3]) for line in lines for m in PROPERTIES.finditer(line)}
+    asked = any("capability" in line for line in lines)
+    found |= {(m[1] or m[3], m[2] or m[4]) for line in lines if asked
+              for m in CAPABILITY.finditer(line) if not WISH.search(line)}  # fmt: skip
+    if len(found) != 1:
+        return None
+    major, minor = found.pop()
+    return int(major), int(minor)
