@@ -58,7 +58,7 @@ class Evaluated(Section, frozen=True, kw_only=True):
     generated: int = 0
     """Calls of generate()."""
     graphs: int = 0
-    """Calls with gradients enabled, none of which a step followed before the model trained again."""
+    """Calls with gradients enabled that no step followed before the model trained again."""
 
 
 class RehearsedRank(Section, frozen=True, kw_only=True):

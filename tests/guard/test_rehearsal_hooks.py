@@ -147,6 +147,7 @@ def test_an_evaluation_with_graphs_is_told_from_a_training_step(
     watched.evaluations.install(patches)
     model = torch.nn.Linear(3, 1)
     try:
+        watched.begin()
         model.eval()
         for _ in range(4):
             model(torch.ones(2, 3))
