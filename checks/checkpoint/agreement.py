@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import Checkpoint, Optimizer, Size, Tokenizer
+from doctor.checkpoint.records import Checkpoint, ModelConfig, Optimizer, Size, Tokenizer
 from doctor.checks.checkpoint.optimizer import NO_STATE, unread_state
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -24,7 +24,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         fix = PEFT_FIX if model.wrapper == "base_model.model." else WRAPPER_FIX
         return fail(f"{text}; the names of the model required", fix=fix)
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
-    if verdict := _wrong(sizes, model.head_missing, beyond):
+    if verdict := _wrong(sizes, model, beyond) or _token_ids(checkpoint):
         return verdict
     if model.separate_head:
         text = f"config.json ties {shown(model.separate_head, 100)} to the embedding"
@@ -37,17 +37,39 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
 
 
-def _wrong(sizes: list[Size], head_missing: bool, beyond: str) -> Verdict | None:
+def _token_ids(checkpoint: Checkpoint) -> Verdict | None:
+    """Numbers of tokens that no token has, or that end no text; None where there is none."""
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    named = tokenizer.named if tokenizer else model.token_ids
+    counts = [
+        size for each in model.sizes if each.quantity == "vocabulary" for size in each.configured
+    ]
+    if tokenizer and tokenizer.largest is not None:
+        counts.append(tokenizer.largest + 1)
+    limit = max(model.embedding_rows or 0, *counts, 0)
+    absent = [f"{entry} is {number:,}" for entry, number in named.items() if 0 < limit <= number]
+    if absent:
+        return warn(f"{listed(absent, 3)}; the vocabulary has {limit:,} tokens", fix=IDS_FIX)
+    if tokenizer and tokenizer.stops and tokenizer.eos_id not in (None, *tokenizer.stops):
+        text = f"the tokenizer ends a text with {tokenizer.eos} ({tokenizer.eos_id:,})"
+        stops = listed([f"{number:,}" for number in tokenizer.stops], 4)
+        return warn(f"{text}, eos_token_id of the configuration is {stops}", fix=IDS_FIX)
+    return None
+
+
+def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None:
     """What differs, the worst first; None where nothing does."""
     wrong = [size for size in sizes if size.stored not in size.configured]
-    if failing := [size for size in wrong if not _only_more(size)]:
-        return fail(f"{_difference(failing[0])}{_more(failing)}", fix=SIZES_FIX)
-    if head_missing:
+    header = model.source != "config.json"
+    if failing := [size for size in wrong if header or not _only_more(size)]:
+        text = f"{_difference(failing[0], model.source)}{_more(failing)}"
+        return fail(text, fix=HEADER_FIX if header else SIZES_FIX)
+    if model.head_missing:
         return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
     if beyond:
         return fail(beyond, fix=TOKENS_FIX)
     if wrong:
-        return warn(f"{_difference(wrong[0])}{_more(wrong)}", fix=SIZES_FIX)
+        return warn(f"{_difference(wrong[0], model.source)}{_more(wrong)}", fix=SIZES_FIX)
     return None
 
 
@@ -68,13 +90,13 @@ def _only_more(size: Size) -> bool:
     return size.quantity in ("layers", "vocabulary") and size.stored > max(size.configured)
 
 
-def _difference(size: Size) -> str:
+def _difference(size: Size, source: str) -> str:
     names = {"layers": "numbered layers", "vocabulary": "rows of the embedding"}
     what = names.get(size.quantity, size.quantity)
     configured = " or ".join(f"{each:,}" for each in size.configured[:3])
     return (
-        f"{what}: {size.stored:,} in {shown(size.tensor, 100)}, {configured} in config.json; the "
-        "same required"
+        f"{what}: {size.stored:,} in {shown(size.tensor, 100)}, {configured} in {source}; the same "
+        "required"
     )
 
 
@@ -115,6 +137,16 @@ GATHER_FIX = (
 SIZES_FIX = (
     "Take config.json from the same save as the weights: from_pretrained makes up what the files "
     "lack, and fails on sizes that differ."
+)
+HEADER_FIX = (
+    "Convert the model again, with the tokenizer and the configuration of these weights: after "
+    "adding tokens, model.resize_token_embeddings(len(tokenizer)) first. llama.cpp refuses a file "
+    "whose tensors have other sizes than its header."
+)
+IDS_FIX = (
+    "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "
+    "eos_token_id alone.\n"
+    "model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id"
 )
 HEAD_FIX = (
     "Save the model again with its head, or set tie_word_embeddings to true in config.json if the "
@@ -198,9 +230,13 @@ CONFIG = Check(
     warns=(
         "the files hold more layers or more rows than config.json names",
         "config.json ties the output head, and the files hold one of other values",
+        "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
+        "vocabulary",
+        "the tokenizer's end of a text is none that the configuration of a model that generates "
+        "names",
     ),
     fails=(
-        "another size differs, or the files hold fewer layers or rows",
+        "another size differs, or the files hold fewer layers or rows; with GGUF also more",
         "config.json does not tie the output head of a causal model, and the files hold none",
         "every tensor of files that from_pretrained reads begins with module., _orig_mod. or "
         "base_model.model.",

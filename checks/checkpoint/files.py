@@ -14,7 +14,16 @@ from doctor.facts.views import JobGpus
 from doctor.job.job import Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 
-FAILS = ("unfinished", "damaged", "disguised", "missing", "twice", "over-limit", "unloadable")
+FAILS = (
+    "unfinished",
+    "damaged",
+    "disguised",
+    "missing",
+    "foreign-index",
+    "twice",
+    "over-limit",
+    "unloadable",
+)
 WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 
 NEEDS = {
@@ -58,6 +67,8 @@ FIXES = {
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "stale-index": "Save the model again with save_pretrained, or restore the index of these "
     "shards.",
+    "foreign-index": "Save the model again with save_pretrained, or write the index from the "
+    "headers of the shards that are here: from_pretrained reads the files that it names.",
     "no-index": "Save the model again with save_pretrained, which writes the index, or download "
     "model.safetensors.index.json from the source of the shards.",
     "stray": "Move the file that does not belong to this checkpoint out of the directory.",
@@ -72,7 +83,12 @@ FIXES = {
 
 def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
     """The remedy; what a run of the user's own wrote cannot be downloaded again."""
-    saved = checkpoint.training.steps is not None or checkpoint.training.optimizer is not None
+    distributed = "torch.distributed.checkpoint" in checkpoint.layout  # nobody downloads one
+    saved = (
+        distributed
+        or checkpoint.training.steps is not None
+        or checkpoint.training.optimizer is not None
+    )
     if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
         return OWN_FIX
     return FIXES.get(kind)
@@ -219,7 +235,7 @@ COMPLETE = Check(
         "no tensor is in two shards",
     ),
     warns=(
-        "the index is stale: it names other shards or fewer tensors than exist",
+        "the index is stale: it names fewer tensors than exist, or others in a shard",
         "there are shards and no index",
         "model.safetensors or shards of another save lie beside the shards",
         "a safetensors header names a dtype that is unknown: the library refuses such a file",
@@ -227,7 +243,7 @@ COMPLETE = Check(
     fails=(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",
         "a file is something else: a git-LFS pointer, a web page, a pickle, a zip, GGUF",
-        "a shard or a tensor of the index is missing",
+        "a shard or a tensor of the index is missing, or it names none of the shards",
         "the latest checkpoint of a run holds no weights or is damaged",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",

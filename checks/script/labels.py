@@ -5,28 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
-MASKS = ("forlanguagemodeling", "completiononly", "masked_fill", "where", "ignore_index", "seq2seq")
+MASKS = (
+    "forlanguagemodeling",
+    "completiononly",
+    "masked_fill",
+    "where",
+    "ignore_index",
+    "ignored_labels",
+)
 """Names of what leaves padding out of the labels."""
 PADDING = re.compile("pad_token_id|mask")
 CAUSAL = ("ForCausalLM", "LMHeadModel", "CausalLM")
 
 
+VIEWS = {
+    "contiguous", "clone", "to", "cuda", "long", "copy", "squeeze", "detach", "tolist", "tensor",
+    "LongTensor", "list", "deepcopy", "flatten", "int",
+}  # fmt: skip
+"""What returns the tokens that it gets."""
+
+
 def shifted_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, call in enumerate(reading.calls):
         labels = call.keywords.get("labels")
-        if labels is None:
-            continue
         inputs = call.keywords.get("input_ids") or (call.args[0] if call.args else None)
-        if not _is_slice(reading, labels, call, 1, None) or inputs is None:
-            continue
-        if not _is_slice(reading, inputs, call, None, -1):
+        if labels is None or inputs is None or not _is_shifted(reading, labels, inputs, call):
             continue
         message = "labels are shifted here, and the model shifts them once more"
         causal = _is_causal(reading, call, number)
@@ -46,38 +57,75 @@ def _shifted_by_collator(reading: Training) -> Iterator[Match]:
     if not loads or not any(word in name for word in CAUSAL for name in loads):
         return
     for number, function in enumerate(reading.script.functions):
-        calls = reading.scope_calls(number)
         for value, span in zip(function.returns, function.exit_spans, strict=False):
             labels = evaluate.entry(reading, value, "labels")
             inputs = evaluate.entry(reading, value, "input_ids")
-            if not calls or labels is None or inputs is None:
-                continue
-            call = reading.calls[max(calls)]
-            if _is_slice(reading, labels, call, 1, None) and _is_slice(
-                reading, inputs, call, None, -1
-            ):
+            place = _end(reading, number)
+            if labels and inputs and _is_shifted(reading, labels, inputs, place):
                 yield Match(span, f"{function.name} shifts the labels, and the model once more")
 
 
-def _is_slice(
-    reading: Training, value: Value, call: Call, start: int | None, stop: int | None
-) -> bool:
-    """x[:, start:stop], also through a variable or a copy."""
+def _end(reading: Training, scope: int) -> Call:
+    """A place at the end of a function."""
+    return Call(name="", span=reading.function(scope).span, scope=scope)
+
+
+def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> bool:
+    """Labels begin one token later than the inputs."""
+    return _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0
+
+
+def _offset(reading: Training, value: Value, call: Call, depth: int = 8) -> int | None:
+    """At which token a value begins: 1 for x[:, 1:], x[1:] + [-100] and roll(x, -1), through names,
+    views and the pairs that a dataset returns; None where the file does not decide it.
+    """
     if (bounds := _bounds(value)) is not None:
-        return bounds == (start, stop)
-    for option in evaluate.options(reading, value, call):
-        while option.kind == "call":
-            made = reading.calls[option.call]
-            if made.method not in ("contiguous", "clone", "to", "cuda", "long"):
-                return False
-            option = (
-                Value("call", call=made.receiver_call)
-                if made.receiver_call >= 0
-                else Value("other")
-            )
-        if _bounds(option) != (start, stop):
-            return False
-    return True
+        return {"1 None": 1, "None -1": 0, "0 -1": 0}.get(f"{bounds[0]} {bounds[1]}")
+    if (value.kind == "item" and value.name.endswith("[input_ids]")) or not depth:
+        return 0 if depth else None
+    if value.kind == "other" and value.items:
+        comprehension = value.name == "ListComp"
+        joined = value.name == "Add" and value.items[-1].kind == "list"
+        inner = value.items[-1 if comprehension else 0]
+        return _offset(reading, inner, call, depth - 1) if comprehension or joined else None
+    if value.kind == "call":
+        return _offset_of_call(reading, reading.calls[value.call], depth)
+    return _offset_of_name(reading, value.name, call, depth) if value.kind == "name" else None
+
+
+def _offset_of_name(reading: Training, name: str, call: Call, depth: int) -> int | None:
+    if (pair := _of_dataset(reading, name, call)) is not None:
+        return _offset(reading, pair[0], pair[1], depth - 1)
+    position = reading.numbers.get(id(call), len(reading.calls))
+    found = evaluate.definitions(reading, name, call.scope, position, call.arms)
+    if not found:
+        return 0 if name.endswith("input_ids") or name == "ids" else None
+    values = {_offset(reading, each.value, call, depth - 1) for each in found}
+    plain = name.endswith("ids") and values == {None}
+    return 0 if plain else values.pop() if len(values) == 1 else None
+
+
+def _offset_of_call(reading: Training, call: Call, depth: int) -> int | None:
+    if call.method == "roll":
+        shifts = [call.keywords[k] for k in ("shifts",) if k in call.keywords]
+        shifts += call.args[1:2] if call.name.startswith("torch.") else call.args[:1]
+        return 1 if shifts and shifts[0].literal == -1 else None
+    if call.method not in VIEWS:
+        return None
+    plain = call.name.startswith(("torch.", "copy.", "list")) and call.args
+    inner = call.args[0] if plain else objects.operand(call)
+    return _offset(reading, inner, call, depth - 1) if inner is not None else None
+
+
+def _of_dataset(reading: Training, name: str, call: Call) -> tuple[Value, Call] | None:
+    """What __getitem__ of the one dataset of the file returns for a name that a loop binds."""
+    scopes = reading.functions_by_name.get("__getitem__", [])
+    for number in call.loops if len(scopes) == 1 else ():
+        targets = reading.script.loops[number].targets
+        returns = reading.function(scopes[0]).returns
+        if name in targets and len(returns) == 1 and len(returns[0].items) == len(targets):
+            return returns[0].items[targets.index(name)], _end(reading, scopes[0])
+    return None
 
 
 def _bounds(value: Value) -> tuple[object, object] | None:
@@ -105,32 +153,60 @@ def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
         return
+    if any(part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])):
+        return
     for call in reading.calls:
         labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
         if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
             yield Match(call.span, f"labels are {labels.name}: padding is learned")
+    for span, labels, scope, position, base in _labels(reading):
+        if _is_padded(reading, labels, scope, position, base):
+            yield Match(span, "labels are input_ids that a tokenizer padded: padding is learned")
+
+
+def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
+    """What is entered as labels: its place and scope, and the dictionary that has it."""
     for each in reading.script.assignments:
-        if not each.target.endswith("[labels]") or each.value.kind not in ("item", "call"):
-            continue
-        base = each.target.removesuffix("[labels]")
-        if _copies(reading, each.value, f"{base}[input_ids]"):
-            yield Match(each.span, f"{each.target} is a copy of input_ids: padding is learned")
+        if each.target.endswith("[labels]"):
+            base = each.target.removesuffix("[labels]")
+            yield each.span, each.value, each.scope, each.position, base
+    for scope, function in enumerate(reading.script.functions):
+        for value, span in zip(function.returns, function.exit_spans, strict=False):
+            if (labels := evaluate.entry(reading, value, "labels")) is not None:
+                yield span, labels, scope, len(reading.calls), ""
 
 
 def _pads(call: Call) -> bool:
-    padding = call.keywords.get("padding")
+    if call.method == "pad" and "tok" in call.receiver.casefold():
+        return True
+    padding = call.keywords.get("padding") or call.keywords.get("pad_to_max_length")
     return padding is not None and padding.kind == "literal" and padding.literal in (
         True, "max_length", "longest",
     )  # fmt: skip
 
 
-def _copies(reading: Training, value: Value, name: str) -> bool:
-    if value.kind == "item":
-        return value.name == name
-    call = reading.calls[value.call]
-    return call.method in ("copy", "clone", "deepcopy") and (
-        name in (call.receiver, *(v.name for v in call.args))
-        or (call.name.startswith("[].") and name in value.names)
+def _is_padded(
+    reading: Training, value: Value, scope: int, position: int, base: str, depth: int = 6
+) -> bool:
+    """input_ids of what a tokenizer padded, through copies and names."""
+    if value.kind == "call" and depth:
+        call = reading.calls[value.call]
+        plain = call.name.startswith(("torch.", "copy.", "list")) and call.args
+        inner = call.args[0] if plain else objects.operand(call)
+        known = call.method in VIEWS and inner is not None and inner != value
+        return known and _is_padded(reading, inner or value, scope, position, base, depth - 1)
+    owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
+    if value.kind in ("item", "name") and owner != value.name:
+        made = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())
+        calls = [reading.calls[v.call] for v in made if v.kind == "call"]
+        if calls or any(v.kind != "name" for v in made):
+            return any(_pads(call) for call in calls)
+        return owner == base and not reading.mentions("seq2seq")
+    if value.kind != "name" or not depth:
+        return False
+    found = evaluate.definitions(reading, value.name, scope, position, ())
+    return bool(found) and all(
+        _is_padded(reading, a.value, scope, position, base, depth - 1) for a in found
     )
 
 
@@ -183,6 +259,7 @@ RULES = (
         "at t + 1. Labels that are shifted before train it to predict the token after the next.",
         fires=(
             "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
+            "the same through names, rolled, or as the pair that __getitem__ returns",
             "a function such as the collator returns these two, in a file that loads a causal "
             "model and computes no loss itself",
         ),
@@ -198,7 +275,10 @@ RULES = (
         find=padding_in_labels,
         why="Only labels of -100 are left out of the loss. Where labels are a copy of padded "
         "input_ids, most of the loss may be the prediction of padding.",
-        fires=("batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",),
+        fires=(
+            "batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",
+            "the same in a dictionary that is returned, and for targets that are padded",
+        ),
         fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
         sources=("transformers-causal-loss",),
         limits="that a collator of another file does not mask them.",

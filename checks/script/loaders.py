@@ -22,7 +22,9 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     for number in reading.methods("DataLoader"):
         call = reading.calls[number]
         target = call.targets[0] if len(call.targets) == 1 else ""
-        dropped = call.keywords.get("drop_last")
+        dropped = evaluate.argument(reading, call, "drop_last", 8)
+        hook = reading.function(call.scope).name if not call.targets else ""
+        target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
         if _is_unshuffled(reading, call) and _trains_on(reading, call):
@@ -30,7 +32,10 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
         seed = call.keywords.get("seed")
-        if seed is not None and any("rank" in name.casefold() for name in (seed.name, *seed.names)):
+        parts = (
+            [seed.name, *seed.names, *(reading.calls[n].name for n in seed.calls)] if seed else []
+        )
+        if any("rank" in name.casefold() for name in parts):
             message = "the seed depends on the rank: ranks read some samples twice, others never"
             yield Match(call.span, message, "fail")
     yield from _moved_in_workers(reading)
@@ -78,16 +83,30 @@ def _moved_in_workers(reading: Training) -> Iterator[Match]:
     for scope in reading.functions_by_name.get("__getitem__", ()) if workers else ():
         for n in reading.scope_calls(scope):
             call = reading.calls[n]
-            moves = call.method == "to" and any("cuda" in str(v.literal) for v in call.args)
+            moves = call.method == "to" and any(_is_cuda(reading, v, call) for v in call.args[:1])
             if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
                 message = "workers cannot use CUDA after a fork: __getitem__ moves to the GPU"
                 yield Match(call.span, message, "fail")
 
 
+def _is_cuda(reading: Training, value: Value, call: Call) -> bool:
+    """ "cuda", also in a device that the dataset is given."""
+    found = evaluate.options(reading, value, call)
+    made = [reading.calls[v.call] for v in found if v.kind == "call"]
+    inner = [
+        v
+        for each in made
+        if each.name == "torch.device" and each.args
+        for v in evaluate.options(reading, each.args[0], each)
+    ]
+    return bool(found) and all("cuda" in str(v.literal) for v in inner or found)
+
+
 def _normalized_first(reading: Training) -> Iterator[Match]:
     for number in reading.methods("Compose"):
         call = reading.calls[number]
-        items = call.args[0].items if call.args and call.args[0].kind == "list" else ()
+        given = evaluate.options(reading, call.args[0], call) if call.args else []
+        items = given[0].items if len(given) == 1 and given[0].kind == "list" else ()
         names = [reading.calls[v.call].name for v in items if v.kind == "call"]
         for wanted in ("torchvision.transforms.Normalize", "torchvision.transforms.RandomErasing"):
             after = "torchvision.transforms.ToTensor"
@@ -127,7 +146,7 @@ def _has_workers(reading: Training, call: Call) -> bool:
     if value is None:
         return False
     found = evaluate.literals(reading, value, call) | {evaluate.flag_default(reading, value.name)}
-    return any(isinstance(n, int) and n > 1 for n in found)
+    return any(isinstance(n, int) and n > 1 for n in found if n is not True)
 
 
 GENERATORS = {
@@ -137,21 +156,38 @@ GENERATORS = {
 
 
 def _one_generator(reading: Training) -> Iterator[Match]:
-    """A generator that __init__ of a dataset makes and __getitem__ uses, and workers."""
+    """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
+    yield from _one_seed(reading)
     if reading.mentions("get_worker_info", "worker_init_fn"):
         return
     for number in reading.methods("DataLoader"):
         call = reading.calls[number]
-        count = call.keywords.get("num_workers")
-        if count is None or not isinstance(count.literal, int) or count.literal < 1:
+        if not _has_workers(reading, call):
             continue
         data = call.args[0] if call.args else call.keywords.get("dataset")
         for option in evaluate.options(reading, data, call):
             name = reading.calls[option.call].name if option.kind == "call" else ""
             for each in _generators(reading, name) if name else ():
                 held = each.targets[0]
-                message = f"each of {count.literal} workers gets a copy of {held}: equal numbers"
-                yield Match(each.span, message)
+                yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
+
+
+def _one_seed(reading: Training) -> Iterator[Match]:
+    """worker_init_fn sets one constant seed in all workers."""
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        value = call.keywords.get("worker_init_fn")
+        if value is None:
+            continue
+        scopes = reading.functions_by_name.get(value.name, ()) if value.name else ()
+        inside = [n for scope in scopes for n in reading.scope_calls(scope)]
+        inside += value.calls
+        seeds = [reading.calls[n] for n in inside if reading.calls[n].name in SEEDS]
+        if seeds and all(
+            each.args and not each.args[0].calls and each.args[0].kind == "literal"
+            for each in seeds
+        ):
+            yield Match(seeds[0].span, "each worker gets the same seed: equal numbers in all")
 
 
 def _generators(reading: Training, name: str) -> Iterator[Call]:
@@ -159,21 +195,26 @@ def _generators(reading: Training, name: str) -> Iterator[Call]:
     for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
         made = reading.calls[number]
         function = reading.function(made.scope)
-        if made.name not in GENERATORS or (function.owner, function.name) != (name, "__init__"):
+        shared = not made.scope and not made.loops
+        if made.name not in GENERATORS or not (
+            shared or (function.owner, function.name) == (name, "__init__")
+        ):
             continue
         target = made.targets[0] if len(made.targets) == 1 else ""
         key = reading.key(target, made.scope)
-        once = target.startswith("self.") and len(reading.assigned.get(key, ())) == 1
+        once = bool(target) and len(reading.assigned.get(key, ())) == 1
         if once and any(_draws(reading, call, target, name) for call in reading.calls):
             yield made
 
 
 def _draws(reading: Training, call: Call, target: str, name: str) -> bool:
+    """__getitem__ of the class uses it, or a method that this calls does."""
     function = reading.function(call.scope)
     passed = call.keywords.get("generator")
-    return (function.owner, function.name) == (name, "__getitem__") and (
-        call.receiver == target or (passed is not None and passed.name == target)
-    )
+    uses = call.receiver == target or (passed is not None and passed.name == target)
+    sites = [reading.calls[n].scope for n in reading.call_sites.get(call.scope, ())]
+    names = {function.name, *(reading.function(n).name for n in sites)}
+    return uses and function.owner == name and "__getitem__" in names
 
 
 def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -223,8 +264,9 @@ RULES = (
         fires=(
             "a loader over a training set of torchvision without shuffle",
             "drop_last=True of a loader for validation or test",
-            "a random generator that a dataset makes in __init__ and uses in __getitem__, and "
-            "num_workers above 0",
+            "a random generator that a dataset makes in __init__, or the file at its start, and "
+            "uses in __getitem__, and workers",
+            "worker_init_fn with a constant seed",
         ),
         errors=(
             "the seed of a DistributedSampler depends on the rank",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.schedules import schedulers
 from doctor.checks.script.scores import improvements
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -148,6 +149,7 @@ def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                 yield Match(starts[0].span, message)
                 return
     yield from _best_not_saved(reading, [saved for _, saved in written])
+    yield from _state_not_saved(reading, [saved for _, saved in written])
 
 
 def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
@@ -165,6 +167,43 @@ def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
                   for n in reading.methods("save")):  # fmt: skip
             yield Match(starts[0].span, f"{each.target} starts anew on a resume: it is not saved")
             return
+
+
+def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
+    """The epoch is restored, and an optimizer or a schedule that steps begins anew."""
+    starts = [a for d in written for k in d.keys if "epoch" in k for a in _epochs(reading, k)]
+    if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
+        return
+    made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
+    for number, name in (*schedulers(reading), *made):
+        call = reading.calls[number]
+        if "Plateau" in call.name or "SGD" in call.name:
+            continue
+        keys, last = reading.names_of(name, call.scope), name.rpartition(".")[2]
+        steps = [
+            each
+            for n in reading.methods("step")
+            if reading.key((each := reading.calls[n]).receiver, each.scope) in keys
+        ]
+        saved = any(
+            last == reading.calls[n].receiver.rpartition(".")[2]
+            for n in reading.methods("state_dict")
+        )
+        advanced = any(each.args or not set(each.loops) <= _trains(reading) for each in steps)
+        if steps and not saved and not advanced:
+            yield Match(starts[0].span, f"{name} starts anew on a resume: it is not saved")
+            return
+
+
+def _trains(reading: Training) -> set[int]:
+    """Loops in which something trains or that call what does."""
+    found = {loop for n in reading.backwards for loop in reading.calls[n].loops}
+    return found | {
+        number
+        for number in range(len(reading.script.loops))
+        if any(n in reading.backward_numbers for n in _reached(reading, number))
+        or any("train" in reading.calls[n].method for n in reading.by_loop.get(number, ()))
+    }
 
 
 def _keys_read(reading: Training, names: set[str]) -> set[str]:
@@ -208,7 +247,11 @@ def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
     """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
     names = {f"{name}[{key}]" for name, _ in _loaded(reading)}
     for each in reading.script.assignments:
-        if names & {each.value.name, *each.value.names} and "epoch" in each.target.casefold():
+        known = "epoch" in each.target.casefold() or any(
+            loop.iterable is not None and each.target in loop.iterable.names
+            for loop in reading.script.loops
+        )
+        if known and names & {each.value.name, *each.value.names}:
             yield each
 
 
@@ -265,6 +308,7 @@ RULES = (
         fires=(
             "a state_dict() or a best score is saved, a resume reads the epoch, and never that key",
             "a resume reads the epoch, and the best score that decides about saving is not saved",
+            "the same of a schedule, or of an optimizer other than SGD",
             "the epoch is read of the checkpoint, and no loop starts at it",
         ),
         fix="Call load_state_dict(checkpoint[...]) for each entry, and start the loop at the "

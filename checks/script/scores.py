@@ -226,7 +226,7 @@ def _root(reading: Training, value: Value) -> str:
 
 def best_never_changes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _not_remembered(reading)
-    for each in _improvements(reading):
+    for each in improvements_compared(reading):
         update, new, sign = each
         starts = [start for start in _starts(reading, update) if start != RESTORED]
         if not starts or None in starts:
@@ -283,10 +283,10 @@ SIGNS = {"<": -1, "<=": -1, ">": 1, ">=": 1}
 
 def improvements(reading: Training) -> list[Assignment]:
     """Assignments that keep a new best value."""
-    return [each for each, _, _ in _improvements(reading)]
+    return [each for each, _, _ in improvements_compared(reading)]
 
 
-def _improvements(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
+def improvements_compared(reading: Training) -> Iterator[tuple[Assignment, str, int]]:
     """best = new under `new > best`: the assignment, what is compared, and 1 for >, -1 for <."""
     for each in reading.script.assignments:
         named = each.value.kind in ("name", "item") and each.value.name and not each.augmented
@@ -348,7 +348,7 @@ WAITING = {
 
 
 def patience_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    updates = [update for update, _, _ in _improvements(reading)]
+    updates = [update for update, _, _ in improvements_compared(reading)]
     for each in reading.script.assignments if updates else ():
         one = each.value.literal == 1 and each.augmented and each.operator == "Add"
         if not one or not set(words(each.target)) & WAITING:

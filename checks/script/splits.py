@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.naming import is_held_out, is_loader, is_training, words
+from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
+from doctor.checks.script.origins import shared_rows
 from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.scores import improvements_compared
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -17,47 +19,80 @@ SPLIT = "torch.utils.data.random_split"
 RANDOM = "torchvision.transforms."
 FITTED = {
     "StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "PCA", "PowerTransformer",
-    "QuantileTransformer",
+    "QuantileTransformer", "TfidfVectorizer", "TruncatedSVD", "SelectKBest", "SelectPercentile",
+    "SelectFromModel", "RFE", "SimpleImputer", "KNNImputer", "IterativeImputer",
 }  # fmt: skip
 SPLITTER = "sklearn.model_selection.train_test_split"
 
 
 def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _loaders(reading)
-    yield from _same_split(reading)
+    if "tests" in reading.script.path:
+        return
+    for call, name, rows in shared_rows(reading):
+        yield Match(call.span, f"{name} reads {rows}, which trains the model")
+    yield from _augmented_parts(reading)
     yield from _below_split(reading)
-    yield from _trainers(reading)
-    yield from _named_for_other(reading)
     yield from _held_out_unused(reading)
+    yield from _overlapping(reading)
+    yield from _chosen_by_test(reading)
 
 
-def _named_for_other(reading: Training) -> Iterator[Match]:
-    """A loader for validation that is made of what is named for training."""
-    for number in reading.methods("DataLoader"):
-        call = reading.calls[number]
-        function = reading.function(call.scope).name
-        hook = function.endswith("_dataloader") and is_held_out(function)
-        held = is_held_out(_target(call)) or (hook and not call.targets)
-        data = _data(call)
-        made = reading.calls[data.call] if data is not None and data.kind == "call" else None
-        if data is None or not held or _is_part(call):
+def _overlapping(reading: Training) -> Iterator[Match]:
+    """x[:8000] trains and x[7000:] evaluates."""
+    ends: dict[str, tuple[str, int]] = {}
+    for each in reading.script.assignments:
+        name = each.target.rpartition(".")[2]
+        for part in flatten([each.value, *_arguments(reading, each.value)]):
+            index = part.items[1] if part.kind == "item" and len(part.items) == 2 else None
+            if index is None or index.kind != "slice":
+                continue
+            start, stop = index.items[0].literal, index.items[1].literal
+            key = f"{part.name} in {each.scope}"
+            if is_training(name) and start in (None, 0) and isinstance(stop, int) and stop > 0:
+                ends[key] = (name, stop)
+            first, stop_of = ends.get(key, ("", 0))
+            if is_held_out(name) and isinstance(start, int) and 0 <= start < stop_of:
+                yield Match(each.span, f"{name} begins at {start}, and {first} ends at {stop_of}")
+
+
+def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
+    return reading.calls[value.call].args if value.kind == "call" else ()
+
+
+def _chosen_by_test(reading: Training) -> Iterator[Match]:
+    """The best epoch, the rate or the end is chosen by test data, beside validation data."""
+    named = {w for each in reading.script.assignments for w in words(each.target)}
+    both = named & {"val", "valid", "validation", "dev"} and "test" in named
+    for each, new, _ in improvements_compared(reading) if both else ():
+        if "test" in words(new):
+            yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
+    for call in reading.calls if both else ():
+        value = call.args[0] if call.args else None
+        stops = call.method == "step" or "stop" in call.method.casefold()
+        if value is not None and value.kind == "name" and "test" in words(value.name) and (
+            stops and direction(value.name) and call.loops
+        ):  # fmt: skip
+            yield Match(call.span, f"{call.name}() reads {value.name}, and validation is at hand")
+    yield from _trainers_on_test(reading)
+
+
+def _trainers_on_test(reading: Training) -> Iterator[Match]:
+    """The data that choose the checkpoint are those that the result is reported of."""
+    chooses = reading.setting("load_best_model_at_end")[0] or reading.methods(
+        "EarlyStopping", "ModelCheckpoint", "EarlyStoppingCallback"
+    )
+    sinks = [(n, "eval_dataset") for n in reading.trainers]
+    sinks += [(n, "val_dataloaders") for n in reading.fits]
+    for number, key in sinks if chooses else ():
+        value = reading.calls[number].keywords.get(key)
+        if value is None or "test" not in words(value.name):
             continue
-        source = made.args[0] if made is not None and made.args else data
-        other = any(
-            is_training(_target(reading.calls[n])) or reading.function(
-                reading.calls[n].scope).name == "train_dataloader"
-            for n in reading.methods("DataLoader")
-        )  # fmt: skip
-        inside = made is None or made.name in {each.name for each in reading.script.classes}
-        if (
-            other
-            and inside
-            and (made is not None or hook)
-            and source.kind == "name"
-            and (is_training(source.name))
-        ):
-            what = _target(call) or function
-            yield Match(call.span, f"{what} reads {source.name}, which trains the model")
+        for n in reading.methods("test", "predict", "evaluate"):
+            call = reading.calls[n]
+            if n > number and value in (*call.args, *call.keywords.values()):
+                yield Match(reading.calls[number].span, f"{value.name} chooses the checkpoint, and "
+                            f"{call.method}() reports of it")  # fmt: skip
+                break
 
 
 def _held_out_unused(reading: Training) -> Iterator[Match]:
@@ -95,25 +130,20 @@ def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
     return bound and scope not in readers
 
 
-def _loaders(reading: Training) -> Iterator[Match]:
-    """A loader for evaluation over the data that another loader trains on."""
+def _augmented_parts(reading: Training) -> Iterator[Match]:
+    """Validation by a sampler over images that random transforms change."""
     loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
     for call in loaders:
         target, data = _target(call), _data(call)
-        if data is None or data.kind != "name" or not is_held_out(target):
+        if data is None or data.kind != "name" or not is_held_out(target) or not _is_part(call):
             continue
-        others = [
-            each
-            for each in loaders
-            if each is not call and each.scope == call.scope and _target(each) != target
+        shared = any(
+            each is not call and each.scope == call.scope and _target(each) != target
             and (other := _data(each)) is not None and other.name == data.name
             and not exclusive(each.arms, call.arms)
-        ]  # fmt: skip
-        if not others:
-            continue
-        if not _is_part(call) and is_training(data.name):
-            yield Match(call.span, f"{target} reads {data.name}, which trains the model")
-        elif _is_part(call) and (name := _augmented(reading, data, call)):
+            for each in loaders
+        )  # fmt: skip
+        if shared and (name := _augmented(reading, data, call)):
             yield Match(call.span, f"{target} reads images that {name} changes at random")
 
 
@@ -196,20 +226,6 @@ def _randomizes(reading: Training, number: int) -> str:
     return ""
 
 
-def _same_split(reading: Training) -> Iterator[Match]:
-    """The same dataset with train=True, for training and for evaluation."""
-    parts = ("Subset", "random_split", "SubsetRandomSampler", "train_test_split", "StratifiedKFold")
-    if reading.methods(*parts):
-        return
-    for call in reading.calls:
-        train = call.keywords.get("train")
-        if train is None or train.literal is not True or not is_held_out(_target(call)):
-            continue
-        others = [c for c in reading.calls if c.name == call.name and c is not call]
-        if any(c.keywords.get("train") == train and is_training(_target(c)) for c in others):
-            yield Match(call.span, f"{_target(call)} is made with train=True")
-
-
 def _below_split(reading: Training) -> Iterator[Match]:
     """The dataset below a part, or the whole beside its parts."""
     for number in reading.methods("random_split"):
@@ -256,46 +272,72 @@ def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:
     return trains and not used
 
 
-def _trainers(reading: Training) -> Iterator[Match]:
-    if "tests" in reading.script.path:
-        return
-    for number in reading.trainers:
-        call = reading.calls[number]
-        train, held = call.keywords.get("train_dataset"), call.keywords.get("eval_dataset")
-        if train is not None and held == train and train.kind in ("name", "item") and train.name:
-            yield Match(call.span, f"eval_dataset is train_dataset: {train.name}")
-
-
 def fitted_on_test(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     splits = [reading.calls[n] for n in reading.methods("train_test_split")]
     splits = [call for call in splits if call.name == SPLITTER and call.args]
+    parted = [*splits, *(reading.calls[n] for n in reading.methods("random_split"))]
     for number in reading.methods("fit_transform", "fit"):
         call = reading.calls[number]
-        if not _is_fitted(reading, call, number) or not call.args or call.args[0].kind != "name":
+        if not _is_fitted(reading, call, number) or not call.args:
             continue
-        name = call.args[0].name
-        before = any(
-            each.receiver == call.receiver and each.args and is_training(each.args[0].name)
-            for n in reading.methods("fit_transform", "fit")
-            if n < number and (each := reading.calls[n]).scope == call.scope
-        )
-        later = any(
-            reading.numbers[id(split)] > number and split.scope == call.scope
-            and {name, *call.targets} & {v.name for v in split.args}
-            and not exclusive(split.arms, call.arms)
-            for split in splits
-        )  # fmt: skip
-        later = later or (
-            not is_training(name) and _is_sliced(reading, {name, *call.targets}, call)
-        )
-        if is_held_out(name) and before:
+        name = call.args[0].name.partition("[")[0]
+        if _joins_parts(reading, call.args[0]):
+            yield Match(call.span, "it is fitted to training and test data together")
+        elif is_held_out(name) and _fitted_before(reading, call, number):
             yield Match(call.span, f"{call.receiver} is fitted again, on {name}")
-        elif later:
+        elif name and not _is_some(call.args[0]) and _is_split(reading, name, call, parted):
             yield Match(call.span, f"{name} is scaled by its own test part: the split comes later")
     yield from _splits(reading, splits)
-    yield from _resampled(reading, splits)
+    yield from _resampled(reading, parted)
     yield from _one_side(reading, splits)
-    yield from _own_statistics(reading)
+    yield from _own_statistics(reading, parted)
+
+
+def _fitted_before(reading: Training, call: Call, number: int) -> bool:
+    return any(
+        each.receiver == call.receiver and each.args and is_training(each.args[0].name)
+        for n in reading.methods("fit_transform", "fit")
+        if n < number and (each := reading.calls[n]).scope == call.scope
+    )
+
+
+def _joins_parts(reading: Training, value: Value) -> bool:
+    """concatenate([train, test]), also by a name for it."""
+    names = list(value.names)
+    for each in reading.script.assignments:
+        if value.kind == "name" and each.target == value.name and each.value.kind == "call":
+            value = each.value
+            names = list(value.names)
+            break
+    made = reading.calls[value.call] if value.kind == "call" else None
+    joins = made is not None and made.method in ("concatenate", "concat", "vstack", "cat", "append")
+    named = [{*words(name)} for name in names]
+    return joins and any(is_training(n) for n in names) and any("test" in w for w in named)
+
+
+def _is_some(value: Value) -> bool:
+    """x[:n] or df[df.fold != 0]: not all rows."""
+    return value.kind == "item" and len(value.items) == 2 and value.items[1].kind in (
+        "slice", "test", "other",
+    )  # fmt: skip
+
+
+def _is_split(reading: Training, name: str, call: Call, splits: list[Call]) -> bool:
+    """What the name holds, or what is made of it or of the result, is cut into parts later."""
+    names, number = {name, *call.targets}, reading.numbers[id(call)]
+    for each in reading.script.assignments:
+        later = each.scope == call.scope and each.position >= number and "[" not in each.target
+        later = later and not any(reading.calls[n].name == "len" for n in each.value.calls)
+        if later and names & {each.value.name, *each.value.names} and not is_training(each.target):
+            names.add(each.target)
+    cut = any(
+        reading.numbers[id(split)] > number
+        and split.scope == call.scope
+        and names & {n for v in split.args for n in (v.name, *v.names)}
+        and not exclusive(split.arms, call.arms)
+        for split in splits
+    )
+    return cut or (not is_training(name) and _is_sliced(reading, names, call))
 
 
 def _is_sliced(reading: Training, names: set[str], call: Call) -> bool:
@@ -313,34 +355,69 @@ def _is_sliced(reading: Training, names: set[str], call: Call) -> bool:
     return any(len(found) == 2 for found in sides.values())
 
 
-def _own_statistics(reading: Training) -> Iterator[Match]:
-    """mean and std of a whole array, which is cut into parts later."""
-    for each in reading.script.assignments:
-        call = reading.calls[each.value.call] if each.value.kind == "call" else None
-        if call is None or call.method != "std" or is_training(call.receiver):
+def _own_statistics(reading: Training, splits: list[Call]) -> Iterator[Match]:
+    """mean and std, or min and max, of all rows, which are cut into parts later."""
+    for number in reading.methods("std", "max", "amax"):
+        call = reading.calls[number]
+        name, axis = _reduced(call)
+        pair = {"std": {"mean", "nanmean"}}.get(call.method, {"min", "amin"})
+        same = any(_reduced(reading.calls[n]) == (name, axis) for n in reading.methods(*pair)
+                   if reading.calls[n].scope == call.scope)  # fmt: skip
+        if not same or call.loops or axis not in (None, 0) or is_training(name):
             continue
-        name = call.receiver or ""
-        if call.name in ("numpy.std", "torch.std") and call.args:
-            name = call.args[0].name
-        means = {"mean", "nanmean"}
-        same = any(
-            reading.calls[n].receiver == name and reading.calls[n].scope == call.scope
-            for n in reading.methods(*means)
-        ) or any(v.name == name for n in reading.methods(*means) for v in reading.calls[n].args)
-        if name and not is_held_out(name) and same and _is_sliced(reading, {name}, call):
+        if is_held_out(name) or not _scales(reading, name, call):
+            continue
+        joined = _joins_parts(reading, Value("name", name=name))
+        if joined or _is_split(reading, name, call, splits):
             yield Match(call.span, f"{name} is scaled by its own test part: the split comes later")
+
+
+def _reduced(call: Call) -> tuple[str, object]:
+    """What is reduced, as a whole or by columns, and its axis; "" for a part of it."""
+    value = call.base or Value("name", name=call.receiver)
+    axes = list(call.args)
+    if call.name.startswith(("numpy.", "torch.")) and call.args:
+        value, axes = call.args[0], list(call.args[1:])
+    axis = call.keywords.get("axis") or call.keywords.get("dim") or (axes[0] if axes else None)
+    if call.receiver_call >= 0 or _is_some(value):
+        return "", None
+    found = axis.literal if axis is not None and axis.kind == "literal" else axis and "?"
+    return value.name.partition("[")[0], found
+
+
+def _scales(reading: Training, name: str, call: Call) -> bool:
+    """Something is divided by the result, or by what it is a part of."""
+    number = reading.numbers[id(call)]
+    for value, _, scope in reading.expressions:
+        for part in flatten([value]) if scope == call.scope else ():
+            if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
+                over, by = part.items
+                if (number in by.calls or {by.name, *by.names} & set(_held(reading, call))) and (
+                    name.rpartition(".")[2]
+                    and (over.name == "Sub" or over.kind in ("other", "name"))
+                ):
+                    return True
+    return False
+
+
+def _held(reading: Training, call: Call) -> list[str]:
+    """Names of the result, also of one of several that are assigned together."""
+    number = reading.numbers[id(call)]
+    return [
+        each.target
+        for each in reading.script.assignments
+        if each.scope == call.scope and number in (each.value.call, *each.value.calls)
+    ]
 
 
 def _resampled(reading: Training, splits: list[Call]) -> Iterator[Match]:
     """Rows are made or repeated before the split: copies of test rows train."""
     for number in reading.methods("fit_resample", "fit_sample"):
         call = reading.calls[number]
-        for split in splits:
-            given = {v.name for v in split.args} & set(call.targets)
-            if given and reading.numbers[id(split)] > number and split.scope == call.scope:
-                yield Match(call.span, "rows are resampled before the split: copies of test rows "
-                            "are trained on")  # fmt: skip
-                break
+        for target in call.targets[:1]:
+            if _is_split(reading, target, call, splits) and not is_training(target):
+                message = "rows are resampled before the split: copies of test rows are trained on"
+                yield Match(call.span, message)
 
 
 def _one_side(reading: Training, splits: list[Call]) -> Iterator[Match]:
@@ -480,7 +557,6 @@ RULES = (
         ),
         fix="Give each loader its own part. For other transforms, make the dataset twice and use "
         "torch.utils.data.Subset.",
-        needs=("DataLoader", "train", "eval_dataset", "random_split"),
         sources=("x-vector-pytorch-8", "swin-unet-135", "aestetik-8", "torchgeo-257"),
     ),
     Rule(
@@ -501,7 +577,7 @@ RULES = (
         ),
         fix="Split first; fit on the training part; transform the others. The order is X_train, "
         "X_test, y_train, y_test.",
-        needs=("sklearn", "imblearn", "numpy"),
+        needs=("sklearn", "imblearn", "numpy", "pandas", "std", "max"),
         sources=("100-days-of-machine-learning-75", "ml-capsule-1574", "deslib-126"),
     ),
 )

@@ -96,7 +96,8 @@ def scan(
             quantized=config.quantized or any(is_packed(name) for name, *_ in counted),
             adapter=_adapter(adapter),
             unreadable=unreadable,
-            **_compared(layout, configured, contents, tensors),
+            **({} if configured else _described_by(shards)),
+            **_compared(layout, configured or _header(shards), contents, tensors),
         ),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
@@ -232,6 +233,18 @@ def _compared(
         else "",
         "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
     }
+
+
+def _header(shards: Sequence[Shard]) -> dict[str, object]:
+    """The model as the first file that describes it does."""
+    return next((shard.config for shard in shards if shard.config), {})
+
+
+def _described_by(shards: Sequence[Shard]) -> dict[str, Any]:
+    """Fields of ModelConfig, where no config.json but a file of the weights describes it."""
+    named = model_config.token_ids(config := _header(shards))
+    ids = {key: max(numbers) for key, numbers in named.items()}
+    return {"source": "the header of the GGUF file", "token_ids": ids} if config else {}
 
 
 def _is_library(contents: LayoutContents) -> bool:

@@ -182,3 +182,5 @@ class Shard:
     """Of other state_dicts in the file: an average of the weights, a discriminator."""
     pickled: bool = False
     """It is a pickle, or an archive with one."""
+    config: dict[str, object] = field(default_factory=dict)
+    """The model, in the words of config.json, where the file itself describes it."""

@@ -221,6 +221,8 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
     for target in node.targets:
         if isinstance(target, ast.Subscript):
             value_of(walk, target)
+            if value.literal == -100:
+                walk.identifiers.add("ignored_labels")
 
 
 def _annotated(walk: Walk, node: ast.AnnAssign) -> None:

@@ -285,3 +285,34 @@ def test_a_resumed_run_without_its_optimizer(tmp_path: Path) -> None:
     torch.save({"last_epoch": 3}, folder / "scheduler.pt")
     (folder / "trainer_state.json").write_text('{"global_step": 20, "log_history": []}')
     assert OPTIMIZER(checkpoint=scanned(folder)).status is Status.WARN
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "status"),
+    [
+        ("generation_config.json", {"eos_token_id": 39}, Status.PASS),
+        ("generation_config.json", {"eos_token_id": [2, 39]}, Status.PASS),
+        ("config.json", {"eos_token_id": 39}, Status.PASS),
+        ("config.json", {"eos_token_id": None}, Status.PASS),
+        ("config.json", {"pad_token_id": -1, "eos_token_id": 39}, Status.PASS),
+        ("generation_config.json", {"eos_token_id": 128001}, Status.WARN),
+        ("generation_config.json", {"eos_token_id": [39, 128009]}, Status.WARN),
+        ("config.json", {"eos_token_id": 39, "bos_token_id": 50256}, Status.WARN),
+        ("generation_config.json", {"eos_token_id": 39, "pad_token_id": 40}, Status.WARN),
+        ("config.json", {"eos_token_id": 2}, Status.WARN),
+        ("config.json", {"eos_token_id": 2, "architectures": ["LlamaModel"]}, Status.PASS),
+    ],
+)
+def test_tokens_that_configurations_name(
+    tmp_path: Path, file: str, change: dict[str, Any], status: Status
+) -> None:
+    make(tmp_path / "m", with_tokenizer)
+    edit(tmp_path / "m" / "config.json", eos_token_id=None, bos_token_id=None, pad_token_id=38)
+    (tmp_path / "m" / "generation_config.json").write_text("{}")
+    tokenizer = tmp_path / "m" / "tokenizer.json"
+    added = [{"id": 38, "content": "<pad>"}, {"id": 39, "content": "</s>"}]
+    edit(tokenizer, added_tokens=added)
+    edit(tmp_path / "m" / "tokenizer_config.json", eos_token="</s>")
+    edit(tmp_path / "m" / file, **change)
+    verdict = CONFIG(checkpoint=scanned(tmp_path / "m"))
+    assert verdict.status is status, verdict.summary

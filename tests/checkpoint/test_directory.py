@@ -146,7 +146,7 @@ def test_shards_without_an_index(shards: Path) -> None:
 def test_a_stale_index_is_no_partial_download(shards: Path) -> None:
     index(shards, dict.fromkeys(weight_map(shards), "model-00001-of-00002.safetensors"))
     found = looked(shards)
-    assert kinds(found) == ["stale-index"]
+    assert kinds(found) == ["foreign-index"]
     assert found.contents.tensors == 30
     files(shards)[0].unlink()
     assert "missing" in kinds(looked(shards))

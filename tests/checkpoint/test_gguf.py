@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from judges import judge
 from saved_layouts import (
     gguf,
     model_of_gguf,
@@ -16,6 +17,7 @@ from saved_layouts import (
 )
 
 from doctor.checkpoint.io.files import LocalDirectory
+from doctor.judge.check import Status
 
 torch = pytest.importorskip("torch")
 
@@ -91,3 +93,42 @@ def test_any_byte_of_a_gguf_file_may_be_wrong(tmp_path: Path) -> None:
             with contextlib.ExitStack() as files:
                 source = files.enter_context(LocalDirectory(tmp_path).open("model.gguf"))
                 read_gguf(source, "model.gguf")
+
+
+HEADER = {
+    "llama.block_count": 2,
+    "llama.embedding_length": 32,
+    "tokenizer.ggml.tokens": 6,
+    "tokenizer.ggml.eos_token_id": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({}, Status.PASS, "vocabulary 6"),
+        ({"tokenizer.ggml.tokens": 9}, Status.FAIL, "9 in the header"),
+        ({"tokenizer.ggml.tokens": 5, "tokenizer.ggml.eos_token_id": 4}, Status.FAIL, "5 in the"),
+        ({"tokenizer.ggml.tokens": 0, "llama.vocab_size": 7}, Status.FAIL, "7 in the header"),
+        ({"tokenizer.ggml.tokens": 0, "llama.vocab_size": 6}, Status.PASS, "vocabulary 6"),
+        ({"llama.block_count": 3}, Status.FAIL, "layers"),
+        ({"llama.block_count": 1}, Status.FAIL, "layers"),
+        ({"llama.block_count": 3, "llama.nextn_predict_layers": 1}, Status.PASS, ""),
+        ({"llama.embedding_length": 64}, Status.FAIL, "hidden size"),
+        ({"tokenizer.ggml.eos_token_id": 128001}, Status.WARN, "eos_token_id is 128,001"),
+        ({"tokenizer.ggml.padding_token_id": 6}, Status.WARN, "pad_token_id"),
+        ({"tokenizer.ggml.padding_token_id": 2**32 - 1}, Status.PASS, ""),
+        ({"general.type": "adapter", "llama.block_count": 9}, Status.SKIP, ""),
+    ],
+)
+def test_what_the_header_describes(
+    tmp_path: Path, changes: dict[str, int | str], status: Status, said: str
+) -> None:
+    tensors = {
+        "token_embd.weight": ((6, 32), 0, bytes(6 * 32 * 4)),
+        **{f"blk.{layer}.attn_norm.weight": ((32,), 0, bytes(128)) for layer in (0, 1)},
+    }
+    (tmp_path / "model.gguf").write_bytes(gguf(tensors, keys=HEADER | changes))
+    checkpoint, _ = scan_tensors(tmp_path)
+    verdict = judge("CKP012")(checkpoint=checkpoint)
+    assert (verdict.status, said in verdict.summary) == (status, True), verdict.summary

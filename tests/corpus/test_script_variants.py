@@ -35,3 +35,11 @@ def test_a_change_that_is_a_mistake_is_reported(mistake: dict[str, Any]) -> None
         assert old in code
         code = code.replace(old, new, 1)
     assert mistake["reports"] in reported(code)
+
+
+@pytest.mark.parametrize("spelling", TABLE["spelling"], ids=lambda each: each["what"])
+def test_another_spelling_is_reported_and_a_sound_neighbour_is_not(
+    spelling: dict[str, Any],
+) -> None:
+    found = reported(spelling["code"])
+    assert spelling["reports"] in found if spelling["reports"] else found == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,16 +187,30 @@ def text(content: str) -> bytes:
     return struct.pack("<Q", len(content)) + content.encode()
 
 
-def gguf(tensors: dict[str, tuple[tuple[int, ...], int, bytes]], version: int = 3) -> bytes:
-    """A file by ggml's description: keys of each kind, then tensors aligned to 32 bytes."""
-    keys = [
+def gguf(
+    tensors: dict[str, tuple[tuple[int, ...], int, bytes]],
+    version: int = 3,
+    keys: Mapping[str, int | str] = {"tokenizer.ggml.tokens": 2},
+) -> bytes:
+    """A file by ggml's description: keys of each kind, then tensors aligned to 32 bytes.
+
+    `keys`: texts and numbers; of tokens their number.
+    """
+    written = [
         text("general.architecture") + struct.pack("<I", 8) + text("llama"),
         text("general.alignment") + struct.pack("<II", 4, 32),
         text("llama.rope.freq_base") + struct.pack("<If", 6, 1e4),
-        text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 2) + text("<s>") + text("a"),
         text("tokenizer.ggml.scores") + struct.pack("<IIQff", 9, 6, 2, 0.0, 1.0),
     ]
-    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys)) + b"".join(keys)
+    for key, value in keys.items():
+        if isinstance(value, str):
+            written.append(text(key) + struct.pack("<I", 8) + text(value))
+        elif key == "tokenizer.ggml.tokens":
+            words = b"".join(text(f"w{number}") for number in range(value))
+            written.append(text(key) + struct.pack("<IIQ", 9, 8, value) + words)
+        else:
+            written.append(text(key) + struct.pack("<II", 4, value))
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(written)) + b"".join(written)
     data = b""
     for name, (shape, kind, content) in tensors.items():
         head += text(name) + struct.pack("<I", len(shape))

@@ -18,12 +18,12 @@ from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records import Size
 from doctor.checkpoint.tensors import Tensor
 
-STACK = re.compile(r"((?:.*?\.)?(?:layers|layer|h|blocks|block))\.(\d+)\.")
+STACK = re.compile(r"((?:.*?\.)?(?:layers|layer|h|blocks|block|blk))\.(\d+)\.")
 """A numbered layer, and the row that it stands in."""
 
 EMBEDDING = re.compile(
     r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings?|shared|tok_embeddings|embed_in"
-    r"|embeddings|token_embedding|embedding)\.weight"
+    r"|embeddings|token_embedding|embedding|token_embd)\.weight"
 )
 
 OTHER_EMBEDDING = re.compile(r"vis(?:ion|ual)|image|audio|position|patch|type|per_layer|codec|mtp")

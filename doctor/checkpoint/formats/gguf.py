@@ -9,6 +9,7 @@ from typing import Any
 
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.formats.gguf_config import gguf_config
 from doctor.checkpoint.formats.safetensors import WIDEST, unreadable
 from doctor.checkpoint.io.file_type import describe_file_type
 from doctor.checkpoint.io.files import Source
@@ -132,7 +133,8 @@ def read_gguf(source: Source, file: str) -> Shard:
     except CheckpointError as error:
         return unreadable(file, source.size, error)
     metadata = {key: value for key, value in values.items() if isinstance(value, str)}
-    return Shard(file, source.size, placed, metadata, tuple(_problems(placed, source.size, file)))
+    problems = tuple(_problems(placed, source.size, file))
+    return Shard(file, source.size, placed, metadata, problems, config=gguf_config(values))
 
 
 def _opening(cursor: _Cursor) -> tuple[int, int]:
@@ -157,14 +159,14 @@ def _opening(cursor: _Cursor) -> tuple[int, int]:
 
 
 def _keys(cursor: _Cursor, count: int) -> dict[str, str | int]:
-    """Texts and whole numbers by their keys; all else is passed over."""
+    """Texts and whole numbers by their keys, and the lengths of arrays."""
     values: dict[str, str | int] = {}
     for _ in range(count):
         key, kind = cursor.text(), cursor.number("I")
         if kind == _STRING:
             values[key] = cursor.text()
         elif kind == _ARRAY:
-            _array(cursor, 0)
+            values[key] = _array(cursor, 0)
         else:
             value = cursor.number(_scalar(kind))
             if isinstance(value, int):
@@ -181,11 +183,12 @@ def _scalar(kind: int) -> str:
     return form
 
 
-def _array(cursor: _Cursor, depth: int) -> None:
+def _array(cursor: _Cursor, depth: int) -> int:
+    """Passes over an array, and returns its length."""
     kind, count = cursor.number("I"), cursor.number("Q")
     if kind not in (_STRING, _ARRAY):
         cursor.skip(count * struct.calcsize(_scalar(kind)))
-        return
+        return int(count)
     cursor.words -= count
     if cursor.words < 0 or depth > 3:
         raise CheckpointError(
@@ -198,6 +201,7 @@ def _array(cursor: _Cursor, depth: int) -> None:
             _array(cursor, depth + 1)
         else:
             cursor.skip(int.from_bytes(cursor.take(8), "little"))
+    return int(count)
 
 
 def _alignment(values: dict[str, str | int]) -> int:

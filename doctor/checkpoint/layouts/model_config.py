@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from doctor._util.units import shown
 from doctor.checkpoint.records import ModelConfig
 
@@ -22,6 +24,35 @@ def read_config(config: dict[str, object]) -> ModelConfig:
             for part in (config, text_config)
             for key in ("quantization_config", "compression_config")
         ),
+    )
+
+
+TOKENS = (
+    *("eos_token_id", "bos_token_id", "pad_token_id", "eot_token_id"),
+    *("decoder_start_token_id", "forced_bos_token_id"),
+)
+
+NO_TOKEN = 2**32 - 1
+
+GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+
+def token_ids(config: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+    """The numbers of tokens that a configuration names, one or several of each kind."""
+    named: dict[str, tuple[int, ...]] = {}
+    for key in TOKENS:
+        value = config.get(key)
+        each = value if isinstance(value, list) else [value]
+        if numbers := tuple(n for n in each[:100] if type(n) is int and 0 <= n < NO_TOKEN):
+            named[key] = numbers
+    return named
+
+
+def generates(config: Mapping[str, object]) -> bool:
+    """Whether the model is one that writes text until a token that ends it."""
+    names = config.get("architectures")
+    return isinstance(names, list) and any(
+        isinstance(name, str) and name.endswith(GENERATES) for name in names
     )
 
 

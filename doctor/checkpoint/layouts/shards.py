@@ -11,6 +11,7 @@ from doctor.checkpoint.io.files import Directory, LocalDirectory, prefetch_files
 from doctor.checkpoint.layouts.layout import Layout
 from doctor.checkpoint.layouts.shard_index import listed, read_index
 from doctor.checkpoint.records import Problem
+from doctor.checkpoint.records.problems import ProblemKind
 
 WHOLE = {".safetensors": "model.safetensors", ".bin": "pytorch_model.bin"}
 """The file of a model that is saved whole."""
@@ -77,8 +78,10 @@ def indexed_layout(directory: Directory, names: list[str], index: str, ends: str
     on_disk = tuple(complete or [name for name in files if name == WHOLE[ends]])
     if len(absent) == len(named) and on_disk:
         text = f"names none of the {len(on_disk)} files that are here, which are a complete set"
-        stale = Problem(kind="stale-index", file=shown(index), text=text)
-        return Layout(directory, kind, on_disk, problems=(stale,))
+        loads = on_disk[0] == WHOLE[ends]  # from_pretrained prefers it to an index
+        state: ProblemKind = "stale-index" if loads else "foreign-index"
+        problem = Problem(kind=state, file=shown(index), text=text)
+        return Layout(directory, kind, on_disk, problems=(problem,))
     return Layout(
         directory,
         kind,

@@ -11,6 +11,7 @@ import msgspec
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
+from doctor.checkpoint.layouts.model_config import generates, token_ids
 from doctor.checkpoint.records import Problem, Tokenizer
 
 LIMIT = 8 << 20
@@ -48,12 +49,20 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
     config = contents["config.json"] or {}
     inner = config.get("text_config")
     text_config = inner if isinstance(inner, dict) else {}
+    eos = _text(settings.get("eos_token"))
     return Tokenizer(
         files=tuple(files),
         pad=shown(pad) if pad is not None else None,
         pad_id=_number_of(pad, tokens, head or ""),
         first=shown(first) if first is not None else None,
-        eos=_shown(settings.get("eos_token")),
+        eos=shown(eos) if eos is not None else None,
+        eos_id=_number_of(eos, tokens, head or ""),
+        named={
+            f"{key} in {name}": max(numbers)
+            for name in CONFIGURATIONS
+            for key, numbers in token_ids(contents[name] or {}).items()
+        },
+        stops=_stops(contents) if generates(config) else (),
         unk=_shown(settings.get("unk_token")),
         configured={
             name: number
@@ -65,6 +74,12 @@ def read_tokenizer(directory: Directory) -> Tokenizer | None:
         vocabulary=_largest(config.get("vocab_size"), text_config.get("vocab_size")),
         problems=tuple(problems),
     )
+
+
+def _stops(contents: dict[str, dict[str, Any] | None]) -> tuple[int, ...]:
+    """Every number of a token that a configuration ends a text with."""
+    named = (token_ids(contents[name] or {}).get("eos_token_id", ()) for name in CONFIGURATIONS)
+    return tuple(dict.fromkeys(number for numbers in named for number in numbers))
 
 
 def _json(directory: Directory, name: str, problems: list[Problem]) -> dict[str, Any] | None:

@@ -61,6 +61,14 @@ class Tokenizer(Section, frozen=True, kw_only=True):
     first: str | None = None
     """The text of token 0."""
     eos: str | None = None
+    eos_id: int | None = None
+    """Its number; None where the files do not contain it."""
+    named: dict[str, int] = {}
+    """Entry of a configuration, "eos_token_id in generation_config.json" -> its number, the
+    largest where there are several."""
+    stops: tuple[int, ...] = ()
+    """The numbers of eos_token_id in generation_config.json and config.json of a model that
+    generates; () where neither names one."""
     unk: str | None = None
     configured: dict[str, int] = {}
     """File -> pad_token_id in it: config.json and generation_config.json."""

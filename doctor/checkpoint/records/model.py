@@ -46,6 +46,10 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     beside a config.json: "module."."""
     empty_tensors: int = 0
     """Tensors without any element, beside a config.json."""
+    source: str = "config.json"
+    """What describes the model: config.json, or the header of a GGUF file."""
+    token_ids: dict[str, int] = {}
+    """Token in the header of a GGUF file -> its number: eos_token_id."""
     embedding_rows: int | None = None
     """Rows of the largest input embedding among the tensors."""
 

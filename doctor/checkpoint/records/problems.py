@@ -11,6 +11,7 @@ ProblemKind = Literal[
     "disguised",
     "missing",
     "stale-index",
+    "foreign-index",
     "no-index",
     "stray",
     "unknown-dtype",
