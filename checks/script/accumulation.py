@@ -65,12 +65,17 @@ def _inner(reading: Training, step: Call, backward: Call) -> str:
 def _divides(reading: Training, every: str) -> bool:
     """The number, or what it is made of, divides or scales something in the file."""
     name = every.rpartition(".")[2]
-    if reading.mentions("reduction", "size_average", "gradient_scale", "loss_scale"):
+    sums = any(
+        key in ("reduction", "size_average") and value.literal not in ("none", "mean", "batchmean")
+        for call in reading.calls
+        for key, value in call.keywords.items()
+    )
+    if sums or reading.mentions("gradient_scale", "loss_scale"):
         return True
     if any(
         _is_number(each, name)
         for value in _values(reading)
-        if value.kind == "other" and value.name in ("Div", "Mult", "FloorDiv")
+        if value.kind == "other" and value.name in ("Div", "Mult")
         for each in value.items
     ):
         return True

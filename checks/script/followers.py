@@ -7,27 +7,45 @@ from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.evaluation import MODE_LAYERS
+from doctor.checks.script.graphs import under_no_grad
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
 
 FOLLOWS = re.compile(
-    r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?)(_|$|\.)|encoder_k"
+    r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?|ref|reference|initial|anchor)"
+    r"(_|$|\.)|encoder_k"
 )
 MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
+SAME = {"eval", "train", "to", "cuda", "half", "bfloat16", "requires_grad_", "float"}
+"""Methods of a module that return the module itself."""
 CHANGES = {"mul_", "lerp_", "copy_", "add_"}
 
 
 def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """target = model, and then it is treated as a copy."""
+    if reading.mentions("disable_adapter", "set_adapter"):
+        return
     for each in reading.script.assignments:
-        if each.value.kind != "name" or each.augmented or not _is_network(reading, each):
+        name = _itself(reading, each)
+        if not name or each.augmented or not _is_network(reading, each):
             continue
-        if reading.key(each.target, each.scope) == reading.key(each.value.name, each.scope):
+        if reading.key(each.target, each.scope) == reading.key(name, each.scope):
             continue
-        if _is_treated_as_copy(reading, each):
-            yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")
+        if _is_treated_as_copy(reading, each, name):
+            yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
+
+
+def _itself(reading: Training, each: Assignment) -> str:
+    """The name of the same object: model of `model`, and of `model.eval()`."""
+    value = each.value
+    if value.kind != "call":
+        return value.name if value.kind == "name" else ""
+    call = reading.calls[value.call]
+    while call.method in SAME and call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    return call.receiver if call.method in SAME else ""
 
 
 def _is_network(reading: Training, each: Assignment) -> bool:
@@ -44,22 +62,25 @@ def _is_network(reading: Training, each: Assignment) -> bool:
         and all(
             call.name in reading.modules
             or call.name.startswith(("torch.nn.", "torchvision.models."))
+            or call.method == "from_pretrained"
             for call in known
         )
     )
 
 
-def _is_treated_as_copy(reading: Training, each: Assignment) -> bool:
-    """It is frozen, or loads the state of the other."""
+def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> bool:
+    """It is frozen, loads the state of the other, or runs under no_grad where the other trains."""
+    if _is_reference(reading, each, source):
+        return True
     key = reading.key(each.target, each.scope)
     for n in reading.methods("load_state_dict"):
         call = reading.calls[n]
         inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
         if reading.key(call.receiver, call.scope) == key and any(
-            i.method == "state_dict" and i.receiver == each.value.name for i in inner
+            i.method == "state_dict" and i.receiver == source for i in inner
         ):
             return True
-    for n in reading.methods("parameters"):
+    for n in reading.methods("parameters", "state_dict", "named_parameters"):
         call = reading.calls[n]
         loops = [
             number
@@ -72,9 +93,24 @@ def _is_treated_as_copy(reading: Training, each: Assignment) -> bool:
             and set(loops) & set(a.loops)
             for a in reading.script.assignments
         )
-        if reading.key(call.receiver, call.scope) == key and frozen:
+        blended = any(set(loops) & set(reading.calls[m].loops) for m in reading.methods(*CHANGES))
+        if reading.key(call.receiver, call.scope) == key and (frozen or blended):
             return True
     return False
+
+
+def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
+    """Both are used in the loop that trains, and the copy under no_grad alone."""
+    key, other = reading.key(each.target, each.scope), reading.key(source, each.scope)
+    if other not in reading.trained_names:
+        return False
+    runs = {key: set(), other: set()}  # type: dict[tuple[object, str], set[bool]]
+    for call in reading.calls:
+        inner = {call.name, *(v.name for v in call.args if v.kind == "name")} if call.loops else ()
+        for used in (reading.key(name, call.scope) for name in inner if name):
+            if used in runs and call.method not in SAME:
+                runs[used].add(under_no_grad(reading, call.contexts))
+    return runs[key] == {True} and False in runs[other]
 
 
 def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -206,10 +242,11 @@ RULES = (
         fires=(
             "target = model, and target.load_state_dict(model.state_dict()) later",
             "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
+            "ref_model = model.eval(), which runs under no_grad beside the model that trains",
         ),
         fix="Use copy.deepcopy(model).",
         sources=("torch-saving",),
-        needs=("load_state_dict", "requires_grad"),
+        needs=("load_state_dict", "requires_grad", "no_grad", "inference_mode", "lerp_", "mul_"),
     ),
     Rule(
         code="SCR309",

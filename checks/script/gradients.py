@@ -37,6 +37,8 @@ def _parts(call: Call) -> Iterator[Value]:
     """What a call computes its result of."""
     if call.receiver_call >= 0:
         yield Value("call", call=call.receiver_call)
+    elif call.base is not None:
+        yield call.base
     yield from (*call.args, *call.keywords.values(), *call.unpacked)
 
 
@@ -44,20 +46,20 @@ def _is_data(name: str) -> bool:
     return "data" in name.split(".")[1:]
 
 
-def sources(reading: Reading, call: Call, number: int) -> set[tuple[object, str]]:
+def sources(reading: Reading, call: Call, number: int, name: str = "") -> set[tuple[object, str]]:
     """All names that the loss of a backward() is computed of, through assignments."""
     found: set[tuple[object, str]] = set()
-    waiting, visited = [(call.receiver, number)], set()
+    waiting, visited = [(name or call.receiver, number)], set()
     while waiting:
-        name, position = waiting.pop()
-        if (name, position) in visited:
+        part, position = waiting.pop()
+        if (part, position) in visited:
             continue
-        visited.add((name, position))
-        key = reading.key(name, call.scope)
+        visited.add((part, position))
+        key = reading.key(part, call.scope)
         found.add(key)
-        for each in evaluate.definitions(reading, name, call.scope, position, call.arms):
+        for each in evaluate.definitions(reading, part, call.scope, position, call.arms):
             reading.step()
             waiting += [(inner, each.position) for inner in names(reading, each.value)]
-        if not reading.assigned.get(key) and "." in name:
-            waiting.append((name.rpartition(".")[0], position))
+        if not reading.assigned.get(key) and "." in part:
+            waiting.append((part.rpartition(".")[0], position))
     return found

@@ -23,6 +23,7 @@ MOST_CALLS = 4
 
 
 def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _constant_penalty(reading)
     if not reading.mentions(*NO_GRAPH):
         return
     for number in reading.methods("backward"):
@@ -33,10 +34,52 @@ def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[
         found = evaluate.definitions(reading, name, call.scope, number, call.arms)
         if not found or any(each.scope != call.scope for each in found):
             continue
-        if reading.methods("requires_grad_", "enable_grad", "set_grad_enabled"):
+        given = {name, *(n for each in found for n in each.value.names)}
+        regained = any(
+            reading.calls[n].receiver in given and reading.calls[n].receiver
+            for n in reading.methods("requires_grad_")
+        )
+        if regained or reading.methods("enable_grad", "set_grad_enabled"):
             continue
         if all(_has_no_graph(reading, each) for each in found):
             yield Match(call.span, f"{name} was computed under no_grad: it has no graph")
+
+
+def _constant_penalty(reading: Training) -> Iterator[Match]:
+    """A norm of autograd.grad() without create_graph is a part of the loss."""
+    for n in reading.methods("grad"):
+        call = reading.calls[n]
+        asked = call.keywords.get("create_graph")
+        if call.name != "torch.autograd.grad" or (asked and asked.literal is not False):
+            continue
+        if call.unpacked or len(call.args) > 4:
+            continue
+        targets = {
+            each.target
+            for each in reading.script.assignments
+            if each.scope == call.scope and n in each.value.calls
+        }
+        normed = any(
+            c.method in ("norm", "square", "pow", "vector_norm")
+            and targets & {c.receiver, *_roots(reading, c)}
+            for c in (reading.calls[m] for m in reading.scope_calls(call.scope))
+        )
+        losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
+        for m in losses if normed else ():
+            backward = reading.calls[m]
+            found = gradients.sources(reading, backward, m, reading.loss_name(backward))
+            if found & {reading.key(name, call.scope) for name in targets}:
+                message = "without create_graph=True this gradient is a constant in the loss"
+                yield Match(call.span, message)
+                break
+
+
+def _roots(reading: Training, call: Call) -> Iterator[str]:
+    """What a chain of methods, or a function, is called on."""
+    while call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    yield call.receiver
+    yield from (name for value in call.args for name in (value.name, *value.names))
 
 
 def _has_no_graph(reading: Training, each: Assignment) -> bool:
@@ -176,15 +219,24 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
     if not reading.trains:
         return
     for each in reading.script.assignments:
-        if not each.loops or each.value.kind != "call" or each.augmented:
+        if not each.loops or each.augmented or _is_replaced(reading, each):
             continue
-        if _is_replaced(reading, each):
-            continue
-        if _is_own_state(reading, reading.calls[each.value.call]) and _on_condition(reading, each):
+        for name, value in _entries(each):
+            own = value.kind == "call" and _is_own_state(reading, reading.calls[value.call])
+            if not own or not _on_condition(reading, each):
+                continue
             what = "holds the model's own tensors: training goes on changing them"
-            if _is_used_later(reading, each, "load_state_dict", "save"):
+            if _is_used_later(reading, each, name, "load_state_dict", "save"):
                 yield Match(each.span, f"{each.target} {what}")
     yield from _same_model(reading)
+
+
+def _entries(each: Assignment) -> Iterator[tuple[str, Value]]:
+    """What is assigned, and to which name: best["state"] of best = {"state": ...}."""
+    if each.value.kind != "dict":
+        yield each.target, each.value
+    for key, value in zip(each.value.keys, each.value.items, strict=False):
+        yield f"{each.target}[{key}]", value
 
 
 def _same_model(reading: Training) -> Iterator[Match]:
@@ -251,11 +303,11 @@ def _is_own_state(reading: Training, call: Call) -> bool:
     return call.method == "state_dict" and not call.args and _is_trained_here(reading, call)
 
 
-def _is_used_later(reading: Training, each: Assignment, *methods: str) -> bool:
+def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str) -> bool:
     for number in reading.methods(*methods):
         use = reading.calls[number]
-        later = use.loops[: len(each.loops)] != each.loops and number > each.value.call
-        if later and use.scope == each.scope and _uses(use, each.target):
+        later = use.loops[: len(each.loops)] != each.loops and number >= each.position
+        if later and use.scope == each.scope and (_uses(use, name) or _uses(use, each.target)):
             return True
     return False
 
@@ -284,7 +336,7 @@ def _is_trained_here(reading: Training, call: Call) -> bool:
 
 
 def _uses(call: Call, name: str) -> bool:
-    return any(value.kind == "name" and value.name == name for value in call.args)
+    return any(value.kind in ("name", "item") and value.name == name for value in call.args)
 
 
 def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -380,9 +432,12 @@ RULES = (
         find=forward_without_grad,
         why="Under no_grad nothing records how the loss was computed: backward() raises 'element 0 "
         "of tensors does not require grad and does not have a grad_fn'.",
-        fires=("backward() on a loss that was computed under no_grad or inference_mode",),
-        fix="End the no_grad block before the forward pass.",
-        needs=("no_grad", "inference_mode"),
+        fires=(
+            "backward() on a loss that was computed under no_grad or inference_mode",
+            "a penalty of the norm of autograd.grad(), which is called without create_graph=True",
+        ),
+        fix="End the no_grad block before the forward pass; pass create_graph=True for a penalty.",
+        needs=("no_grad", "inference_mode", "autograd"),
         sources=("torch-no-grad",),
     ),
     Rule(

@@ -12,6 +12,7 @@ from doctor.checks.script.scaling import is_optimizer
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.containers import MARK
 
 MOST_FUNCTIONS = 20
 """Functions of the file that a loop is followed into. Our own number."""
@@ -66,8 +67,9 @@ def _entered(reading: Training, call: Call) -> list[int]:
 
 
 def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
-    """Under a condition it may run later than the first step: if step > warmup."""
-    return reading.is_flagged(call)
+    """Under a condition of its own it may run later than the first step: if step > warmup."""
+    shared = set(reading.calls[min(steps)].arms)
+    return any(reading.decides(branch) for branch, arm in call.arms if (branch, arm) not in shared)
 
 
 def _applies(reading: Training, call: Call) -> bool:
@@ -143,14 +145,17 @@ def _one_of_several(reading: Training) -> Iterator[Match]:
         for n in reading.optimizers
         for name in reading.calls[n].targets
     }
-    if len(made) < 2 or not zeros or any("grad" in a.target for a in reading.script.assignments):
+    if (
+        len(made) < 2
+        or not zeros
+        or any(a.target.endswith(".grad") for a in reading.script.assignments)
+    ):
         return
     trained = {key: each.sink for each in reading.trained for key in each.lineage.names}
     if any(reading.key(z.receiver, z.scope) not in made.keys() | trained.keys() for z in zeros):
         return
     owners = {
-        n: {each.name.partition(".")[0] for each in reading.trained if each.sink == n}
-        for n in made.values()
+        n: {_root(each.name) for each in reading.trained if each.sink == n} for n in made.values()
     }
     for number in reading.methods("step"):
         call = reading.calls[number]
@@ -164,6 +169,13 @@ def _one_of_several(reading: Training) -> Iterator[Match]:
         )
         if owners[sink] and not shared and backward:
             yield Match(call.span, f"{name} steps without zero_grad(), and others have one")
+
+
+def _root(name: str) -> str:
+    """The network that a part belongs to: net of net.head, self.net of self.net.head."""
+    parts = name.split(".")
+    held = parts[0] == "self" or (parts[1:2] and parts[1].startswith(MARK))
+    return ".".join(parts[: 2 if held else 1])
 
 
 def _is_passed(reading: Training, name: str, call: Call) -> bool:
@@ -362,12 +374,22 @@ def _eval_before(reading: Training) -> Iterator[Match]:
         call = reading.calls[number]
         if call.loops or call.arms or not call.receiver or call.args:
             continue
+        if _has_reference(reading, call):
+            continue
         if reading.key(call.receiver, call.scope) not in reading.stepped_names:
             continue
         if not _trains_later(reading, call, number):
             continue
         if _is_trained(reading, call, number):
             yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
+
+
+def _has_reference(reading: Training, call: Call) -> bool:
+    """A reference network is in evaluation mode, too: both are compared without dropout."""
+    return any(
+        "ref" in reading.calls[n].receiver.casefold() and reading.calls[n].scope == call.scope
+        for n in reading.methods("eval")
+    )
 
 
 def _trains_later(reading: Training, call: Call, number: int) -> bool:
@@ -399,6 +421,11 @@ def calls_reached(reading: Training, inside: list[int]) -> list[int]:
 def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
     """Whether eval() is called on what an optimizer has; None where it may be another object."""
     names = reading.trained_names
+    if reading.key(call.receiver, call.scope) in reading.partly_trained:
+        frozen = reading.methods("requires_grad_") or reading.freezes
+        return not frozen and not any(
+            each.target.endswith(".requires_grad") for each in reading.script.assignments
+        )
     if reading.key(call.receiver, call.scope) in names:
         return True
     lineage = lineage_of(reading, call.receiver, call.scope, number)

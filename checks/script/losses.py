@@ -128,6 +128,12 @@ def reaches_backward(reading: Training, number: int) -> bool:
             reading.loss_name(reading.calls[n]) in call.targets
             and reading.calls[n].scope == call.scope
         )
+        or any(
+            value.kind == "call" and value.call == number
+            for value in objects.last_definition(
+                reading, reading.loss_name(reading.calls[n]), reading.calls[n]
+            )
+        )
         for n in reading.backwards
     )
 
@@ -151,13 +157,24 @@ def _is_data(reading: Training, value: Value, call: Call) -> bool:
         value = Value("name", name=inner.receiver)
     if value.kind != "name":
         return False
-    bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
+    targets = {name for loop in call.loops for name in reading.script.loops[loop].targets}
+    bound = value.name in targets
+    unpacked = objects.last_definition(reading, value.name, call) if not bound else []
+    if unpacked and all(_is_taken(reading, each, targets) for each in unpacked):
+        return True
     return bound and all(
         each.kind == "call"
         and reading.calls[each.call].method in VIEWS
         and reading.calls[each.call].receiver == value.name
         for each in objects.last_definition(reading, value.name, call)
     )
+
+
+def _is_taken(reading: Training, value: Value, targets: set[str]) -> bool:
+    """An element of what the loop binds, at most moved: x, y = (t.cuda() for t in batch)."""
+    moved = all(reading.calls[n].method in VIEWS for n in value.calls)
+    named = {name for name in value.names if name.isidentifier()}
+    return value.kind in ("item", "other", "call") and moved and bool(named & targets)
 
 
 def _is_output(reading: Training, value: Value, call: Call) -> bool:
@@ -185,6 +202,8 @@ def loss_rebuilt(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         name = reading.loss_name(call)
         values = objects.last_definition(reading, name, call) if name else []
+        if not name and call.receiver_call >= 0:
+            name, values = "the loss", [Value("call", call=call.receiver_call)]
         if values and all(_starts_graph(reading, each) for each in values):
             message = f"{name} starts a graph of its own: nothing before it gets gradients"
             yield Match(call.span, message)

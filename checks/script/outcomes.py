@@ -159,6 +159,8 @@ def _of_module(
         if name in PASSING and call.args:
             return outcomes(reading, call.args[0], call.scope, number, call.arms, index, depth)
         return _of_layer(reading, made, name, depth)
+    if module == "torchvision.models" and name not in ("googlenet", "inception_v3"):
+        return {"logits"}
     if made.name in reading.modules:
         function = objects.method_of(reading, made.name, "forward")
         return _returned(reading, function, index, depth) if function is not None else {UNKNOWN}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
-from doctor.checks.script.lineage import OF_THE_MODEL, parameter_owners
+from doctor.checks.script.lineage import OF_THE_MODEL, PARAMETERS, parameter_owners
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -24,21 +25,81 @@ RESIZED = ADDS["resize_token_embeddings"]
 """New versions of transformers replace the head alone, and only one that is not tied."""
 
 
+LEFT_OUT = re.compile("froz|freez|fixed|ignor|skip|untrain|exclud|unused|old|_$|^_")
+
+
 def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     if not reading.backwards and not reading.trainers:
         return
+    yield from _list_left_out(reading)
     for number in reading.optimizers:
         made = reading.calls[number]
         if len(made.targets) != 1 or _is_renewed(reading, made, number):
             continue
         for owner in dict.fromkeys(parameter_owners(reading, made, number)):
-            if "." in owner.removeprefix("self."):
-                continue
             changes = [*_added(reading, owner, made, number), *_bound(reading, owner, made, number)]
             if changes:
                 span, what = min(changes, key=lambda pair: pair[0].order)
                 message = f"{what} after {made.targets[0]} took the parameters of {owner}"
                 yield Match(span, message, "warn" if what == RESIZED else None)
+
+
+def _list_left_out(reading: Training) -> Iterator[Match]:
+    """Parameters are sorted into lists, of which one is passed to the optimizer and one to nothing.
+
+    A list of what is frozen or ignored says so by its name.
+    """
+    lists = {each.target: each for each in reading.script.assignments if _sorts(reading, each)}
+    if len(lists) < 2 or not reading.optimizers:
+        return
+    counted = {
+        id(value)
+        for n in reading.methods("len", "print", "sum", "info", "format")
+        for value in reading.calls[n].args
+    }
+    used = {
+        name
+        for value, _, _ in reading.expressions
+        if id(value) not in counted
+        for name in (value.name, *value.names)
+    }
+    used |= {each.receiver for each in reading.calls if each.method != "append"}
+    for name, each in lists.items():
+        others = {other for other in lists if lists[other].scope == each.scope} & used
+        if name not in used and others and not LEFT_OUT.search(name.casefold()):
+            yield Match(each.span, f"{name} is in no group of an optimizer", "warn")
+
+
+def _sorts(reading: Training, each: Assignment) -> bool:
+    """[p for n, p in model.named_parameters() if ...], or [] that a loop over them appends to."""
+    if each.value.kind == "list" and not each.value.items:
+        return _collects(reading, each)
+    if each.value.kind != "other" or each.value.name != "ListComp" or each.augmented:
+        return False
+    source = each.value.items[0]
+    tested = len(each.value.items) > 2
+    named = source.kind == "name" and any(
+        reading.calls[n].method in PARAMETERS
+        for other in reading.assigned.get(reading.key(source.name, each.scope), ())
+        for n in other.value.calls
+    )
+    return tested and (named or any(reading.calls[n].method in PARAMETERS for n in source.calls))
+
+
+def _collects(reading: Training, each: Assignment) -> bool:
+    for n in reading.methods("append"):
+        call = reading.calls[n]
+        unnamed = not call.receiver and call.receiver_call < 0
+        if call.scope != each.scope or not call.loops:
+            continue
+        if not unnamed and call.receiver != each.target:
+            continue
+        loop = reading.script.loops[call.loops[-1]]
+        over = loop.iterable.calls if loop.iterable is not None else ()
+        given = {value.name for value in call.args}
+        if given & set(loop.targets) and any(reading.calls[m].method in PARAMETERS for m in over):
+            return True
+    return False
 
 
 def _is_renewed(reading: Training, made: Call, number: int) -> bool:
@@ -121,6 +182,8 @@ def _replaced(reading: Training, each: Assignment, owner: str, key: tuple[object
         return f"{each.target} is replaced"
     if reading.key(each.target, each.scope) != key or each.arms:
         return ""
+    if "." in owner.removeprefix("self."):
+        return f"{each.target} is replaced" if objects.is_layer(reading, call) else ""
     if call.name in reading.modules or call.method == "from_pretrained":
         return f"{each.target} is made again"
     return ""
@@ -181,6 +244,7 @@ RULES = (
             "model "
             "after the optimizer was made from the same object",
         ),
+        limits="that lists of parameters which no optimizer gets (a warning) are meant to train.",
         fix="Make the optimizer last.",
         sources=("torch-optimizer",),
     ),

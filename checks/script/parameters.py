@@ -64,6 +64,14 @@ def _readers(reading: Training, each: Assignment, key: tuple[object, str]) -> It
             for v in values
         ):
             yield call
+    for other in reading.script.assignments:
+        first = other.value.items[0] if other.value.items else other.value
+        read = other.value.name in ("ListComp", "DictComp", "SetComp") and first.kind == "name"
+        if read and first.name == each.target and other.scope == each.scope and not other.loops:
+            inner = [reading.calls[n] for n in other.value.calls] or [
+                c for c in reading.calls[other.position : other.position + 1]
+            ]
+            yield from inner[:1]
 
 
 def _passed_iterators(reading: Training) -> Iterator[Match]:
@@ -267,7 +275,11 @@ def _frozen_at_once(reading: Training) -> Iterator[Match]:
 
 def _is_changed(reading: Training, freeze: Assignment, name: str) -> bool:
     """Something thaws a part of the model, or may give it another one after the freeze."""
-    if reading.methods("requires_grad_", "get_peft_model", "add_adapter", "unfreeze"):
+    thaws = any(
+        not reading.calls[n].args or reading.calls[n].args[0].literal is not False
+        for n in reading.methods("requires_grad_")
+    )
+    if thaws or reading.methods("get_peft_model", "add_adapter", "unfreeze"):
         return True
     last = max(reading.optimizers, default=0)
     return any(

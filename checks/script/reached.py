@@ -15,6 +15,7 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.containers import MARK
 from doctor.script.values import names_of
 
 Key = tuple[object, str]
@@ -56,9 +57,10 @@ def follow(
 
 
 def _prefixes(reading: Training, name: str, scope: int) -> set[Key]:
-    """a, a.b and a.b.c of a.b.c."""
+    """a, a.b and a.b.c of a.b.c; not the dict that holds an object."""
     parts = name.split(".")
-    return {reading.key(".".join(parts[: n + 1]), scope) for n in range(len(parts))}
+    first = next((n for n, part in enumerate(parts) if part.startswith(MARK)), 0)
+    return {reading.key(".".join(parts[: n + 1]), scope) for n in range(first, len(parts))}
 
 
 def _follow_name(
@@ -103,7 +105,7 @@ def _follow_owner(
     key, parts = reading.key(name, scope), name.split(".")
     bound = any(name in loop.targets for loop in reading.script.loops if loop.scope == scope)
     if not found and not bound and key not in reading.trained_names:
-        if len(parts) > 1:
+        if len(parts) > 1 and not parts[-1].startswith(MARK):
             _follow_name(reading, ".".join(parts[:-1]), scope, position, arms, graph, depth - 1)
         else:
             default = evaluate.default(reading, scope, name)

@@ -175,7 +175,12 @@ def clip_after_step(reading: Training, machine: ScriptMachine) -> Iterator[Match
         if call.method not in amp.CLIPS or reading.is_evaluation(call):
             continue
         here = [n for n in reading.scope_calls(call.scope) if reading.calls[n].loops == call.loops]
-        backward = [n for n in here if reading.calls[n].method == "backward"]
+        backward = [
+            n
+            for n in reading.backwards
+            if reading.calls[n].scope == call.scope
+            and reading.calls[n].loops[: len(call.loops)] == call.loops
+        ]
         steps = [n for n in here if _steps(reading, reading.calls[n])]
         if not backward or not steps or not call.loops:
             continue

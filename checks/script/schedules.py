@@ -94,7 +94,7 @@ def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number, name in schedulers(reading):
         call = reading.calls[number]
         owner, _ = reading.key(name, call.scope)
-        if "." in name or not isinstance(owner, int):
+        if not isinstance(owner, int) and not _is_own(reading, call, name):
             continue
         held = reading.names_of(name, call.scope)
         if any(
@@ -104,6 +104,29 @@ def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         if not any(leaves(reading, *key, quiet=("torch.save",)) for key in held):
             yield Match(call.span, f"{name}.step() is never called: the rate stays as it starts")
+
+
+def _is_own(reading: Training, made: Call, name: str) -> bool:
+    """self.name of a class that steps an optimizer itself, derives from nothing, and shows it."""
+    owner = reading.function(made.scope).owner
+    classes = [each for each in reading.script.classes if each.name == owner]
+    steps = any(
+        stepped(reading, reading.calls[n]) and reading.calls[n].loops
+        for n in reading.methods("step")
+        if reading.function(reading.calls[n].scope).owner == owner
+    )
+    last = name.removeprefix("self.")
+    elsewhere = any(
+        each.name.endswith(f".{last}") and not each.name.startswith("self.")
+        for each in reading.script.references
+    )
+    used = any(f".{last}.step" in f".{call.name}" for call in reading.calls) or any(
+        name in (v.name, *v.names) and v.kind != "call"
+        for call in reading.calls
+        for v in (*call.args, *call.keywords.values())
+    )
+    plain = name.startswith("self.") and "." not in last and len(classes) == 1
+    return plain and not classes[0].bases and steps and not elsewhere and not used
 
 
 def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -132,6 +155,7 @@ def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from stepped_per_epoch(reading)
+    yield from _in_micro_batches(reading)
     for number, name in schedulers(reading):
         made = reading.calls[number]
         length = _length(reading, made)
@@ -147,6 +171,25 @@ def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             if message := _mismatch(reading, made, step, applied, length):
                 yield Match(step.span, f"{name} {message}")
                 break
+
+
+def _in_micro_batches(reading: Training) -> Iterator[Match]:
+    """The scheduler steps in an inner loop with backward(), and the optimizer after that loop."""
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        for step in _steps(reading, name, made, _takes_epoch):
+            if not step.loops or step.arms:
+                continue
+            inside = reading.by_loop[step.loops[-1]]
+            applied = [n for n in reading.methods("step") if stepped(reading, reading.calls[n])]
+            after = [
+                n for n in applied
+                if reading.calls[n].loops == step.loops[:-1] != ()
+                and reading.calls[n].scope == step.scope
+            ]  # fmt: skip
+            summed = reading.backward_numbers & set(inside)
+            if summed and after and not set(applied) & set(inside):
+                yield Match(step.span, f"{name} steps in every batch that one step sums up")
 
 
 def _in_epochs_of_caller(reading: Training, made: Call, step: Call, length: list[Value]) -> bool:
@@ -216,7 +259,8 @@ def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: 
         return _too_early(reading, step, applied, length)
     if len(step.loops) < len(applied.loops) and product and not made.loops:
         source = _source(reading.script.loops[applied.loops[len(step.loops)]])
-        if source and any(_holds_len(reading, each, source) for each in length):
+        cycle = "steps_per_epoch" in made.keywords and bool(length[0].calls)
+        if cycle or (source and any(_holds_len(reading, each, source) for each in length)):
             return "is made for every batch, and steps once per epoch"
     return ""
 

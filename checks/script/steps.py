@@ -11,8 +11,9 @@ from doctor.checks.script.loop import stepped, zeroes
 from doctor.checks.script.reading import exclusive, flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Span, Value
+from doctor.facts.script import Call, Loop, Span, Value
 from doctor.facts.script_machine import ScriptMachine
+from doctor.script.containers import MARK
 
 
 def steps_in_loops(reading: Training) -> Iterator[tuple[int, str, list[int]]]:
@@ -104,7 +105,8 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
         steps = [
             reading.calls[n]
             for n in reading.methods("step")
-            if reading.calls[n].receiver in call.targets and reading.calls[n].scope == call.scope
+            if stepped(reading, reading.calls[n]) in call.targets
+            and reading.calls[n].scope == call.scope
         ]
         if not any(step.loops == call.loops and within(step.arms, call.arms) for step in steps):
             continue
@@ -115,7 +117,8 @@ def optimizer_made_each_step(reading: Training, machine: ScriptMachine) -> Itera
         backward = [
             n
             for n in reading.backwards
-            if reading.calls[n].loops == call.loops and reading.calls[n].scope == call.scope
+            if reading.calls[n].loops[: len(call.loops)] == call.loops
+            and reading.calls[n].scope == call.scope
         ]
         outside = owners and not any(_made_in(reading, owner, call, loop) for owner in owners)
         if backward and outside and not _starts_again(reading, owners, call, loop):
@@ -140,7 +143,7 @@ def _made_each_epoch(reading: Training) -> Iterator[Match]:
         ]
         owners = list(parameter_owners(reading, call, number))
         if (
-            "epoch" not in loop.target.casefold()
+            not _counts_epochs(loop)
             or not owners
             or not any(s.scope != call.scope or len(s.loops) > 1 for s in steps)
         ):
@@ -150,6 +153,11 @@ def _made_each_epoch(reading: Training) -> Iterator[Match]:
         if not _starts_again(reading, owners, call, call.loops[0]):
             yield Match(call.span, f"{call.method} is made in every epoch: it starts without its "
                         "averages", "warn")  # fmt: skip
+
+
+def _counts_epochs(loop: Loop) -> bool:
+    names = loop.iterable.names if loop.iterable is not None else ()
+    return any("epoch" in name.casefold() for name in (loop.target, *names))
 
 
 def _is_made_otherwise(reading: Training, made: Call, number: int, loop: int) -> bool:
@@ -276,7 +284,7 @@ def optimizer_never_steps(reading: Training, machine: ScriptMachine) -> Iterator
     calls = [reading.calls[n] for n in reading.methods("step")]
     for number in reading.optimizers if looped else ():
         call = reading.calls[number]
-        if len(call.targets) != 1 or call.arms or "." in call.targets[0]:
+        if len(call.targets) != 1 or call.arms or "." in call.targets[0].replace(f".{MARK}", ""):
             continue
         name = call.targets[0]
         if any(each.name == f"{name}.step" for each in reading.script.bare):
@@ -372,6 +380,7 @@ FEW = 100
 def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.backwards:
         call = reading.calls[number]
+        yield from _graph_of_gradients(reading, call)
         name = reading.loss_name(call)
         if not name or call.keywords.get("retain_graph") is not None:
             continue
@@ -381,6 +390,21 @@ def graph_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
                     yield Match(span, f"{target} holds the graph of every {name}")
         yield from _returned_sums(reading, call, name)
         yield from _metered(reading, call, name)
+
+
+def _graph_of_gradients(reading: Training, call: Call) -> Iterator[Match]:
+    """backward(create_graph=True) in a loop that differentiates nothing a second time."""
+    asked = call.keywords.get("create_graph")
+    if asked is None or asked.literal is not True or not call.loops:
+        return
+    own = [reading.calls[n].name for n in reading.optimizers]
+    read = {".grad", "autograd", "hessian", "hutchinson", "higher", "functional_call"}
+    names = {f".{each.rpartition('.')[2]}" for each in reading.script.identifiers}
+    if not own or not all(name.startswith("torch.optim.") for name in own):
+        return
+    if not names & {".grad"} and not reading.mentions(*(read - {".grad"})):
+        message = "gradients and weights hold each other: create_graph=True frees no graph"
+        yield Match(call.span, message, "warn")
 
 
 def _returned_sums(reading: Training, backward: Call, name: str) -> Iterator[Match]:

@@ -15,7 +15,7 @@ from doctor.checks.script.lineage import (
     parameter_owners,
 )
 from doctor.checks.script.reading import Reading, exclusive
-from doctor.facts.script import Assignment, Call, Script, Value
+from doctor.facts.script import Assignment, Call, Loop, Script, Value
 
 OPTIMIZERS = {
     "AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax", "LBFGS",
@@ -151,12 +151,26 @@ class Training(Reading):
     def trained_names(self) -> frozenset[tuple[object, str]]:
         """All names of what trains, also as arguments of the file's functions."""
         names = {key for each in self.trained for key in each.lineage.names}
+        names |= self.partly_trained
         for _ in range(MOST_CALLS):
             passed = {key for key in self._passed_names(names)} - names
             if not passed:
                 break
             names |= passed
         return frozenset(names)
+
+    @cached_property
+    def partly_trained(self) -> frozenset[tuple[object, str]]:
+        """Models of which an optimizer holds parts by their names."""
+        return frozenset(self.key(whole, scope) for whole, scope in self._wholes())
+
+    def _wholes(self) -> Iterator[tuple[str, int]]:
+        """The model of which an optimizer holds model.head and model.body."""
+        for each in self.trained:
+            whole, _, _ = each.name.removeprefix("self.").rpartition(".")
+            own = "self." if each.name.startswith("self.") else ""
+            if whole and not each.trainer:
+                yield own + whole, self.calls[each.sink].scope
 
     @cached_property
     def _handed(self) -> dict[tuple[object, str], set[tuple[object, str]]]:
@@ -270,10 +284,22 @@ class Training(Reading):
         """param.requires_grad = False for all parameters, in code that something calls."""
         if not each.target.endswith(".requires_grad") or each.value.literal is not False:
             return False
+        if each.loops and self._is_of_copy(self.script.loops[each.loops[-1]]):
+            return False
         function = self.function(each.scope)
         called = not each.scope or function.owner or self.call_sites.get(each.scope)
         inner = [branch for branch, _ in each.arms if self.script.branches[branch].kind == "if"]
         return bool(called) and not (inner and each.loops)
+
+    def _is_of_copy(self, loop: Loop) -> bool:
+        """The loop is over the parameters of a deepcopy(), which may stay as it is."""
+        owners = [self.calls[n] for n in (loop.iterable.calls if loop.iterable else ())]
+        return any(
+            self.calls[n].method == "deepcopy"
+            for owner in owners
+            for each in self.assigned.get(self.key(owner.receiver, owner.scope), ())
+            for n in each.value.calls
+        )
 
     def quantized(self, call: Call) -> bool:
         return any(

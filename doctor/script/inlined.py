@@ -120,13 +120,14 @@ class _Joiner:
         if not self.training:
             return None
         body = self._block(self.tree.body, _Caller("", bodies.names(self.tree.body)), ())
-        replaced = {
-            key: self._copy(own.node, key)
-            for key, own in self.own.items()
-            if key in self.training or self._makes_trained(key)
-            if not self.done[key]
-            if not any(key in other.calls for k, other in self.own.items() if k in self.training)
-        }
+        wanted = [key for key in self.own if key in self.training or self._makes_trained(key)]
+        callers = {key for k in wanted for key in self.own[k].calls}
+        replaced: dict[Key, ast.FunctionDef] = {}
+        for key in sorted(wanted, key=lambda key: key in callers):
+            if not self.done[key] and not any(
+                map(bodies.context, self.own[key].node.decorator_list)
+            ):
+                replaced[key] = self._copy(self.own[key].node, key)
         if not self.done:
             return None
         gone = {key for key in self.done if self.done[key] >= self.sites[key]}
@@ -232,10 +233,11 @@ class _Joiner:
         last = body.pop() if body and isinstance(body[-1], ast.Return) else None
         result = getattr(last, "value", None) or ast.copy_location(ast.Constant(None), call)
         if contexts and any(isinstance(each, ast.Call) for each in ast.walk(result)):
-            name = caller.fresh(f"{node.name}_result", self)
-            body.append(_assign(name, result))
-            result = ast.copy_location(ast.Name(name, ast.Load()), result)
-        inner = self._block(body, caller, (*around, key))
+            target = wanted or ast.Name(caller.fresh(f"{node.name}_result", self), ast.Store())
+            ast.copy_location(target, call)
+            body.append(ast.copy_location(ast.Assign([target], result), result))
+            result = bodies.clone(target, {}, context=ast.Load())
+        inner = body if contexts else self._block(body, caller, (*around, key))
         items = [ast.withitem(each) for each in contexts if each]
         joined = ast.copy_location(ast.With(items, inner or [ast.Pass()]), call)
         return _Body([*before, joined], result)
@@ -258,8 +260,8 @@ class _Joiner:
             mapping[name] = caller.fresh(name, self)
         before: list[ast.stmt] = []
         for name, value in values.items():
-            plain = isinstance(value, ast.Name | ast.Attribute | ast.Constant)
-            if plain and name not in assigned:
+            known = isinstance(value, ast.Constant) and isinstance(value.value, bool | None)
+            if (known or isinstance(value, ast.Name | ast.Attribute)) and name not in assigned:
                 mapping[name] = value
             elif not (isinstance(value, ast.Name) and value.id == name):
                 mapping[name] = caller.fresh(name, self)

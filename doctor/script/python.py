@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -91,7 +91,7 @@ def _script(
         script = _walked(path, kind, source, tree, launches, requirements)
         joined = inlined(tree)
         if joined is not None:
-            other = _walked(path, kind, source, joined, launches, requirements)
+            other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)
             script = msgspec.structs.replace(script, inlined=other)
     except RecursionError:
         reason = Unreadable("the code is nested too deeply", Span(1, 1))
@@ -106,8 +106,9 @@ def _walked(
     tree: ast.Module,
     launches: tuple[Launch, ...],
     requirements: Mapping[str, str] | None,
+    segment: Callable[[ast.AST], str] | None = None,
 ) -> Script:
-    walk = Walk(source.span, source.segment)
+    walk = Walk(source.span, segment or source.segment)
     walk_module(walk, tree.body)
     return Script(
         path=path,

@@ -19,6 +19,7 @@ from doctor.facts.script import (
     Loop,
     Parameter,
     Span,
+    Value,
 )
 from doctor.script.conditions import implied
 from doctor.script.expressions import test_of, value_of
@@ -248,11 +249,24 @@ def _expression(walk: Walk, node: ast.Expr) -> None:
         position = walk.position(node)
         walk.bare.append(Bare(value.name, position, walk.scope, walk.arms, walk.loops_around))
     last = value.kind == "call" and value.call == len(walk.calls) - 1
+    _thaw(walk, node, value)
     alone = [value] if last else value.items if type(node.value) is ast.Tuple else ()
     for each in alone:
         if each.kind == "call":
             call = walk.calls[each.call]
             walk.calls[each.call] = msgspec.structs.replace(call, statement=True)
+
+
+def _thaw(walk: Walk, node: ast.Expr, value: Value) -> None:
+    """p.requires_grad_(False) of `for p in model.parameters()` sets p.requires_grad."""
+    call = walk.calls[value.call] if value.kind == "call" else None
+    loop = walk.loops[walk.loops_around[-1]] if walk.loops_around else None
+    if call is None or loop is None or call.name.rpartition(".")[2] != "requires_grad_":
+        return
+    over = loop.iterable.calls if loop.iterable is not None else ()
+    if call.receiver in loop.targets and any("parameters" in walk.calls[n].name for n in over):
+        given = call.args[0] if call.args else Value("literal", literal=True)
+        walk.record(f"{call.receiver}.requires_grad", given, node)
 
 
 def _targets(walk: Walk, node: ast.expr) -> list[tuple[str, int]]:
