@@ -7,7 +7,6 @@ import signal
 from doctor._util.units import shown
 from doctor.checks.guard.observed import any_process
 from doctor.checks.training.own_errors import possible
-from doctor.errors.fitted import fitted
 from doctor.facts.guard import Guarded, GuardError, GuardStall
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.known_errors import any_of
@@ -54,7 +53,7 @@ def with_causes(summary: str, error: GuardError | None, *commands: str) -> Verdi
     if error is None:
         return fail(summary, *commands)
     message = f"{error.error}: {error.message}"
-    causes = tuple(fitted(row, message) for row in possible(message))
+    causes = possible(message)
     summary = f"{summary}: {shown(message, LONGEST)}"
     if not causes:
         return fail(summary, *commands)

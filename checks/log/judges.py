@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import groupby
 
@@ -71,11 +71,11 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
 
 def _named_only(event: LogEvent, read: str) -> Verdict:
     """A line that is of no class: what it means is known, not that it ended the training."""
-    row = BY_ID_OF_NO_CLASS[event.name]
+    row = fitted(BY_ID_OF_NO_CLASS[event.name], _text(event))
     return replace(
         unknown(
             f"no line of a known class in {read}; {_where(event)} has the message of {row.id}: "
-            f"{row.why} {fitted(row, _text(event)).fix}",
+            f"{row.why} {row.fix}",
             places=(place_of(event),),
         ),
         causes=(row.id,),
@@ -180,11 +180,11 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         message,
         *_commands(named, event),
         fix=culprit.fix if culprit else _fix(row, event, log, torch),
-        owner=named.owner,
+        owner=fitted(named, _text(event)).owner,
         retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
-        also=_also(causes[1:]),
+        also=_also(fitted(each, _text(event)) for each in causes[1:]),
     )
 
 
@@ -274,7 +274,7 @@ def _causes(row: Cause, event: LogEvent) -> tuple[Cause, ...]:
     return (*((row,) if row.messages else ()), *others)[:MOST]
 
 
-def _also(causes: tuple[Cause, ...]) -> tuple[str, ...]:
+def _also(causes: Iterable[Cause]) -> tuple[str, ...]:
     """A line for each cause that is no class: that one has a check of its own."""
     return further(each for each in causes if not each.code)
 

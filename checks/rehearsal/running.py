@@ -12,7 +12,7 @@ from doctor.checks.guard.ending import with_causes
 from doctor.checks.rehearsal.parts import not_tried, some, unobserved
 from doctor.facts.guard import Guarded, GuardError
 from doctor.facts.rehearsal import Evaluated, Rehearsal, RehearsedRank, RehearsedRun, Waiting
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 ERROR = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)): (.*)")
 NEARLY_ALL = 0.95
@@ -200,6 +200,11 @@ FITS = Check(
 )
 
 
+WITHOUT_GRAPHS = (
+    "Run the evaluation under torch.no_grad() or torch.inference_mode(), and add up .item() values."
+)
+
+
 def evaluates(rehearsal: Rehearsal) -> Verdict:
     run = rehearsal.run("run")
     dying = next((r for r in run.ranks if r.evaluating is not None), None) if run else None
@@ -230,6 +235,12 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
         return warn(
             f"memory grows with each sample of an evaluation: {gib(grown)} in {growth.calls} "
             f"calls, {each / 2**20:.1f} MiB per sample, {gib(int(1000 * each))} for 1,000 samples",
+        )
+    if graphs := max(each.graphs for each in done):
+        return note(
+            f"an evaluation calls the model {graphs} times with gradients enabled: each call "
+            "keeps its activations as long as a result of it is kept",
+            fix=WITHOUT_GRAPHS,
         )
     return ok(f"the evaluation ends: {summary}")
 
@@ -263,9 +274,10 @@ EVALUATES = Check(
     "sequences, and predictions that are kept on the GPU until its end.",
     passes=("the evaluation ended", "memory did not rise from call to call"),
     warns=("memory rises with each sample: more than 64 MiB in one evaluation",),
+    notes=("the model is called with gradients enabled, and no step follows",),
     fails=("an evaluation began, and the command ended with an error or did not go on",),
-    fix="Run the evaluation under torch.no_grad(), move predictions to the CPU as they come "
-    "(transformers: eval_accumulation_steps), and keep sums instead of tensors.",
+    fix=f"{WITHOUT_GRAPHS} Move predictions to the CPU as they come "
+    "(transformers: eval_accumulation_steps).",
     owner=Owner.JOB,
     judge=evaluates,
     limits="that the whole split fits: only its first batches were evaluated.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.checks.training import smoke_errors
 from doctor.errors.cause import Cause
 from doctor.errors.causes import BY_ID
+from doctor.errors.fitted import fitted
 from doctor.errors.match import with_message
 from doctor.facts.own_model import OwnModel
 from doctor.judge.check import Owner
@@ -37,7 +38,8 @@ def causes_of(own: OwnModel) -> tuple[str, ...]:
 
 def possible(message: str) -> tuple[Cause, ...]:
     """The causes that an error of the code may have, the most frequent first."""
-    return tuple(row for row in with_message(message) if row.fix and _may_be(row, message))
+    rows = (row for row in with_message(message) if row.fix and _may_be(row, message))
+    return tuple(fitted(row, message) for row in rows)
 
 
 def find_cause(detail: str) -> Cause | None:

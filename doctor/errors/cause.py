@@ -35,19 +35,39 @@ class Remedy:
     until: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A message of a row with a reason and a fix of its own, which take the place of the row's."""
+
+    message: str
+    """An expression, as in `Cause.messages`."""
+    example: str
+    why: str
+    fix: str
+    commands: tuple[str, ...] = ()
+    owner: Owner | None = None
+    """Where it is not that of the row."""
+
+
+BY_WORDING = "It depends on the message: doctor explain with the whole line gives the fix for it."
+"""The fix of a row all of whose messages have their own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """Why an error is raised, how its messages are recognized, and what to do about it."""
 
     id: str
     """Stable, lower case, in one namespace with codes, slugs and sections: `doctor explain ID`."""
-    messages: tuple[str, ...]
+    messages: tuple[str, ...] = ()
     """Python expressions, one for each wording, searched in a message; linear, without anchors
     and unbounded gaps, each with four letters in a row that every match contains."""
-    examples: tuple[str, ...]
+    examples: tuple[str, ...] = ()
     """Real messages, at least one for each expression."""
+    wordings: tuple[Wording, ...] = ()
+    """Further messages and examples: failures of one kind that are corrected in different ways."""
     why: str
-    fix: str
+    fix: str = BY_WORDING
     """True without having seen the program."""
     errors: tuple[str, ...] = ()
     """Classes of the exception, or of a parent of it; () for texts that are no exception."""
@@ -75,3 +95,9 @@ class Cause:
     quotes: bool = False
     """A row for a form of sentence, which counts where no other knows the message: its remedy
     repeats what the message asks for."""
+
+    def __post_init__(self) -> None:
+        """Let the messages and examples be all of them."""
+        for name, each in (("messages", "message"), ("examples", "example")):
+            own, further = getattr(self, name), (getattr(row, each) for row in self.wordings)
+            object.__setattr__(self, name, tuple(dict.fromkeys((*own, *further))))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from doctor._util.secrets import hide_secrets
 from doctor.errors.cause import Cause
 from doctor.errors.decided import decided
-from doctor.errors.match import groups_of
+from doctor.errors.match import groups_of, holds
 from doctor.errors.said import sentence
 
 MEMORY = "cuda-oom"
@@ -28,6 +28,7 @@ ADVICE = re.compile(
 def fitted(cause: Cause, text: str) -> Cause:
     """The row with the fix that the numbers and names of the message give, and with commands for
     the port that it names; rows of sentences repeat what the message asks for."""
+    cause = _worded(cause, text)
     if cause.id == MEMORY:
         from doctor.errors.memory_numbers import describe_oom
 
@@ -44,3 +45,18 @@ def fitted(cause: Cause, text: str) -> Cause:
         port = groups_of(cause, text).get("port", PORT)
         return replace(cause, commands=tuple(each.replace(PORT, port) for each in cause.commands))
     return cause
+
+
+def _worded(cause: Cause, text: str) -> Cause:
+    """The row with the reason and the fix for the wording of the text."""
+    own = (each for each in cause.wordings if holds(each.message, text))
+    wording = next(own, None)
+    if wording is None:
+        return cause
+    return replace(
+        cause,
+        why=wording.why,
+        fix=wording.fix,
+        commands=wording.commands or cause.commands,
+        owner=wording.owner or cause.owner,
+    )

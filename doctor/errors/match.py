@@ -120,6 +120,11 @@ def _rows(table: str) -> tuple[Cause, ...]:
     return rows
 
 
+def holds(expression: str, text: str) -> bool:
+    """Whether an expression of a row is in the text."""
+    return bool(_compiled(expression).search(text))
+
+
 def groups_of(cause: Cause, text: str) -> dict[str, str]:
     """The named groups of the first of the cause's expressions that is in the text."""
     matches = (_compiled(each).search(text) for each in _admitted(cause, text.casefold()))

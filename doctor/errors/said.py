@@ -111,7 +111,7 @@ SAID: tuple[Said, ...] = (
         "an older CUDA.",
     ),
     (
-        "generation-length-too-short",
+        "generation-settings",
         r"is (?P<length>\d+), but `?max_length`? is set to (?P<limit>\d+)",
         "The prompt alone has {length} tokens of the {limit}.",
     ),

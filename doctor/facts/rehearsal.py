@@ -57,6 +57,8 @@ class Evaluated(Section, frozen=True, kw_only=True):
     """Bytes in use at each call of the model: on the GPU, or resident on a CPU."""
     generated: int = 0
     """Calls of generate()."""
+    graphs: int = 0
+    """Calls with gradients enabled that no step followed before the model trained again."""
 
 
 class RehearsedRank(Section, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from doctor._util.owner import OWNERS
-from doctor.errors.cause import Cause
+from doctor.errors.cause import BY_WORDING, Cause
 from doctor.judge.sources import SOURCES
 from doctor.report.pages import cited, plain
 
@@ -37,18 +37,37 @@ def _section(cause: Cause) -> Iterator[str]:
     yield plain(cause.why)
     if cause.told_by:
         yield f"\nIt is this one where {plain(cause.told_by)}."
-    if cause.examples:
-        yield "\n```text"
-        yield from cause.examples
-        yield "```"
+    yield from _wordings(cause)
     if not cause.fix:
         return
-    yield f"\nFix: {plain(cause.fix)}"
-    if cause.commands:
-        yield "\n```sh"
-        yield from cause.commands
-        yield "```"
+    if cause.fix != BY_WORDING:
+        yield f"\nFix: {plain(cause.fix)}"
+    yield from _commands(cause.commands)
     yield f"\nFix owner: {OWNERS[cause.owner]}."
     if cause.sources:
         yield ""
         yield from (cited(SOURCES[id]) for id in cause.sources)
+
+
+def _wordings(cause: Cause) -> Iterator[str]:
+    """The examples, and those with a fix of their own apart."""
+    worded = {each.example for each in cause.wordings}
+    if general := [each for each in cause.examples if each not in worded]:
+        yield from _messages(general)
+    for each in cause.wordings:
+        yield from _messages([each.example])
+        yield f"\n{plain(each.why)}\n\nFix: {plain(each.fix)}"
+        yield from _commands(each.commands)
+
+
+def _messages(examples: Iterable[str]) -> Iterator[str]:
+    yield "\n```text"
+    yield from examples
+    yield "```"
+
+
+def _commands(commands: tuple[str, ...]) -> Iterator[str]:
+    if commands:
+        yield "\n```sh"
+        yield from commands
+        yield "```"

@@ -40,8 +40,13 @@ def _page(cause: Cause) -> Iterator[str]:
         yield from wrapped(f"It is this one where {cause.told_by}.", "")
     yield ""
     yield "Messages:"
+    worded = {each.example: each for each in cause.wordings}
     for example in cause.examples:
         yield from wrapped(shown(example, 400), "  | ")
+        if example in worded:
+            yield from wrapped(worded[example].why, "  ", indent=2)
+            yield from wrapped(worded[example].fix, "  Fix: ", indent=4)
+            yield from (f"    $ {command}" for command in worded[example].commands)
     yield from _remedy(cause)
     yield f"Page: {addresses.cause(_table(cause), cause.id)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.units import shown
+from doctor.errors.fitted import fitted
 from doctor.errors.index import ENTRIES
 from doctor.errors.match import row
 from doctor.facts.log import Curve, Log
@@ -74,8 +75,10 @@ def _finding(finding: Finding, detail: Detail) -> Iterator[Line]:
 def _why(finding: Finding) -> str:
     """The reason of the row that the failure is named by, else of its class."""
     id = next(iter(finding.verdict.causes), "")
-    named = row(id) if id in ENTRIES else None
-    return named.why if named else finding.check.why
+    if id not in ENTRIES:
+        return finding.check.why
+    text = finding.places[0].text if finding.places else ""
+    return fitted(row(id), text).why
 
 
 def _harmless(log: Log) -> Iterator[Line]:

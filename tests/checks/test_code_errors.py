@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctor._util.records import Ended
+from doctor.errors.fitted import fitted
 from doctor.errors.match import with_message
 from doctor.facts.error_texts import is_codes_own
 
@@ -99,7 +100,8 @@ def raised(message: str) -> Ended:
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_a_real_message_gets_its_fix(message: str) -> None:
-    fixes = " ".join(row.fix for row in with_message(raised(message).detail))
+    detail = raised(message).detail
+    fixes = " ".join(fitted(row, detail).fix for row in with_message(detail))
     assert MESSAGES[message] in fixes
     assert is_codes_own(raised(message))
 

@@ -221,6 +221,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "ends",
     ),
     (
+        "RHS005",
+        with_rank(evaluations=(Evaluated(step=1, seconds=1, calls=0, samples=0, graphs=4),)),
+        Status.NOTE,
+        "4 times with gradients",
+    ),
+    (
         "RHS006",
         with_run(checkpoints=(msgspec.structs.replace(DISK, torn=("last.pt is cut off",)),)),
         Status.FAIL,

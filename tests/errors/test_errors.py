@@ -17,9 +17,10 @@ from error_index import messages
 
 from doctor import catalog
 from doctor.cli.explain import explain
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.causes import BY_ID, CAUSES
-from doctor.errors.match import LONGEST, MOST, is_message_of, message_of, with_message
+from doctor.errors.fitted import fitted
+from doctor.errors.match import LONGEST, MOST, holds, is_message_of, message_of, with_message
 from doctor.errors.retired import RETIRED
 from doctor.judge.names import names_of
 from doctor.judge.sources import SOURCES
@@ -43,11 +44,24 @@ def test_each_expression_has_an_example_and_each_example_proposes_the_cause(caus
 def test_a_row_is_complete(cause: Cause) -> None:
     assert cause.messages or cause.id == "uncaught-exception"
     assert cause.why
+    assert all(each.why and each.fix for each in cause.wordings)
+    assert len({each.message for each in cause.wordings}) == len(cause.wordings)
     assert cause.fix or cause.role == "harmless"
     assert not cause.next_check or catalog.find(cause.next_check)
     assert set(cause.sources) <= set(SOURCES)
     form = r"[a-z0-9]+(-[a-z0-9]+)*" if cause.code else r"[a-z0-9]+(-[a-z0-9]+)+"
     assert re.fullmatch(form, cause.id), "two words at least, so that it is no keyword"
+
+
+@pytest.mark.parametrize(
+    ("cause", "wording"), [(each, own) for each in CAUSES for own in each.wordings]
+)
+def test_a_wording_has_its_own_reason_and_fix(cause: Cause, wording: Wording) -> None:
+    assert re.search(wording.message, wording.example, re.IGNORECASE | re.MULTILINE)
+    given = fitted(cause, wording.example)
+    others = [each for each in cause.wordings if holds(each.message, wording.example)]
+    assert given.why == others[0].why
+    assert others[0].fix in given.fix
 
 
 def test_names_are_unique_and_a_retired_one_names_its_successor() -> None:

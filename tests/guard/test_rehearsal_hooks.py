@@ -134,3 +134,27 @@ def test_a_generation_is_one_call_whatever_its_tokens(watched: Any, tmp_path: Pa
     (done,) = [each for each in found if each["kind"] == "evaluated"]
     assert (done["generated"], done["calls"], done["samples"]) == (1, 1, 3)
     assert found[-1]["kind"] == "evaluating"  # the last one did not end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("then_trains", "graphs"), [(True, [4]), (False, [])])
+def test_an_evaluation_with_graphs_is_told_from_a_training_step(
+    watched: Any, tmp_path: Path, then_trains: bool, graphs: list[int]
+) -> None:
+    from doctor.guard.patches import Patches
+
+    patches = Patches()
+    watched.evaluations.install(patches)
+    model = torch.nn.Linear(3, 1)
+    try:
+        watched.begin()
+        model.eval()
+        for _ in range(4):
+            model(torch.ones(2, 3))
+        if then_trains:
+            model.train()
+        watched.evaluations.end()  # the next step
+    finally:
+        patches.remove()
+    found = [each["graphs"] for each in recorded(tmp_path) if each["kind"] == "evaluated"]
+    assert found == graphs

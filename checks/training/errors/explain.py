@@ -10,6 +10,7 @@ from doctor.checks.training.errors.explanation import Explanation, OwnProof, Pro
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
 from doctor.errors.causes import CAUSES
+from doctor.errors.fitted import fitted
 from doctor.errors.match import is_message_of, with_message
 from doctor.facts import observations as seen
 from doctor.facts.own_model import OwnModel
@@ -87,7 +88,8 @@ def possible_causes(own: OwnModel) -> tuple[Cause, ...]:
         return ()
     rows = [each for each in CAUSES if not each.errors or raised.is_a(*each.errors)]
     rows = [each for each in rows if not is_decided(each, raised)]
-    return with_message(f"{raised.error}: {raised.message}", rows)
+    message = f"{raised.error}: {raised.message}"
+    return tuple(fitted(each, message) for each in with_message(message, rows))
 
 
 def is_decided(cause: Cause, raised: Raised) -> bool:

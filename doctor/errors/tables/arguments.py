@@ -116,20 +116,6 @@ ROWS = (
         "transposed first, x.t(), or taken apart by .unbind(-1).",
     ),
     Cause(
-        id="number-as-text",
-        errors=("TypeError",),
-        messages=(
-            r"not supported between instances of '(?:float|int)' and 'str'",
-            r"not supported between instances of 'str' and '(?:float|int)'",
-        ),
-        examples=(
-            "TypeError: '<=' not supported between instances of 'float' and 'str'",
-            "TypeError: '<' not supported between instances of 'str' and 'int'",
-        ),
-        why="YAML reads 1e-4 as a text.",
-        fix="Convert it with float(...), or write 1.0e-4 in YAML.",
-    ),
-    Cause(
         id="module-without-forward",
         errors=("NotImplementedError",),
         messages=(r"is missing the required \"forward\" function",),

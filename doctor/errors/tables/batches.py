@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS_OF_BATCH = (r"Expected input batch_size \(\d{1,12}\) to match target batch_size",)
 ROWS_EXAMPLES = ("ValueError: Expected input batch_size (60) to match target batch_size (36).",)
@@ -135,16 +135,6 @@ ROWS = (
         "or pass lengths.clamp(min=1).",
     ),
     Cause(
-        id="dataset-without-a-length",
-        errors=("TypeError",),
-        messages=(r"object of type '\w{1,60}' has no len\(\)",),
-        examples=("TypeError: object of type 'Words' has no len()",),
-        why="A DataLoader needs the number of samples to shuffle them or to cut them into batches.",
-        fix="Define __len__ in the dataset, the number of samples; a stream without a length is "
-        "an IterableDataset.",
-        told_by="the object is a dataset",
-    ),
-    Cause(
         id="list-indexed-by-name",
         errors=("TypeError",),
         messages=(r"(?:list|tuple) indices must be integers or slices, not str",),
@@ -234,6 +224,19 @@ ROWS = (
             r"one of (?:decoder_)?input_ids or (?:decoder_)?inputs_embeds|cannot be both None",
         ),
         examples=("ValueError: You must specify exactly one of input_ids or inputs_embeds",),
+        wordings=(
+            Wording(
+                r"decoder_start_token_id has to be defined|set the decoder_start_token_id",
+                "ValueError: Make sure to set the decoder_start_token_id attribute of the "
+                "model's configuration.",
+                "The inputs of a decoder are made of the labels, beginning with a token that "
+                "the configuration lacks.",
+                "Set decoder_start_token_id in the model's configuration, from which the inputs "
+                "of the decoder are made of the labels: the pad token for T5, the token that "
+                "begins a text (decoder.config.bos_token_id, cls_token_id of the tokenizer) for "
+                "others.",
+            ),
+        ),
         why="The decoder makes its inputs from the labels, and got none.",
         fix="Pass labels, or decoder_input_ids. Where the loss is computed outside of the model, "
         "as by a Trainer with label_smoothing_factor, DataCollatorForSeq2Seq(tokenizer, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -36,61 +36,53 @@ ROWS = (
         ),
     ),
     Cause(
-        id="nvcc-older-than-gpu",
+        id="compiler-of-another-time",
         refines=("compile-failed",),
-        messages=(r"Unknown CUDA arch", r"nvcc fatal {1,4}: {1,4}Unsupported gpu architecture"),
-        examples=(
-            "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
-            "nvcc fatal   : Unsupported gpu architecture 'compute_86'",
+        wordings=(
+            Wording(
+                r"Unknown CUDA arch|nvcc fatal {1,4}: {1,4}Unsupported gpu architecture",
+                "ValueError: Unknown CUDA arch (8.9) or GPU not supported",
+                "The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
+                "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old "
+                "architecture in the list (compute_70 ended with 13.0).",
+                "Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, "
+                "or compile for an architecture that it knows and this GPU runs: "
+                'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of the '
+                "list.",
+                (
+                    "nvcc --version",
+                    "nvidia-smi --query-gpu=name,compute_cap --format=csv",
+                ),
+            ),
+            Wording(
+                r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported NVHPC "
+                r"compiler",
+                "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
+                "nvcc refuses a C++ compiler that is newer than the toolkit knows.",
+                "Install the version that the message names and give it to the build: CC=gcc-12 "
+                "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit of "
+                "the same major version.",
+                (
+                    "sudo apt install g++-12",
+                    "export CC=gcc-12 CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'",
+                ),
+            ),
+            Wording(
+                r"is less than the minimum required version by CUDA|You need C\+\+17 to compile "
+                r"PyTorch|requires? GCC (?:9|1\d)|unrecognized command line option "
+                r".{0,4}-std=c\+\+1[47]",
+                "RuntimeError: The current installed version of g++ (4.8.5) is less than the "
+                "minimum required version by CUDA 11.3 (5.0.0).",
+                "The C++ compiler is too old for torch's headers (torch 2.1 and newer need "
+                "C++17: g++ 9), or the extension asks for an older standard.",
+                "Load or install a newer compiler (module load gcc/11, conda install -c "
+                "conda-forge gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in "
+                "the extension's setup.py.",
+                ("g++ --version", "export CC=gcc-11 CXX=g++-11"),
+            ),
         ),
-        why="The CUDA toolkit that compiles is older than the GPU (compute_86 needs 11.1, "
-        "compute_89 and 90 11.8, compute_100 and 120 12.8), or newer than an old architecture in "
-        "the list (compute_70 ended with 13.0).",
-        fix="Put a newer toolkit of torch's major CUDA version first in PATH and CUDA_HOME, or "
-        "compile for an architecture that it knows and this GPU runs: "
-        'TORCH_CUDA_ARCH_LIST="8.0+PTX" for a compute_86 GPU. Leave old ones out of the list.',
+        why="nvcc, the host's compiler and the GPU must be of one time.",
         owner=Owner.ENVIRONMENT,
-        commands=("nvcc --version", "nvidia-smi --query-gpu=name,compute_cap --format=csv"),
-    ),
-    Cause(
-        id="host-compiler-too-new",
-        refines=("compile-failed",),
-        messages=(
-            r"unsupported (?:GNU|clang|Microsoft Visual Studio) version|[Uu]nsupported NVHPC "
-            r"compiler",
-        ),
-        examples=(
-            "#error -- unsupported GNU version! gcc versions later than 12 are not supported!",
-        ),
-        why="nvcc refuses a C++ compiler that is newer than the toolkit knows.",
-        fix="Install the version that the message names and give it to the build: CC=gcc-12 "
-        "CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'; or take a newer CUDA toolkit of the same "
-        "major version.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            "sudo apt install g++-12",
-            "export CC=gcc-12 CXX=g++-12 NVCC_PREPEND_FLAGS='-ccbin g++-12'",
-        ),
-    ),
-    Cause(
-        id="host-compiler-too-old",
-        refines=("compile-failed",),
-        messages=(
-            r"is less than the minimum required version by CUDA",
-            r"You need C\+\+17 to compile PyTorch|requires? GCC (?:9|1\d)|unrecognized command "
-            r"line option .{0,4}-std=c\+\+1[47]",
-        ),
-        examples=(
-            "RuntimeError: The current installed version of g++ (4.8.5) is less than the minimum "
-            "required version by CUDA 11.3 (5.0.0).",
-            "#error You need C++17 to compile PyTorch",
-        ),
-        why="The C++ compiler is too old for torch's headers (torch 2.1 and newer need C++17: g++ "
-        "9), or the extension asks for an older standard.",
-        fix="Load or install a newer compiler (module load gcc/11, conda install -c conda-forge "
-        "gxx=11) and set CC and CXX; replace -std=c++14 by -std=c++17 in the extension's setup.py.",
-        owner=Owner.ENVIRONMENT,
-        commands=("g++ --version", "export CC=gcc-11 CXX=g++-11"),
     ),
     Cause(
         id="compiler-killed",
@@ -166,6 +158,18 @@ ROWS = (
             "error: command '/usr/local/cuda/bin/nvcc' failed with exit code 1",
             "ERROR: Failed building wheel for flash-attn",
         ),
+        wordings=(
+            Wording(
+                r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",
+                "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or "
+                "'llama.cpp/quantize' does",
+                "The export to GGUF calls llama.cpp, which is not built beside the script.",
+                "Build it there: git clone https://github.com/ggml-org/llama.cpp && cmake -S "
+                "llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build -j, copy "
+                "build/bin/llama-* into llama.cpp; or save in 16 bits (save_pretrained_merged) "
+                "and convert elsewhere.",
+            ),
+        ),
         why="This is the last line of a build that failed: the reason is the compiler's first "
         "error above it.",
         fix="Search upwards for the first error: (a missing header, an unsupported architecture "
@@ -179,7 +183,7 @@ ROWS = (
     Cause(
         id="compiled-part-missing",
         refines=("import-failed", "name-not-in-package", "value-is-none", "module-without-return"),
-        errors=("ImportError", "ModuleNotFoundError"),
+        errors=("ImportError", "ModuleNotFoundError", "RuntimeError", "NotImplementedError"),
         messages=(
             r"'NoneType' object has no attribute '(?:causal_conv1d_\w{1,20}|"
             r"selective_scan\w{0,20}|\w{0,40}_cuda)'",
@@ -198,6 +202,23 @@ ROWS = (
             "ModuleNotFoundError: No module named 'mmcv._ext'",
             "ImportError: cannot import name '_C' from 'detectron2' (/work/detectron2/__init__.py)",
         ),
+        wordings=(
+            Wording(
+                r"[Nn]ot compiled with (?:GPU|CUDA) support|wasn't built? with CUDA support|was "
+                r"not compiled with CUDA|not implemented on CUDA",
+                "RuntimeError: Not compiled with GPU support",
+                "An extension was built on a machine or in a container build that had no CUDA "
+                "toolkit or no visible GPU, so that it has code for the CPU only.",
+                "Build it again where this prints True and a path, with FORCE_CUDA=1 and "
+                "TORCH_CUDA_ARCH_LIST set for a container build (which sees no GPU), after "
+                "deleting build/ and *.so.",
+                (
+                    'python -c "import torch; from torch.utils.cpp_extension import CUDA_HOME; '
+                    'print(torch.cuda.is_available(), CUDA_HOME)"',
+                    "FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST=8.0 pip install --no-build-isolation .",
+                ),
+            ),
+        ),
         why="The package's Python part is there and its compiled part is not: it was installed "
         "without being built (a source directory, a lite package), for another Python, or the "
         "build failed.",
@@ -209,26 +230,6 @@ ROWS = (
         commands=(
             'python -c "import PACKAGE; print(PACKAGE.__file__)"',
             "pip install --no-build-isolation -v .",
-        ),
-    ),
-    Cause(
-        id="extension-without-gpu",
-        errors=("RuntimeError", "NotImplementedError"),
-        messages=(
-            r"[Nn]ot compiled with (?:GPU|CUDA) support|wasn't built? with CUDA support|was not "
-            r"compiled with CUDA|not implemented on CUDA",
-        ),
-        examples=("RuntimeError: Not compiled with GPU support",),
-        why="An extension was built on a machine or in a container build that had no CUDA toolkit "
-        "or no visible GPU, so that it has code for the CPU only.",
-        fix="Build it again where this prints True and a path, with FORCE_CUDA=1 and "
-        "TORCH_CUDA_ARCH_LIST set for a container build (which sees no GPU), after deleting "
-        "build/ and *.so.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; from torch.utils.cpp_extension import CUDA_HOME; '
-            'print(torch.cuda.is_available(), CUDA_HOME)"',
-            "FORCE_CUDA=1 TORCH_CUDA_ARCH_LIST=8.0 pip install --no-build-isolation .",
         ),
     ),
     Cause(

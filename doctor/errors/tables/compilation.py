@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -25,6 +25,17 @@ ROWS = (
         refines=("compile-failed",),
         messages=(r"fatal error: (?!Python)\S{1,200}\.(?:h|hpp|cuh): No such file",),
         examples=("csrc/a.cpp:1:10: fatal error: cusparse.h: No such file or directory",),
+        wordings=(
+            Wording(
+                r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",
+                "fatal error: THC/THC.h: No such file or directory",
+                "The extension's source is from before torch 1.11, which removed the THC headers.",
+                "Use a newer version or fork of the extension, or install torch 1.10 or older; "
+                "by hand: remove the include, THCState and THCudaCheck, and use "
+                "ATen/cuda/CUDAContext.h and AT_CUDA_CHECK.",
+                ("python -m pip show torch",),
+            ),
+        ),
         why="An extension is compiled, and a header is not installed: of the CUDA toolkit "
         "(cuda_runtime.h, cusparse.h), of torch (another python), or of a library.",
         fix="Install the package that has the header: the whole CUDA toolkit of torch's version "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -35,49 +35,45 @@ ROWS = (
         ),
     ),
     Cause(
-        id="container-devices-unresolved",
-        messages=(r"unresolvable CDI devices|failed to inject CDI devices",),
-        examples=("failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all",),
-        why="The container engine asks for GPUs by CDI, and no specification names them.",
-        fix="Write it: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, again after "
-        "each upgrade of the driver; nvidia-ctk cdi list shows the names.",
-        owner=Owner.MACHINE,
-        commands=(
-            "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
-            "nvidia-ctk cdi list",
-        ),
-    ),
-    Cause(
-        id="container-cgroup-denied",
-        messages=(r"bpf_prog_query\(BPF_CGROUP_DEVICE\)|failed to add device rules",),
-        examples=(
-            "nvidia-container-cli: mount error: failed to add device rules: unable to find any "
-            "existing device filters attached to the cgroup: bpf_prog_query(BPF_CGROUP_DEVICE) "
-            "failed: operation not permitted",
-        ),
-        why="A rootless engine may not write the device rules of the control group.",
-        fix="Set no-cgroups = true in the toolkit's config.toml for rootless engines (false for "
-        "those of root), or use CDI.",
-        owner=Owner.MACHINE,
-        commands=("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+        id="container-refuses-gpus",
         refines=("container-without-gpu-runtime",),
-    ),
-    Cause(
-        id="container-image-has-driver",
-        messages=(
-            r"mount error: file creation failed.{0,200}(?:libnvidia|libcuda).{0,60}file exists",
+        wordings=(
+            Wording(
+                r"unresolvable CDI devices|failed to inject CDI devices",
+                "failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=all",
+                "The container engine asks for GPUs by CDI, and no specification names them.",
+                "Write it: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml, again "
+                "after each upgrade of the driver; nvidia-ctk cdi list shows the names.",
+                (
+                    "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+                    "nvidia-ctk cdi list",
+                ),
+            ),
+            Wording(
+                r"bpf_prog_query\(BPF_CGROUP_DEVICE\)|failed to add device rules",
+                "nvidia-container-cli: mount error: failed to add device rules: unable to find "
+                "any existing device filters attached to the cgroup: "
+                "bpf_prog_query(BPF_CGROUP_DEVICE) failed: operation not permitted",
+                "A rootless engine may not write the device rules of the control group.",
+                "Set no-cgroups = true in the toolkit's config.toml for rootless engines (false "
+                "for those of root), or use CDI.",
+                ("sudo nvidia-ctk config --set nvidia-container-cli.no-cgroups --in-place",),
+            ),
+            Wording(
+                r"mount error: file creation failed.{0,200}(?:libnvidia|libcuda).{0,60}file exists",
+                "nvidia-container-cli: mount error: file creation failed: "
+                "/var/lib/docker/overlay2/x/merged/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1: "
+                "file exists",
+                "The image holds files of the driver, which the runtime mounts from the host: "
+                "it was committed from a container in WSL, or a driver was installed in it.",
+                "Remove them in the Dockerfile: rm -f /usr/lib/x86_64-linux-gnu/libcuda.so* "
+                "/usr/lib/x86_64-linux-gnu/libnvidia-*.so*, and install no nvidia-driver there.",
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        examples=(
-            "nvidia-container-cli: mount error: file creation failed: "
-            "/var/lib/docker/overlay2/x/merged/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1: file "
-            "exists",
-        ),
-        why="The image holds files of the driver, which the runtime mounts from the host: it was "
-        "committed from a container in WSL, or a driver was installed in it.",
-        fix="Remove them in the Dockerfile: rm -f /usr/lib/x86_64-linux-gnu/libcuda.so* "
-        "/usr/lib/x86_64-linux-gnu/libnvidia-*.so*, and install no nvidia-driver there.",
-        owner=Owner.ENVIRONMENT,
-        refines=("container-without-gpu-runtime",),
+        why="The container toolkit could not put the GPUs into the container: no list of "
+        "devices, no rights on cgroups, or driver libraries in the image.",
+        owner=Owner.MACHINE,
     ),
     Cause(
         id="container-without-driver",
@@ -97,19 +93,5 @@ ROWS = (
         "nvidia.com/gpu=all. If it was, look at nvidia-smi on the host.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi", "docker run --rm --gpus all ubuntu nvidia-smi"),
-    ),
-    Cause(
-        id="container-needs-newer-driver",
-        messages=(r"This container was built for NVIDIA Driver Release [\d.]{3,12} or later",),
-        examples=(
-            "ERROR: This container was built for NVIDIA Driver Release 570.00 or later, but "
-            "version 535.129.03 was detected and compatibility mode is UNAVAILABLE.",
-        ),
-        why="The image's CUDA needs a newer driver than the host has.",
-        fix="Upgrade the host's driver to the release in the line, or take an older tag of the "
-        "image; rented, take a machine with a newer driver.",
-        owner=Owner.MACHINE,
-        commands=("nvidia-smi",),
-        next_check="DRV002",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -43,6 +43,16 @@ ROWS = (
         examples=(
             "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please "
             "update your driver to a newer version, or use an earlier cuda container",
+        ),
+        wordings=(
+            Wording(
+                r"This container was built for NVIDIA Driver Release [\d.]{3,12} or later",
+                "ERROR: This container was built for NVIDIA Driver Release 570.00 or later, but "
+                "version 535.129.03 was detected and compatibility mode is UNAVAILABLE.",
+                "The image's CUDA needs a newer driver than the host has.",
+                "Upgrade the host's driver to the release in the line, or take an older tag of "
+                "the image; rented, take a machine with a newer driver.",
+            ),
         ),
         why="The image demands a driver for its CUDA version, and the host's is older.",
         fix="Upgrade the host's driver, or take an image of a CUDA version that nvidia-smi of the "
@@ -105,32 +115,52 @@ ROWS = (
         commands=('sinfo -o "%P %G %m %c %l"', "scontrol show job JOBID"),
     ),
     Cause(
-        id="directory-read-only",
-        errors=("OSError",),
-        messages=(r"\[Errno 30\] Read-only file system",),
-        examples=("OSError: [Errno 30] Read-only file system: '/root/.cache'",),
-        why="The program writes where this container or node mounts read-only: the home "
-        "directory, the image (Apptainer, a read-only root), a data volume, or a file system that "
-        "went read-only after an error.",
-        fix="Point what is written to a writable directory: output_dir, HF_HOME, TMPDIR, "
-        "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the file system "
-        "was writable before, read dmesg: it may have failed.",
-        owner=Owner.ENVIRONMENT,
-        commands=("mount | grep ' ro[,)]'", "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp"),
-        next_check="DSK001",
+        id="slurm-credential-refused",
+        messages=(
+            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge (?:en|"
+            r"de)code failed|Protocol authentication error",
+        ),
+        examples=(
+            "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
+            "slurmstepd: error: Munge decode failed: Expired credential",
+        ),
+        why="A node refuses Slurm's credential: its clock differs from the controller's, its "
+        "munge key is another one, or the launch took longer than the credential lasts.",
+        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
+        "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
+        owner=Owner.MACHINE,
+        commands=("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
+        retry="node",
     ),
     Cause(
-        id="directory-not-empty",
-        errors=("OSError",),
-        messages=(r"\[Errno 39\] Directory not empty",),
-        examples=("OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",),
-        why="An old checkpoint is deleted while another process holds a file of it open (NFS "
-        "keeps .nfs files), or several ranks delete at once.",
-        fix="Let one process per shared directory delete (save_on_each_node=False), upgrade "
-        "transformers and accelerate, or keep old checkpoints (save_total_limit=None) and delete "
-        "them after the run.",
+        id="directory-shared-by-ranks",
+        refines=("file-missing",),
+        errors=("OSError", "FileNotFoundError"),
+        wordings=(
+            Wording(
+                r"\[Errno 39\] Directory not empty",
+                "OSError: [Errno 39] Directory not empty: 'out/checkpoint-500'",
+                "An old checkpoint is deleted while another process holds a file of it open "
+                "(NFS keeps .nfs files), or several ranks delete at once.",
+                "Let one process per shared directory delete (save_on_each_node=False), upgrade "
+                "transformers and accelerate, or keep old checkpoints (save_total_limit=None) "
+                "and delete them after the run.",
+                ("ls -a out/checkpoint-500",),
+            ),
+            Wording(
+                r"tmp-checkpoint-\d{1,12}",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'out/tmp-checkpoint-500' -> 'out/checkpoint-500'",
+                "In transformers 4.36 and 4.37 every node renames the same checkpoint on a "
+                "shared file system, and the second finds it gone.",
+                "Upgrade transformers (newer ones write in place), or set "
+                "save_on_each_node=False with one shared directory. The checkpoint of the first "
+                "node is whole.",
+                ("python -m pip show transformers",),
+            ),
+        ),
+        why="Several processes rename or delete one checkpoint directory.",
         owner=Owner.ENVIRONMENT,
-        commands=("ls -a out/checkpoint-500",),
     ),
     Cause(
         id="file-locked",
@@ -182,23 +212,5 @@ ROWS = (
         "pod; build with docker build --platform linux/amd64 (or linux/arm64 for Grace).",
         owner=Owner.ENVIRONMENT,
         commands=("kubectl describe pod POD",),
-    ),
-    Cause(
-        id="slurm-credential-refused",
-        messages=(
-            r"Job credential (?:expired|revoked|replayed)|Invalid job credential|Munge (?:en|"
-            r"de)code failed|Protocol authentication error",
-        ),
-        examples=(
-            "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
-            "slurmstepd: error: Munge decode failed: Expired credential",
-        ),
-        why="A node refuses Slurm's credential: its clock differs from the controller's, its "
-        "munge key is another one, or the launch took longer than the credential lasts.",
-        fix="Compare the clocks (chronyc tracking on that node) and ask the administrators to "
-        "correct time or munge there; leave the node out meanwhile: --exclude=NODE.",
-        owner=Owner.MACHINE,
-        commands=("srun --nodelist=NODE date; date", "munge -n | ssh NODE unmunge"),
-        retry="node",
     ),
 )

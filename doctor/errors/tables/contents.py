@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -85,11 +85,20 @@ ROWS = (
     ),
     Cause(
         id="text-is-no-number",
-        errors=("ValueError",),
+        errors=("ValueError", "TypeError"),
         messages=(r"invalid literal for int\(\)|could not convert string to float",),
         examples=(
             "ValueError: invalid literal for int() with base 10: '100000000.0'",
             "ValueError: could not convert string to float: 'abc'",
+        ),
+        wordings=(
+            Wording(
+                r"not supported between instances of '(?:float|int)' and 'str'|not supported "
+                r"between instances of 'str' and '(?:float|int)'",
+                "TypeError: '<=' not supported between instances of 'float' and 'str'",
+                "YAML reads 1e-4 as a text.",
+                "Convert it with float(...), or write 1.0e-4 in YAML.",
+            ),
         ),
         why="A text is read as a number and is none: an environment variable or an option (a "
         "whole number must be written without a point: 100000000, not 1e8 or 100000000.0), an "
@@ -97,23 +106,6 @@ ROWS = (
         fix="Look at the quoted value: write a whole number without point and exponent, give a "
         "value for '', and for data find the rows with pandas.to_numeric(column, "
         'errors="coerce").isna().',
-    ),
-    Cause(
-        id="empty-sequence",
-        messages=(
-            r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
-            r"reduction operation \S{1,40} which has no identity",
-        ),
-        examples=(
-            "ValueError: max() arg is an empty sequence",
-            "ValueError: max() iterable argument is empty",
-            "ValueError: zero-size array to reduction operation maximum which has no identity",
-        ),
-        why="A list that should hold something is empty: no files, no samples after filtering, no "
-        "trainable parameters, nothing that was logged.",
-        fix="Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
-        "parameter has requires_grad, all are frozen. In the data: the path or the filter leaves "
-        "no sample; print its length.",
     ),
     Cause(
         id="minus-100-decoded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -38,15 +38,6 @@ ROWS = (
         fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn that "
         "converts the samples: images need a transform such as ToTensor, and None must be left "
         "out.",
-    ),
-    Cause(
-        id="sample-storage",
-        errors=("RuntimeError",),
-        messages=(r"Trying to resize storage that is not resizable",),
-        examples=("RuntimeError: Trying to resize storage that is not resizable",),
-        why="A sample shares memory that a worker cannot join.",
-        fix="Return samples that own their memory, x.clone(), and that all have the same shape: a "
-        "worker of the DataLoader cannot stack the others.",
     ),
     Cause(
         id="worker-cannot-pickle",
@@ -86,7 +77,7 @@ ROWS = (
     ),
     Cause(
         id="loader-options",
-        errors=("ValueError",),
+        errors=("ValueError", "AssertionError", "TypeError"),
         messages=(
             r"mutually exclusive with shuffle",
             r"batch_sampler option is mutually exclusive",
@@ -102,40 +93,35 @@ ROWS = (
             "ValueError: DataLoader with IterableDataset: expected unspecified shuffle option, "
             "but got shuffle=True",
         ),
+        wordings=(
+            Wording(
+                r"Size mismatch between tensors",
+                "AssertionError: Size mismatch between tensors",
+                "The tensors of a TensorDataset have different first sizes.",
+                "Give all tensors of the TensorDataset the same first size, one entry for each "
+                "sample.",
+            ),
+            Wording(
+                r"Sum of input lengths does not equal",
+                "ValueError: Sum of input lengths does not equal the length of the input dataset!",
+                "The lengths of random_split do not add up.",
+                "Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass "
+                "fractions, [0.8, 0.2].",
+            ),
+            Wording(
+                r"object of type '\w{1,60}' has no len\(\)",
+                "TypeError: object of type 'Words' has no len()",
+                "A DataLoader needs the number of samples to shuffle them or to cut them into "
+                "batches.",
+                "Define __len__ in the dataset, the number of samples; a stream without a "
+                "length is an IterableDataset.",
+            ),
+        ),
         why="Options of a DataLoader exclude each other: a sampler or an IterableDataset chooses "
         "the order itself, and only workers prefetch.",
         fix="Omit shuffle=True beside a sampler or an IterableDataset, which shuffles its samples "
         "itself; batch_sampler takes the place of batch_size, shuffle, sampler and drop_last. "
         "Omit prefetch_factor, or set num_workers to 1 or more.",
-    ),
-    Cause(
-        id="dataset-tensors",
-        errors=("AssertionError",),
-        messages=(r"Size mismatch between tensors",),
-        examples=("AssertionError: Size mismatch between tensors",),
-        why="The tensors of a TensorDataset have different first sizes.",
-        fix="Give all tensors of the TensorDataset the same first size, one entry for each sample.",
-    ),
-    Cause(
-        id="split-lengths",
-        errors=("ValueError",),
-        messages=(r"Sum of input lengths does not equal",),
-        examples=(
-            "ValueError: Sum of input lengths does not equal the length of the input dataset!",
-        ),
-        why="The lengths of random_split do not add up.",
-        fix="Let the lengths add up to len(dataset), [n, len(dataset) - n], or pass fractions, "
-        "[0.8, 0.2].",
-    ),
-    Cause(
-        id="loader-timeout",
-        errors=("RuntimeError",),
-        messages=(r"DataLoader timed out after",),
-        examples=("RuntimeError: DataLoader timed out after 1 seconds",),
-        why="A batch took longer than timeout= of the DataLoader.",
-        fix="Find out why a batch takes longer than the timeout of the DataLoader: with "
-        "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only waits "
-        "longer.",
     ),
     Cause(
         id="index-of-list",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -44,23 +44,6 @@ ROWS = (
         commands=("python -m pip show deepspeed",),
     ),
     Cause(
-        id="no-sync-under-zero",
-        errors=("AssertionError",),
-        messages=(r"no[_ ]sync context manager is incompatible with gradient ?partitioning",),
-        examples=(
-            "AssertionError: no_sync context manager is incompatible with gradient partitioning "
-            "logic of ZeRO stage 2",
-        ),
-        why="ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed refuses "
-        "no_sync(), which older accelerate and transformers call while they accumulate.",
-        fix="Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or install "
-        "deepspeed==0.15.4. In a loop of your own leave out accelerator.accumulate() and "
-        "no_sync(), and let gradient_accumulation_steps of DeepSpeed count; with ZeRO-1 no_sync "
-        "is allowed.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show deepspeed accelerate transformers",),
-    ),
-    Cause(
         id="deepspeed-batch-arithmetic",
         errors=("AssertionError",),
         messages=(r"Check batch related parameters\. train_batch_size is not equal",),
@@ -75,62 +58,147 @@ ROWS = (
         "torchrun or accelerate launch.",
     ),
     Cause(
-        id="deepspeed-values-differ",
-        errors=("ValueError",),
-        messages=(r"correct the following DeepSpeed config values that mismatch",),
-        examples=(
-            "ValueError: Please correct the following DeepSpeed config values that mismatch "
-            "TrainingArguments values:",
+        id="deepspeed-configuration",
+        wordings=(
+            Wording(
+                r"validation errors? for DeepSpeed\w{0,40}Config|DeepSpeedConfigError",
+                "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
+                "DeepSpeedZeroConfig",
+                "DeepSpeed refuses a field of its configuration: the lines after this one name "
+                "the field, the value and the expected type.",
+                "Give the field that type: bucket sizes are integers "
+                "(stage3_prefetch_bucket_size: 0.9 * hidden_size ** 2 has a fraction; newer "
+                'transformers round it, deepspeed 0.14 accepted it), "auto" is only understood '
+                "by the Trainer and accelerate, and one of fp16 and bf16 is on.",
+                ("python -m pip show deepspeed transformers",),
+            ),
+            Wording(
+                r"correct the following DeepSpeed config values that mismatch",
+                "ValueError: Please correct the following DeepSpeed config values that mismatch "
+                "TrainingArguments values:",
+                "The DeepSpeed file and the TrainingArguments name different values for the "
+                "same thing.",
+                'Set these fields of the DeepSpeed file to "auto" (batch sizes, accumulation, '
+                "lr, weight_decay, warmup, fp16, bf16, gradient_clipping), so that they come "
+                "from the arguments.",
+            ),
+            Wording(
+                r"requires you to pass at least one of training or evaluation dataloaders",
+                "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass "
+                "at least one of training or evaluation dataloaders with `batch_size` attribute",
+                "accelerate takes the micro-batch of DeepSpeed from a loader, and none was "
+                "given to prepare or it has a batch_sampler of its own.",
+                "Pass the loader to accelerator.prepare together with the model, or set "
+                "train_micro_batch_size_per_gpu in "
+                "AcceleratorState().deepspeed_plugin.deepspeed_config first.",
+            ),
+            Wording(
+                r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero stage \d "
+                r"requires an optimizer",
+                "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust "
+                "your config",
+                "Evaluation or prediction starts without a training step, and DeepSpeed shards "
+                "weights for that under stage 3 only.",
+                "Evaluate without the DeepSpeed configuration, or use stage 3 for it. With "
+                "eval_on_start or evaluate() before train(), leave that first evaluation out. A "
+                "training needs an optimizer for deepspeed.initialize, a frozen reference model "
+                "a configuration of its own.",
+            ),
+            Wording(
+                r"None of the param groups are marked as MoE",
+                "AssertionError: The model has moe layers, but None of the param groups are "
+                "marked as MoE. Create a param group with 'moe' key set to True before creating "
+                "optimizer",
+                "DeepSpeed's experts need groups of parameters of their own, and the optimizer "
+                "was made with plain ones.",
+                "Make the groups with "
+                "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer and "
+                "give them to the optimizer. In a Trainer: override create_optimizer.",
+            ),
+            Wording(
+                r"fp16 is enabled but the following parameters have dtype that is not fp16",
+                "ValueError: fp16 is enabled but the following parameters have dtype that is "
+                "not fp16: classifier.weight",
+                "DeepSpeed expects the whole model in the dtype of its configuration.",
+                'Set bf16 in the DeepSpeed configuration for a bf16 checkpoint ("bf16": '
+                '{"enabled": "auto"}, "fp16": {"enabled": "auto"}), or load with '
+                "dtype=torch.float16; cast new heads and adapters to the same dtype.",
+            ),
+            Wording(
+                r"DeepSpeed Zero-?3 is not compatible with|assert len\(set\(t\.device for t in "
+                r"tensors\)\) == 1",
+                "assert len(set(t.device for t in tensors)) == 1",
+                "Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
+                "Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "
+                "TrainingArguments before the model, so that it is loaded in shards. Parts that "
+                "are already on different devices: bring the model to one device first "
+                "(model.cpu()).",
+            ),
+            Wording(
+                r"no[_ ]sync context manager is incompatible with gradient ?partitioning",
+                "AssertionError: no_sync context manager is incompatible with gradient "
+                "partitioning logic of ZeRO stage 2",
+                "ZeRO-2 and 3 reduce gradients at every backward, and since 0.16 DeepSpeed "
+                "refuses no_sync(), which older accelerate and transformers call while they "
+                "accumulate.",
+                "Upgrade accelerate and transformers (4.48 or newer leaves no_sync out), or "
+                "install deepspeed==0.15.4. In a loop of your own leave out "
+                "accelerator.accumulate() and no_sync(), and let gradient_accumulation_steps of "
+                "DeepSpeed count; with ZeRO-1 no_sync is allowed.",
+                ("python -m pip show deepspeed accelerate transformers",),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"checkpoint being loaded used a DP world size of \d{1,6}",
+                "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded "
+                "used a DP world size of 8 but the current world size is 4.",
+                "The optimizer's state was saved in as many shards as there were ranks.",
+                "Resume on the same number of GPUs, convert it with ds_to_universal.py and load "
+                "with load_universal, or take the weights only: zero_to_fp32.py in the "
+                "checkpoint's directory.",
+                ("python zero_to_fp32.py . pytorch_model.bin",),
+            ),
         ),
-        why="The DeepSpeed file and the TrainingArguments name different values for the same "
-        "thing.",
-        fix='Set these fields of the DeepSpeed file to "auto" (batch sizes, accumulation, lr, '
-        "weight_decay, warmup, fp16, bf16, gradient_clipping), so that they come from the "
-        "arguments.",
+        why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
+        "ranks, or what its ZeRO stage allows.",
     ),
     Cause(
-        id="deepspeed-configuration-refused",
-        errors=("ValidationError", "DeepSpeedConfigError", "ValueError"),
-        messages=(r"validation errors? for DeepSpeed\w{0,40}Config", r"DeepSpeedConfigError"),
-        examples=(
-            "pydantic_core._pydantic_core.ValidationError: 1 validation error for "
-            "DeepSpeedZeroConfig",
-            "deepspeed.runtime.config_utils.DeepSpeedConfigError: fp16 and bf16 modes cannot be "
-            "simultaneously enabled",
+        id="deepspeed-launch",
+        refines=("import-failed", "attribute-missing", "property-raised"),
+        errors=("ModuleNotFoundError", "ImportError", "RuntimeError", "AttributeError"),
+        wordings=(
+            Wording(
+                r"No module named 'mpi4py'",
+                "ModuleNotFoundError: No module named 'mpi4py'",
+                "DeepSpeed looks for MPI because no launcher has set RANK, WORLD_SIZE and "
+                "MASTER_ADDR.",
+                "Start with deepspeed train.py, torchrun --nproc_per_node=1 train.py or "
+                "accelerate launch; or leave the DeepSpeed configuration out on one GPU. In a "
+                "notebook set RANK=0, LOCAL_RANK=0, WORLD_SIZE=1, MASTER_ADDR=localhost and "
+                "MASTER_PORT first. mpi4py is needed for mpirun only.",
+                ("torchrun --standalone --nproc_per_node=1 train.py",),
+            ),
+            Wording(
+                r"launcher 'pdsh' not installed|pdsh: command not found",
+                "RuntimeError: launcher 'pdsh' not installed.",
+                "The deepspeed command starts other nodes by pdsh and ssh, as the hostfile says.",
+                "Install pdsh on the first node (apt install pdsh) with ssh keys to all nodes; "
+                "or start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
+                ("sudo apt install pdsh",),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"'Dummy(?:Optim|Scheduler)' object has no attribute",
+                "AttributeError: 'DummyOptim' object has no attribute 'step'",
+                "accelerate made a stand-in for the optimizer that DeepSpeed should build, and "
+                "DeepSpeed is not active: the configuration names it, but the processes were "
+                "not launched with it.",
+                "Launch with the DeepSpeed configuration (accelerate launch --config_file, "
+                "deepspeed, torchrun) and without other accelerate settings in the environment; "
+                "or leave deepspeed= out on one GPU and use a real optimizer.",
+            ),
         ),
-        why="DeepSpeed refuses a field of its configuration: the lines after this one name the "
-        "field, the value and the expected type.",
-        fix="Give the field that type: bucket sizes are integers (stage3_prefetch_bucket_size: "
-        "0.9 * hidden_size ** 2 has a fraction; newer transformers round it, deepspeed 0.14 "
-        'accepted it), "auto" is only understood by the Trainer and accelerate, and one of fp16 '
-        "and bf16 is on.",
-        commands=("python -m pip show deepspeed transformers",),
-    ),
-    Cause(
-        id="deepspeed-without-launcher",
-        refines=("import-failed",),
-        errors=("ModuleNotFoundError", "ImportError"),
-        messages=(r"No module named 'mpi4py'",),
-        examples=("ModuleNotFoundError: No module named 'mpi4py'",),
-        why="DeepSpeed looks for MPI because no launcher has set RANK, WORLD_SIZE and MASTER_ADDR.",
-        fix="Start with deepspeed train.py, torchrun --nproc_per_node=1 train.py or accelerate "
-        "launch; or leave the DeepSpeed configuration out on one GPU. In a notebook set RANK=0, "
-        "LOCAL_RANK=0, WORLD_SIZE=1, MASTER_ADDR=localhost and MASTER_PORT first. mpi4py is "
-        "needed for mpirun only.",
-        commands=("torchrun --standalone --nproc_per_node=1 train.py",),
-    ),
-    Cause(
-        id="optimizer-of-deepspeed-missing",
-        refines=("attribute-missing", "property-raised"),
-        errors=("AttributeError",),
-        messages=(r"'Dummy(?:Optim|Scheduler)' object has no attribute",),
-        examples=("AttributeError: 'DummyOptim' object has no attribute 'step'",),
-        why="accelerate made a stand-in for the optimizer that DeepSpeed should build, and "
-        "DeepSpeed is not active: the configuration names it, but the processes were not launched "
-        "with it.",
-        fix="Launch with the DeepSpeed configuration (accelerate launch --config_file, deepspeed, "
-        "torchrun) and without other accelerate settings in the environment; or leave deepspeed= "
-        "out on one GPU and use a real optimizer.",
+        why="A DeepSpeed configuration is used by a process that no launcher of DeepSpeed started.",
     ),
     Cause(
         id="cpu-optimizer-not-built",
@@ -147,121 +215,33 @@ ROWS = (
         commands=("ds_report", "rm -rf ~/.cache/torch_extensions"),
     ),
     Cause(
-        id="zero-for-evaluation-only",
-        errors=("ValueError", "AssertionError"),
-        messages=(
-            r"ZeRO(?:-3)? inference (?:only )?makes sense (?:only )?with ZeRO|zero stage \d "
-            r"requires an optimizer",
+        id="ranks-disagree",
+        errors=("RuntimeError", "AssertionError", "DistributedOperationException", "ValueError"),
+        wordings=(
+            Wording(
+                r"disagreement between rank ?\d|tracing error at step \d|expected the next "
+                r"\d{1,6} parameters in the parameter fetch queue",
+                "RuntimeError: disagreement between rank0 and rank1: rank0: [1, 2] rank1: [3]",
+                "Under ZeRO-3 every rank must run the same modules in the same order: experts, "
+                "branches or modalities that depend on the batch differ between ranks or steps.",
+                "Run every module on every rank (a dummy input multiplied by 0 for a branch "
+                "without data); for mixtures of experts call "
+                "deepspeed.utils.set_z3_leaf_modules(model, [MoEBlock]); or use ZeRO-2.",
+            ),
+            Wording(
+                r"Cannot apply desired operation due to shape mismatches|output tensor size must "
+                r"be equal to world_size times input tensor size",
+                "Cannot apply desired operation due to shape mismatches. All shapes across "
+                "devices must be valid.",
+                "The ranks give a collective (gather, all_gather, broadcast) tensors of "
+                "different sizes: other sequence lengths or a smaller last batch, or weights "
+                "that have another size on some rank.",
+                "Pad to one size before gathering: accelerator.pad_across_processes(tensor, "
+                "dim=1), then accelerator.gather_for_metrics; or drop_last=True and padding to "
+                "a fixed length.",
+            ),
         ),
-        examples=(
-            "ValueError: ZeRO inference makes sense only with ZeRO Stage 3 - please adjust your "
-            "config",
-        ),
-        why="Evaluation or prediction starts without a training step, and DeepSpeed shards "
-        "weights for that under stage 3 only.",
-        fix="Evaluate without the DeepSpeed configuration, or use stage 3 for it. With "
-        "eval_on_start or evaluate() before train(), leave that first evaluation out. A training "
-        "needs an optimizer for deepspeed.initialize, a frozen reference model a configuration of "
-        "its own.",
-    ),
-    Cause(
-        id="zero-with-device-map",
-        errors=("ValueError", "AssertionError"),
-        messages=(
-            r"DeepSpeed Zero-?3 is not compatible with",
-            r"assert len\(set\(t\.device for t in tensors\)\) == 1",
-        ),
-        examples=(
-            "assert len(set(t.device for t in tensors)) == 1",
-            "ValueError: DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with "
-            "passing a `device_map`.",
-        ),
-        why="Under ZeRO-3 DeepSpeed itself places the weights while they are loaded.",
-        fix="Remove device_map and low_cpu_mem_usage from from_pretrained, and make the "
-        "TrainingArguments before the model, so that it is loaded in shards. Parts that are "
-        "already on different devices: bring the model to one device first (model.cpu()).",
-    ),
-    Cause(
-        id="zero-ranks-disagree",
-        errors=("RuntimeError", "AssertionError"),
-        messages=(
-            r"disagreement between rank ?\d",
-            r"tracing error at step \d|expected the next \d{1,6} parameters in the parameter "
-            r"fetch queue",
-        ),
-        examples=(
-            "RuntimeError: disagreement between rank0 and rank1: rank0: [1, 2] rank1: [3]",
-            "RuntimeError: tracing error at step 42: expected the next 4 parameters in the "
-            "parameter fetch queue to be",
-        ),
-        why="Under ZeRO-3 every rank must run the same modules in the same order: experts, "
-        "branches or modalities that depend on the batch differ between ranks or steps.",
-        fix="Run every module on every rank (a dummy input multiplied by 0 for a branch without "
-        "data); for mixtures of experts call deepspeed.utils.set_z3_leaf_modules(model, "
-        "[MoEBlock]); or use ZeRO-2.",
-    ),
-    Cause(
-        id="zero-of-another-world-size",
-        errors=("AssertionError", "ZeRORuntimeException"),
-        messages=(r"checkpoint being loaded used a DP world size of \d{1,6}",),
-        examples=(
-            "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used "
-            "a DP world size of 8 but the current world size is 4.",
-        ),
-        why="The optimizer's state was saved in as many shards as there were ranks.",
-        fix="Resume on the same number of GPUs, convert it with ds_to_universal.py and load with "
-        "load_universal, or take the weights only: zero_to_fp32.py in the checkpoint's directory.",
-        commands=("python zero_to_fp32.py . pytorch_model.bin",),
-    ),
-    Cause(
-        id="fp16-with-other-parameters",
-        errors=("ValueError", "AssertionError"),
-        messages=(r"fp16 is enabled but the following parameters have dtype that is not fp16",),
-        examples=(
-            "ValueError: fp16 is enabled but the following parameters have dtype that is not "
-            "fp16: classifier.weight",
-        ),
-        why="DeepSpeed expects the whole model in the dtype of its configuration.",
-        fix='Set bf16 in the DeepSpeed configuration for a bf16 checkpoint ("bf16": {"enabled": '
-        '"auto"}, "fp16": {"enabled": "auto"}), or load with dtype=torch.float16; cast new heads '
-        "and adapters to the same dtype.",
-    ),
-    Cause(
-        id="multinode-launcher-missing",
-        errors=("RuntimeError",),
-        messages=(r"launcher 'pdsh' not installed|pdsh: command not found",),
-        examples=("RuntimeError: launcher 'pdsh' not installed.",),
-        why="The deepspeed command starts other nodes by pdsh and ssh, as the hostfile says.",
-        fix="Install pdsh on the first node (apt install pdsh) with ssh keys to all nodes; or "
-        "start torchrun or deepspeed --no_ssh --node_rank=N on each node by itself.",
-        owner=Owner.ENVIRONMENT,
-        commands=("sudo apt install pdsh",),
-    ),
-    Cause(
-        id="moe-groups-missing",
-        messages=(r"None of the param groups are marked as MoE",),
-        examples=(
-            "AssertionError: The model has moe layers, but None of the param groups are marked as "
-            "MoE. Create a param group with 'moe' key set to True before creating optimizer",
-        ),
-        why="DeepSpeed's experts need groups of parameters of their own, and the optimizer was "
-        "made with plain ones.",
-        fix="Make the groups with "
-        "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer and give them "
-        "to the optimizer. In a Trainer: override create_optimizer.",
-    ),
-    Cause(
-        id="micro-batch-unknown",
-        errors=("ValueError",),
-        messages=(r"requires you to pass at least one of training or evaluation dataloaders",),
-        examples=(
-            "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at "
-            "least one of training or evaluation dataloaders with `batch_size` attribute",
-        ),
-        why="accelerate takes the micro-batch of DeepSpeed from a loader, and none was given to "
-        "prepare or it has a batch_sampler of its own.",
-        fix="Pass the loader to accelerator.prepare together with the model, or set "
-        'AcceleratorState().deepspeed_plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = '
-        "N first.",
+        why="The ranks ran other modules, or brought tensors of other shapes, to the same "
+        "exchange.",
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -37,32 +37,19 @@ ROWS = (
             "RuntimeError: Expected one of cpu, cuda, ipu, xpu, mkldnn device type at start of "
             "device string: gpu",
         ),
+        wordings=(
+            Wording(
+                r"device type for generator but found|Expected a '(?:cpu|cuda)' device type for "
+                r"generator",
+                "RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
+                "A random generator is for tensors of its own device.",
+                "Create the generator on the device of the tensors, "
+                "torch.Generator(device=...); a DataLoader shuffles on the CPU, so do not set a "
+                "default device of cuda around it.",
+            ),
+        ),
         why="The text is no name of a device.",
         fix="Write the device as 'cuda', 'cuda:0', 'mps' or 'cpu'.",
-    ),
-    Cause(
-        id="mps-missing",
-        errors=("RuntimeError",),
-        messages=(r"not linked with support for mps", r"MPS backend is supported on"),
-        examples=(
-            "RuntimeError: PyTorch is not linked with support for mps devices",
-            "RuntimeError: The MPS backend is supported on MacOS 14.0+.",
-        ),
-        why="The code asks for the GPU of a Mac.",
-        fix="Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor moves "
-        "the model to the job's device.",
-    ),
-    Cause(
-        id="generator-device",
-        errors=("RuntimeError",),
-        messages=(
-            r"device type for generator but found",
-            r"Expected a '(?:cpu|cuda)' device type for generator",
-        ),
-        examples=("RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",),
-        why="A random generator is for tensors of its own device.",
-        fix="Create the generator on the device of the tensors, torch.Generator(device=...); a "
-        "DataLoader shuffles on the CPU, so do not set a default device of cuda around it.",
     ),
     Cause(
         id="meta-device",

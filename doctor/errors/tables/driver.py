@@ -8,12 +8,7 @@ from doctor.errors.cause import Cause
 ROWS = (
     Cause(
         id="gpu-not-started",
-        yields_to=(
-            "open-module-refuses-gpu",
-            "open-module-required",
-            "gpu-without-memory-window",
-            "gsp-firmware-missing",
-        ),
+        yields_to=("kernel-module-kind", "gpu-without-memory-window", "gsp-firmware-missing"),
         errors=("RuntimeError",),
         messages=(
             r"RmInitAdapter failed",
@@ -161,7 +156,7 @@ ROWS = (
             "kernel-module-unsigned",
             "kernel-module-of-other-kernel",
             "nouveau-holds-gpu",
-            "open-module-refuses-gpu",
+            "kernel-module-kind",
         ),
         errors=("RuntimeError",),
         messages=(r"Driver Not Loaded", r"communicate with the NVIDIA driver"),

@@ -3,68 +3,9 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="worker-pipe-broken",
-        refines=("peer-lost",),
-        errors=("BrokenPipeError",),
-        messages=(r"BrokenPipeError",),
-        examples=("BrokenPipeError: [Errno 32] Broken pipe",),
-        why="The process at the other end of a pipe had ended: a DataLoader worker that could not "
-        'start (on Windows without if __name__ == "__main__", or a data set that cannot be '
-        "pickled), a worker that was killed, or a pager such as head.",
-        fix="Look for an error of a worker above. Set num_workers=0 to see the real error; on "
-        'Windows and macOS put the training below if __name__ == "__main__" and the data set\'s '
-        "class at the top level of a file.",
-    ),
-    Cause(
-        id="service-not-reachable",
-        errors=("ConnectionRefusedError", "ConnectionError", "OSError"),
-        messages=(
-            r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route to "
-            r"host",
-        ),
-        examples=("ConnectionRefusedError: [Errno 111] Connection refused",),
-        why="Nothing listens at that address and port: rank 0 has not started or has died, a "
-        "server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is between.",
-        fix="Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 first and "
-        "open the port between the nodes. A server: look at its own log. A proxy: check "
-        "HTTP_PROXY and HTTPS_PROXY.",
-        owner=Owner.ENVIRONMENT,
-        retry="again",
-        commands=('nc -vz "$MASTER_ADDR" "$MASTER_PORT"', "env | grep -i proxy"),
-    ),
-    Cause(
-        id="gpu-in-unknown-state",
-        errors=("RuntimeError", "AcceleratorError"),
-        refines=("cuda-unavailable",),
-        messages=(
-            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
-            r"error - this may be due",
-        ),
-        examples=(
-            "RuntimeError: CUDA error: unknown error",
-            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
-            "environment",
-            "RuntimeError: cuda runtime error (30) : unknown error at "
-            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
-        ),
-        why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
-        "state (after suspend, an upgrade without a restart, in a container without "
-        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
-        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
-        "module or restart the machine; in a container start it again with its GPUs. If only the "
-        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
-        owner=Owner.MACHINE,
-        retry="again",
-        commands=(
-            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
-            'python -c "import torch; print(torch.ones(1).cuda())"',
-        ),
-        next_check="DRV001",
-    ),
     Cause(
         id="kernel-launch-refused",
         errors=("RuntimeError", "AcceleratorError"),
@@ -102,31 +43,33 @@ ROWS = (
         next_check="GPU008",
     ),
     Cause(
-        id="cuda-tensors-shared",
-        errors=("RuntimeError",),
-        messages=(r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",),
-        examples=(
-            "THCudaCheck FAIL file=torch\\csrc\\generic\\StorageSharing.cpp line=252 error=63 : "
-            "OS call failed or operation not supported on this OS",
-        ),
-        why="GPU tensors are sent between processes, which Windows and some virtual machines do "
-        "not support.",
-        fix="Return CPU tensors from the data set and move them in the loop, or set num_workers=0.",
-    ),
-    Cause(
-        id="generation-length-too-short",
-        errors=("ValueError",),
+        id="gpu-in-unknown-state",
+        errors=("RuntimeError", "AcceleratorError"),
+        refines=("cuda-unavailable",),
         messages=(
-            r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, but "
-            r"`?max_length`? is set to",
+            r"cuda runtime error \(30\)|CUDA error: unknown error|CUDA_ERROR_UNKNOWN|CUDA unknown "
+            r"error - this may be due",
         ),
         examples=(
-            "ValueError: Input length of input_ids is 35, but `max_length` is set to 20. This can "
-            "lead to unexpected behavior.",
+            "RuntimeError: CUDA error: unknown error",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+            "environment",
+            "RuntimeError: cuda runtime error (30) : unknown error at "
+            "/pytorch/aten/src/THC/THCGeneral.cpp:50",
         ),
-        why="max_length counts the prompt, too, and its default is 20.",
-        fix="Set max_new_tokens in place of max_length: model.generate(..., max_new_tokens=256), "
-        "or model.generation_config.max_new_tokens = 256 for an evaluation.",
+        why="The driver cannot give this process a working GPU: the module nvidia_uvm is in a bad "
+        "state (after suspend, an upgrade without a restart, in a container without "
+        "/dev/nvidia-uvm), or an earlier kernel of this process crashed.",
+        fix="Run nvidia-smi and a one-line test in a fresh process. If that fails too, reload the "
+        "module or restart the machine; in a container start it again with its GPUs. If only the "
+        "training fails, run with CUDA_LAUNCH_BLOCKING=1.",
+        owner=Owner.MACHINE,
+        retry="again",
+        commands=(
+            "sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm",
+            'python -c "import torch; print(torch.ones(1).cuda())"',
+        ),
+        next_check="DRV001",
     ),
     Cause(
         id="iommu-not-passed-through",
@@ -144,39 +87,55 @@ ROWS = (
         commands=("cat /proc/cmdline",),
     ),
     Cause(
-        id="torch-headers-removed",
-        refines=("compile-failed", "compiler-misses-a-header"),
-        messages=(r"THC/THC\w{0,20}\.(?:h|cuh).{0,4}: No such file",),
-        examples=("fatal error: THC/THC.h: No such file or directory",),
-        why="The extension's source is from before torch 1.11, which removed the THC headers.",
-        fix="Use a newer version or fork of the extension, or install torch 1.10 or older; by "
-        "hand: remove the include, THCState and THCudaCheck, and use ATen/cuda/CUDAContext.h and "
-        "AT_CUDA_CHECK.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show torch",),
-    ),
-    Cause(
-        id="worker-process-died",
-        errors=("RuntimeError", "BrokenProcessPool"),
-        messages=(
-            r"subprocesses has abruptly died|terminated abruptly while the future|workers? (?:is|"
-            r"are) no longer alive",
+        id="worker-ended-early",
+        refines=("peer-lost",),
+        errors=("RuntimeError", "BrokenProcessPool", "BrokenPipeError"),
+        wordings=(
+            Wording(
+                r"subprocesses has abruptly died|terminated abruptly while the future|workers? "
+                r"(?:is|are) no longer alive",
+                "RuntimeError: One of the subprocesses has abruptly died during map "
+                "operation.To debug the error, disable multiprocessing.",
+                "A process that prepares data ended without an exception of its own: most often "
+                "the kernel killed it for RAM, else native code crashed, or its error stands "
+                "further up.",
+                "Search upwards for its own error. If there is none, use fewer workers "
+                "(num_proc, preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own "
+                "copy and at most as many as cores help), smaller writer_batch_size, more RAM; "
+                "num_proc=None or 0 workers shows the error in the main process.",
+                ("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h"),
+            ),
+            Wording(
+                r"BrokenPipeError",
+                "BrokenPipeError: [Errno 32] Broken pipe",
+                "The process at the other end of a pipe had ended: a DataLoader worker that "
+                'could not start (on Windows without if __name__ == "__main__", or a data set '
+                "that cannot be pickled), a worker that was killed, or a pager such as head.",
+                "Look for an error of a worker above. Set num_workers=0 to see the real error; "
+                'on Windows and macOS put the training below if __name__ == "__main__" and the '
+                "data set's class at the top level of a file.",
+            ),
+            Wording(
+                r"Pin memory thread exited unexpectedly",
+                "RuntimeError: Pin memory thread exited unexpectedly",
+                "The thread of the DataLoader that copies batches into pinned memory ended: "
+                "host memory or /dev/shm is exhausted, or CUDA failed in it.",
+                "Look for an error of memory or of CUDA before it; use pin_memory=False, fewer "
+                "workers and a smaller prefetch_factor as a test.",
+                ("df -h /dev/shm", "free -g"),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"DataLoader timed out after",
+                "RuntimeError: DataLoader timed out after 1 seconds",
+                "A batch took longer than timeout= of the DataLoader.",
+                "Find out why a batch takes longer than the timeout of the DataLoader: with "
+                "num_workers=0 the stack shows where __getitem__ waits. A larger timeout= only "
+                "waits longer.",
+            ),
         ),
-        examples=(
-            "RuntimeError: One of the subprocesses has abruptly died during map operation.To "
-            "debug the error, disable multiprocessing.",
-            "RuntimeError: One or more background workers are no longer alive. Exiting.",
-            "BrokenProcessPool: A process in the process pool was terminated abruptly while the "
-            "future was running or pending.",
-        ),
-        why="A process that prepares data ended without an exception of its own: most often the "
-        "kernel killed it for RAM, else native code crashed, or its error stands further up.",
-        fix="Search upwards for its own error. If there is none, use fewer workers (num_proc, "
-        "preprocessing_num_workers, nnUNet_n_proc_DA: each holds its own copy and at most as many "
-        "as cores help), smaller writer_batch_size, more RAM; num_proc=None or 0 workers shows "
-        "the error in the main process.",
-        commands=("dmesg -T | grep -i -E 'killed process|out of memory'", "free -h"),
-        retry="again",
+        why="A worker process or thread ended or stopped responding; this is the process that "
+        "waited for it.",
     ),
     Cause(
         id="failure-stands-above",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -83,30 +83,8 @@ ROWS = (
         sources=("pytorch-166387",),
     ),
     Cause(
-        id="process-group-missing",
-        errors=("ValueError", "RuntimeError"),
-        messages=(
-            r"[Dd]efault process group is not initialized",
-            r"environment variable (?:RANK|MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected",
-            r"Default process group has not been initialized|parallel group is not initialized",
-        ),
-        examples=(
-            "AssertionError: Default process group is not initialized",
-            "ValueError: Default process group has not been initialized, please make sure to call "
-            "init_process_group.",
-            "ValueError: Error initializing torch.distributed using env:// rendezvous: "
-            "environment variable RANK expected, but not set",
-        ),
-        why="torch.distributed was started without a launcher, which sets RANK and the others.",
-        fix="Start it with torchrun, or initialize torch.distributed only if it was started by a "
-        "launcher ('RANK' in os.environ). For one process set RANK=0, WORLD_SIZE=1, LOCAL_RANK=0, "
-        "MASTER_ADDR=localhost and MASTER_PORT=29500. Megatron's groups: initialize them "
-        "(initialize_model_parallel) before the model, with the version that the code was written "
-        "for.",
-    ),
-    Cause(
         id="network-missing",
-        errors=("OSError", "ConnectionError"),
+        errors=("OSError", "ConnectionError", "SSLError", "ConnectionRefusedError"),
         messages=(
             r"couldn't connect to",
             r"offline mode is enabled",
@@ -125,27 +103,36 @@ ROWS = (
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and "
             "couldn't find them in the cached files. Check your internet connection or see",
         ),
+        wordings=(
+            Wording(
+                r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|check_hostname requires "
+                r"server_hostname",
+                "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate "
+                "verify failed: self-signed certificate in certificate chain",
+                "A proxy of the network presents a certificate of its own, or the proxy's "
+                "address has the wrong form.",
+                "Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and "
+                "SSL_CERT_FILE=FILE; give proxies as http://host:port, also in HTTPS_PROXY; "
+                "check the machine's clock. Or download elsewhere and set HF_HUB_OFFLINE=1.",
+                ("env | grep -i proxy", "date"),
+            ),
+            Wording(
+                r"ConnectionRefusedError|\[Errno 111\] Connection refused|\[Errno 113\] No route "
+                r"to host",
+                "ConnectionRefusedError: [Errno 111] Connection refused",
+                "Nothing listens at that address and port: rank 0 has not started or has died, "
+                "a server (vLLM, Ray, wandb, tensorboard, a proxy) is down, or a firewall is "
+                "between.",
+                "Find the address in the lines above. MASTER_ADDR:MASTER_PORT: start rank 0 "
+                "first and open the port between the nodes. A server: look at its own log. A "
+                "proxy: check HTTP_PROXY and HTTPS_PROXY.",
+                ('nc -vz "$MASTER_ADDR" "$MASTER_PORT"', "env | grep -i proxy"),
+            ),
+        ),
         why="A download failed: no network, a proxy, or a name that is not resolved.",
         fix="Download the model or the data beforehand and load it from a local path "
         "(local_files_only=True), or check network, proxy and token.",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="relative-import",
-        errors=("ImportError",),
-        messages=(r"attempted relative import",),
-        examples=("ImportError: attempted relative import with no known parent package",),
-        why="A file of a package was imported on its own.",
-        fix="Give the package an __init__.py and import the file as package.module: python -m "
-        "package.module runs it.",
-    ),
-    Cause(
-        id="reads-the-terminal",
-        errors=("EOFError",),
-        messages=(r"EOF when reading a line",),
-        examples=("EOFError: EOF when reading a line",),
-        why="input() waits for a person, and nobody is there.",
-        fix="Do not read from the terminal in a job: pass values as arguments or in a file.",
     ),
     Cause(
         id="ipc-files",
@@ -184,25 +171,48 @@ ROWS = (
         "process, that process has ended.",
     ),
     Cause(
-        id="command-not-found",
-        messages=(
-            r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|swift|"
-            r"tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
-            r"cmake)['"
-            r"\"]?: (?:command )?not found|execve\(\): .{1,200}: No such file",
-            r"is not recognized as (?:the name of a cmdlet|an internal or external command)",
+        id="shell-cannot-run-it",
+        wordings=(
+            Wording(
+                r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
+                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
+                r"cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such file|is "
+                r"not recognized as (?:the name of a cmdlet|an internal or external command)",
+                "bash: accelerate: command not found",
+                "The program is not installed in the environment of this shell or of this node, "
+                "or its directory is not on PATH.",
+                "Activate the environment inside the job script (source .venv/bin/activate, "
+                "conda activate, module load), or name the interpreter: python -m "
+                "torch.distributed.run for torchrun, python -m accelerate.commands.launch for "
+                "accelerate.",
+                ('echo "$PATH"; which -a python torchrun',),
+            ),
+            Wording(
+                r"attempted relative import",
+                "ImportError: attempted relative import with no known parent package",
+                "A file of a package was imported on its own.",
+                "Give the package an __init__.py and import the file as package.module: python "
+                "-m package.module runs it.",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"EOF when reading a line",
+                "EOFError: EOF when reading a line",
+                "input() waits for a person, and nobody is there.",
+                "Do not read from the terminal in a job: pass values as arguments or in a file.",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"bash\^M: bad interpreter|\\r': command not found",
+                "/bin/bash^M: bad interpreter: No such file or directory",
+                "The script was saved with the line ends of Windows.",
+                r"dos2unix run.sh, or sed -i 's/\r$//' run.sh; git config core.autocrlf input "
+                r"for the next one.",
+                owner=Owner.JOB,
+            ),
         ),
-        examples=(
-            "bash: accelerate: command not found",
-            "slurmstepd: error: execve(): torchrun: No such file or directory",
-            "'llamafactory-cli' is not recognized as an internal or external command",
-        ),
-        why="The program is not installed in the environment of this shell or of this node, or "
-        "its directory is not on PATH.",
-        fix="Activate the environment inside the job script (source .venv/bin/activate, conda "
-        "activate, module load), or name the interpreter: python -m torch.distributed.run for "
-        "torchrun, python -m accelerate.commands.launch for accelerate.",
+        why="The job's shell or interpreter cannot run the command as it was written for a "
+        "terminal.",
         owner=Owner.ENVIRONMENT,
-        commands=('echo "$PATH"; which -a python torchrun',),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -42,39 +42,27 @@ ROWS = (
         "model and batch.",
     ),
     Cause(
-        id="factory-exits",
-        errors=("RuntimeError",),
-        messages=(r"called sys\.exit\(",),
-        examples=("the factory called sys.exit(2)",),
-        why="The file runs and ends while it is imported.",
-        fix="Put what runs the training under if __name__ == '__main__', so that the file can be "
-        "imported; the lines that it printed are below.",
-    ),
-    Cause(
-        id="factory-ends-process",
+        id="factory-ends",
         refines=("interrupted",),
         errors=("RuntimeError",),
-        messages=(r"exit status \d+ and no message", r"the factory raised KeyboardInterrupt"),
-        examples=(
-            "exit status 3 and no message inside call the factory",
-            "the factory raised KeyboardInterrupt",
+        examples=("the factory raised KeyboardInterrupt",),
+        wordings=(
+            Wording(
+                r"called sys\.exit\(",
+                "the factory called sys.exit(2)",
+                "The file runs and ends while it is imported.",
+                "Put what runs the training under if __name__ == '__main__', so that the file "
+                "can be imported; the lines that it printed are below.",
+            ),
+            Wording(
+                r"exit status \d+ and no message|the factory raised KeyboardInterrupt",
+                "exit status 3 and no message inside call the factory",
+                "The code or a library called os._exit(), or closed files that it did not open.",
+                "Let the factory return instead of ending the process: it, or a library, called "
+                "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
+            ),
         ),
-        why="The code or a library called os._exit(), or closed files that it did not open.",
-        fix="Let the factory return instead of ending the process: it, or a library, called "
-        "os._exit(), or closed all file descriptors (os.closerange), the doctor's too.",
-    ),
-    Cause(
-        id="lightning-without-batch",
-        errors=("RuntimeError",),
-        messages=(r"the LightningModule gives no batch",),
-        examples=(
-            "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
-        ),
-        why="The LightningModule has no loader of its own.",
-        fix="Return the module with a loader: its own after module.setup('fit'), or that of its "
-        "data module.\n"
-        "data.setup('fit')\n"
-        "return module, data.train_dataloader()",
+        why="The file or the factory ends the process instead of returning.",
     ),
     Cause(
         id="factory-optimizer",
@@ -106,18 +94,28 @@ ROWS = (
         "doctor explain model",
     ),
     Cause(
-        id="collate-without-return",
-        errors=("RuntimeError",),
-        messages=(r"its collate_fn returned nothing",),
-        examples=("the first batch of the DataLoader is None; its collate_fn returned nothing",),
-        why="The collate function has no return.",
-        fix="Return the batch at the end of the loader's collate_fn: without a return it is None.",
-    ),
-    Cause(
         id="loader-without-batch",
         errors=("RuntimeError",),
         messages=(r"the factory's \w+ has no batch",),
         examples=("the factory's DataLoader has no batch",),
+        wordings=(
+            Wording(
+                r"its collate_fn returned nothing",
+                "the first batch of the DataLoader is None; its collate_fn returned nothing",
+                "The collate function has no return.",
+                "Return the batch at the end of the loader's collate_fn: without a return it is "
+                "None.",
+            ),
+            Wording(
+                r"the LightningModule gives no batch",
+                "the LightningModule gives no batch (train_dataloader: MisconfigurationException)",
+                "The LightningModule has no loader of its own.",
+                "Return the module with a loader: its own after module.setup('fit'), or that of "
+                "its data module.\n"
+                "data.setup('fit')\n"
+                "return module, data.train_dataloader()",
+            ),
+        ),
         why="The loader gives no batch: it has no data, or fewer samples than batch_size with "
         "drop_last=True.",
         fix="Check the path and the filter of the data, and whether the iterator was used before. "

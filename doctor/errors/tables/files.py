@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -84,21 +84,6 @@ ROWS = (
         commands=("doctor scan FILE",),
         sources=("stable-diffusion-93",),
         next_check="CKP001",
-    ),
-    Cause(
-        id="hub-name-unknown",
-        errors=("OSError",),
-        messages=(r"is not a local folder and is not a valid model identifier",),
-        examples=(
-            "OSError: mistral-8b is not a local folder and is not a valid model identifier listed "
-            "on 'https://huggingface.co/models'",
-        ),
-        why="No directory has this name, as seen from the working directory, and the hub has no "
-        "public repository of it: misspelled, private, or without its owner before the slash.",
-        fix="For a local model write its directory as the job sees it (an absolute path); for one "
-        "of the hub write OWNER/NAME as on its page, and log in for a private or gated one: `hf "
-        "auth login`, or HF_TOKEN in the job's environment.",
-        commands=("hf auth whoami",),
     ),
     Cause(
         id="file-missing",
@@ -252,11 +237,27 @@ ROWS = (
     Cause(
         id="path-not-permitted",
         refines=("file-missing",),
-        errors=("PermissionError",),
+        errors=("PermissionError", "OSError"),
         messages=(r"PermissionError: \[Errno 13\]", r"\[WinError 5\] Access is denied"),
         examples=(
             "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'",
             r"PermissionError: [WinError 5] Access is denied: 'C:\\Users\\a\\.cache'",
+        ),
+        wordings=(
+            Wording(
+                r"\[Errno 30\] Read-only file system",
+                "OSError: [Errno 30] Read-only file system: '/root/.cache'",
+                "The program writes where this container or node mounts read-only: the home "
+                "directory, the image (Apptainer, a read-only root), a data volume, or a file "
+                "system that went read-only after an error.",
+                "Point what is written to a writable directory: output_dir, HF_HOME, TMPDIR, "
+                "TRITON_CACHE_DIR, TORCHINDUCTOR_CACHE_DIR, MPLCONFIGDIR, WANDB_DIR. If the "
+                "file system was writable before, read dmesg: it may have failed.",
+                (
+                    "mount | grep ' ro[,)]'",
+                    "export HF_HOME=/scratch/hf TMPDIR=/scratch/tmp",
+                ),
+            ),
         ),
         why="The user of the process may not read or write this path: a file of root (from a "
         "container or sudo), a home that a container or Slurm replaced, or a cache that another "
@@ -266,17 +267,5 @@ ROWS = (
         "$USER PATH. Docker: --user $(id -u):$(id -g).",
         owner=Owner.ENVIRONMENT,
         commands=("id; ls -ld PATH",),
-    ),
-    Cause(
-        id="pickled-with-numpy-2",
-        refines=("compiled-part-missing", "name-not-in-package", "import-failed"),
-        errors=("ModuleNotFoundError",),
-        messages=(r"No module named 'numpy\._core",),
-        examples=("ModuleNotFoundError: No module named 'numpy._core'",),
-        why="The file was pickled with NumPy 2, and this environment has NumPy 1.",
-        fix="Read it with NumPy 2 (python -m pip install 'numpy>=2', with packages that were "
-        "built for it), or with NumPy 1.26.1 or newer of 1.26, which knows the name; else save it "
-        "again as .npy.",
-        owner=Owner.ENVIRONMENT,
     ),
 )

@@ -17,24 +17,28 @@ ROWS = (
         role="harmless",
     ),
     Cause(
-        id="checkpoint-use-reentrant",
+        id="name-or-default-changes",
         messages=(
             r"torch\.utils\.checkpoint: (?:please pass in use_reentrant|the use_reentrant "
             r"parameter)",
+            r"FutureWarning: `?torch\.(?:cuda|cpu)\.amp\.",
+            r"torch\.meshgrid: in an upcoming release",
+            r"The pynvml package is deprecated",
+            r"TensorFloat32 tensor cores for float32 matrix multiplication available but not "
+            r"enabled",
         ),
         examples=(
             "UserWarning: torch.utils.checkpoint: please pass in use_reentrant=True or "
             "use_reentrant=False explicitly.",
+            "FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.",
+            "UserWarning: torch.meshgrid: in an upcoming release, it will be required to pass "
+            "the indexing argument.",
+            "FutureWarning: The pynvml package is deprecated. Please install nvidia-ml-py instead.",
+            "UserWarning: TensorFloat32 tensor cores for float32 matrix multiplication "
+            "available but not enabled.",
         ),
-        why="A default that will change; the result is the same.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="amp-renamed",
-        messages=(r"FutureWarning: `?torch\.(?:cuda|cpu)\.amp\.",),
-        examples=("FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated.",),
-        why="The old name still works.",
+        why="An older name, or a default that will change or could be faster (TF32: NUM002); "
+        "the result is the same.",
         fix="",
         role="harmless",
     ),
@@ -100,17 +104,6 @@ ROWS = (
         role="harmless",
     ),
     Cause(
-        id="meshgrid-indexing",
-        messages=(r"torch\.meshgrid: in an upcoming release",),
-        examples=(
-            "UserWarning: torch.meshgrid: in an upcoming release, it will be required to pass the "
-            "indexing argument.",
-        ),
-        why="A default that will change.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
         id="first-overflows",
         messages=(
             r"Gradient overflow\. {1,4}Skipping step|(?:OVERFLOW|overflow)! {0,4}(?:Rank \d+ "
@@ -120,30 +113,6 @@ ROWS = (
             "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
         ),
         why="The loss scale is being calibrated; a collapse is reported by its own check.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="tf32-available",
-        messages=(
-            r"TensorFloat32 tensor cores for float32 matrix multiplication available but not "
-            r"enabled",
-        ),
-        examples=(
-            "UserWarning: TensorFloat32 tensor cores for float32 matrix multiplication available "
-            "but not enabled.",
-        ),
-        why="A setting for speed, see NUM002.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="pynvml-renamed",
-        messages=(r"The pynvml package is deprecated",),
-        examples=(
-            "FutureWarning: The pynvml package is deprecated. Please install nvidia-ml-py instead.",
-        ),
-        why="The renamed package does the same.",
         fix="",
         role="harmless",
     ),
@@ -159,27 +128,37 @@ ROWS = (
         role="harmless",
     ),
     Cause(
-        id="barrier-device",
+        id="notices-of-the-start",
         messages=(
+            r"Setting OMP_NUM_THREADS environment variable for each process to be 1",
             r"(?:using GPU \d+ to perform barrier|No device id is provided via "
             r"`init_process_group`)",
+            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load "
+            r".{0,80}libnccl-net\.so: cannot open)",
+            r"Waiting in store based barrier to initialize process group",
+            r"socket cannot be initialized .{0,160}errno: 97",
+            r"Unable to find hostfile, will proceed with training with local resources",
+            r"async_io(?: requires the dev libaio|: please install the libaio)",
         ),
         examples=(
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, "
+            "to avoid your system being overloaded",
             "[rank0]:[W1] using GPU 0 to perform barrier as devices used by this process are "
             "currently unknown.",
+            "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal "
+            "implementation",
+            "INFO:root:Waiting in store based barrier to initialize process group for rank: 0, "
+            "key: store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
+            "[W socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:29500 "
+            "(errno: 97 - Address family not supported by protocol).",
+            "[WARNING] [runner.py:202:fetch_hostfile] Unable to find hostfile, will proceed "
+            "with training with local resources only.",
+            "[WARNING]  async_io requires the dev libaio .so object and headers but these were "
+            "not found.",
         ),
-        why="The device is inferred from the rank.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="omp-threads",
-        messages=(r"Setting OMP_NUM_THREADS environment variable for each process to be 1",),
-        examples=(
-            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to "
-            "avoid your system being overloaded",
-        ),
-        why="Torchrun's default.",
+        why="How ranks find each other and their devices: defaults of the launcher, IPv4, "
+        "NCCL's own transports, one node. Ranks wait for the slowest one; only a timeout is "
+        "a failure.",
         fix="",
         role="harmless",
     ),
@@ -195,13 +174,23 @@ ROWS = (
         role="harmless",
     ),
     Cause(
-        id="grad-strides",
-        messages=(r"Grad strides do not match bucket view strides",),
+        id="notices-of-replicas",
+        messages=(
+            r"Grad strides do not match bucket view strides",
+            r"find_unused_parameters=True was specified in DDP constructor, but did not find any "
+            r"unused",
+            r"Was asked to gather along dimension 0, but all input tensors were scalars",
+        ),
         examples=(
             "UserWarning: Grad strides do not match bucket view strides. This may indicate grad "
             "was not created according to the gradient layout contract",
+            "Warning: find_unused_parameters=True was specified in DDP constructor, but did not "
+            "find any unused parameters in the forward pass.",
+            "UserWarning: Was asked to gather along dimension 0, but all input tensors were "
+            "scalars; will instead unsqueeze and return a vector.",
         ),
-        why="DDP copies such gradients; it costs a little time.",
+        why="DDP copies such gradients, or looks for unused parameters: it costs a little time. "
+        "DataParallel returns one loss per GPU: take its mean().",
         fix="",
         role="harmless",
     ),
@@ -215,78 +204,6 @@ ROWS = (
             "scheduler initialization.",
         ),
         why="A library wrapped the optimizer; the order of the calls is right.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="nccl-plugin-missing",
-        messages=(
-            r"(?:Failed to open libibverbs|No plugin found \(libnccl-net\.so\)|Plugin load "
-            r".{0,80}libnccl-net\.so: cannot open)",
-        ),
-        examples=(
-            "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal "
-            "implementation",
-        ),
-        why="NCCL uses its own transports.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="store-barrier-waiting",
-        messages=(r"Waiting in store based barrier to initialize process group",),
-        examples=(
-            "INFO:root:Waiting in store based barrier to initialize process group for rank: 0, "
-            "key: store_based_barrier_key:1 (world_size=8, worker_count=7, timeout=0:30:00)",
-        ),
-        why="Ranks wait for the slowest one; only a timeout is a failure.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="find-unused-none",
-        messages=(
-            r"find_unused_parameters=True was specified in DDP constructor, but did not find any "
-            r"unused",
-        ),
-        examples=(
-            "Warning: find_unused_parameters=True was specified in DDP constructor, but did not "
-            "find any unused parameters in the forward pass.",
-        ),
-        why="Costs a little time.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="socket-without-ipv6",
-        messages=(r"socket cannot be initialized .{0,160}errno: 97",),
-        examples=(
-            "[W socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:29500 "
-            "(errno: 97 - Address family not supported by protocol).",
-        ),
-        why="The machine has no IPv6; torch goes on with IPv4.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="hostfile-missing",
-        messages=(r"Unable to find hostfile, will proceed with training with local resources",),
-        examples=(
-            "[WARNING] [runner.py:202:fetch_hostfile] Unable to find hostfile, will proceed with "
-            "training with local resources only.",
-        ),
-        why="deepspeed uses the GPUs of this node, as without several nodes.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="async-io-missing",
-        messages=(r"async_io(?: requires the dev libaio|: please install the libaio)",),
-        examples=(
-            "[WARNING]  async_io requires the dev libaio .so object and headers but these were "
-            "not found.",
-        ),
-        why="Only offloading to an NVMe disk needs it.",
         fix="",
         role="harmless",
     ),
@@ -307,17 +224,6 @@ ROWS = (
             "clean up at shutdown",
         ),
         why="Processes ended without cleaning up: it follows from a crash or a kill above it.",
-        fix="",
-        role="harmless",
-    ),
-    Cause(
-        id="scalars-gathered",
-        messages=(r"Was asked to gather along dimension 0, but all input tensors were scalars",),
-        examples=(
-            "UserWarning: Was asked to gather along dimension 0, but all input tensors were "
-            "scalars; will instead unsqueeze and return a vector.",
-        ),
-        why="DataParallel returns one loss per GPU: take its mean().",
         fix="",
         role="harmless",
     ),

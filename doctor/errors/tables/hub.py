@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -23,133 +23,175 @@ ROWS = (
         commands=("python -m pip show transformers",),
     ),
     Cause(
-        id="model-type-missing",
-        errors=("ValueError",),
-        messages=(r"Unrecognized model in .{1,300}Should have a `?model_type",),
-        examples=(
-            "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
-            "config.json, or contain one of the following strings in its name: albert",
+        id="tokenizer-not-readable",
+        errors=("Exception", "ValueError", "ImportError"),
+        wordings=(
+            Wording(
+                r"data did not match any variant of untagged enum",
+                "Exception: data did not match any variant of untagged enum ModelWrapper at "
+                "line 1251003 column 3",
+                "tokenizer.json was written by a newer version of tokenizers than the one "
+                "installed.",
+                "Upgrade both (pip install -U tokenizers transformers); where the code needs an "
+                "old transformers, take tokenizer.json from a revision of that time, or save it "
+                "again with the old version.",
+                ("python -m pip show tokenizers transformers",),
+            ),
+            Wording(
+                r"Couldn't instantiate the backend tokenizer from one of|Converting from "
+                r"(?:Tiktoken|SentencePiece and Tiktoken) failed|Cannot instantiate this "
+                r"tokenizer from a slow version",
+                "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
+                "`tokenizers` library serialization file",
+                "The model has no tokenizer.json, and the package that reads its vocabulary is "
+                "missing, or the vocabulary's file is.",
+                "Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If "
+                "that does not help, check that tokenizer.model is in the directory and no Git "
+                "LFS pointer; or pass use_fast=False.",
+                ("python -m pip install sentencepiece tiktoken protobuf",),
+            ),
         ),
-        why="The directory has no config.json of transformers: it holds an adapter, a checkpoint "
-        "of another framework, or a part of a repository.",
-        fix="Give the directory with config.json. For an adapter load the base model first, then "
-        "PeftModel.from_pretrained(base, directory); convert checkpoints of Megatron, Lightning "
-        "or DeepSpeed first.",
-    ),
-    Cause(
-        id="tokenizer-file-newer",
-        errors=("Exception",),
-        messages=(r"data did not match any variant of untagged enum",),
-        examples=(
-            "Exception: data did not match any variant of untagged enum ModelWrapper at line "
-            "1251003 column 3",
-        ),
-        why="tokenizer.json was written by a newer version of tokenizers than the one installed.",
-        fix="Upgrade both (pip install -U tokenizers transformers); where the code needs an old "
-        "transformers, take tokenizer.json from a revision of that time, or save it again with "
-        "the old version.",
+        why="tokenizer.json is newer than the installed tokenizers, or the package that reads "
+        "the older files is missing.",
         owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show tokenizers transformers",),
     ),
     Cause(
-        id="tokenizer-not-convertible",
-        errors=("ValueError", "ImportError"),
-        messages=(
-            r"Couldn't instantiate the backend tokenizer from one of",
-            r"Converting from (?:Tiktoken|SentencePiece and Tiktoken) failed",
-            r"Cannot instantiate this tokenizer from a slow version",
-        ),
-        examples=(
-            "ValueError: Couldn't instantiate the backend tokenizer from one of: (1) a "
-            "`tokenizers` library serialization file",
-            "ValueError: Converting from Tiktoken failed, if a converter for SentencePiece is "
-            "available, provide a model path",
-            "ValueError: Cannot instantiate this tokenizer from a slow version.",
-        ),
-        why="The model has no tokenizer.json, and the package that reads its vocabulary is "
-        "missing, or the vocabulary's file is.",
-        fix="Install sentencepiece, tiktoken and protobuf, and restart the interpreter. If that "
-        "does not help, check that tokenizer.model is in the directory and no Git LFS pointer; or "
-        "pass use_fast=False.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip install sentencepiece tiktoken protobuf",),
-    ),
-    Cause(
-        id="vocabulary-file-missing",
-        errors=("TypeError",),
-        messages=(
-            r"TypeError: not a string\b",
-            r"expected str, bytes or os\.PathLike object, not NoneType",
-        ),
-        examples=(
-            "TypeError: not a string",
-            "TypeError: expected str, bytes or os.PathLike object, not NoneType",
-        ),
-        told_by="a tokenizer or a processor is being loaded",
-        why="A tokenizer was loaded from a directory without its vocabulary file "
-        "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is None.",
-        fix="Copy the tokenizer's files from the base model into the directory "
-        "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base model's "
-        "name. If the traceback ends in your own open() or os.path call, that argument is None.",
-    ),
-    Cause(
-        id="pretrained-files-missing",
-        errors=("OSError", "EnvironmentError"),
-        messages=(
-            r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
-            r"configuration|model) (?:for|of) '",
-        ),
-        examples=(
-            "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
-            "'https://huggingface.co/models', make sure you don't have a local directory with the "
-            "same name.",
-        ),
-        why="Neither the directory nor the hub has these files: a checkpoint without a tokenizer, "
-        "a local directory with the name of the model, a wrong name, or no network.",
-        fix="Check the name and the directory (ls NAME): rename a local directory that is called "
-        "like the model, save the tokenizer beside the checkpoint, or take it from the base "
-        "model. Without a network set HF_HUB_OFFLINE=1 and load from a downloaded copy.",
-        commands=("ls -l NAME",),
-    ),
-    Cause(
-        id="repository-name-invalid",
-        errors=("HFValidationError", "OSError"),
-        messages=(r"Repo id must (?:be in the form|use alphanumeric)",),
-        examples=(
-            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
-            "'namespace/repo_name': '/data/models/llama'. Use `repo_type` argument if needed.",
-        ),
-        why="The text is a path that does not exist on this machine, so that it is taken for the "
-        "name of a repository.",
-        fix="Correct the path: relative ones are found from the directory in which the command "
-        "starts, and a container sees only what is mounted. It must hold config.json (for an "
-        "adapter: adapter_config.json).",
-        commands=("ls -ld PATH", "pwd"),
-    ),
-    Cause(
-        id="repository-file-missing",
+        id="model-not-found",
+        refines=("file-missing",),
         errors=(
+            "OSError",
+            "EnvironmentError",
+            "HFValidationError",
             "EntryNotFoundError",
             "RevisionNotFoundError",
             "HfHubHTTPError",
             "RepositoryNotFoundError",
+            "ValueError",
+            "TypeError",
         ),
-        messages=(r"(?:Entry|Revision|Repository)NotFoundError", r"404 Client Error"),
-        examples=(
-            "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request ID: "
-            "Root=1)",
-            "requests.exceptions.HTTPError: 404 Client Error: Not Found for url",
+        wordings=(
+            Wording(
+                r"Can't load (?:the )?(?:tokenizer|feature extractor|image processor|processor|"
+                r"configuration|model) (?:for|of) '",
+                "OSError: Can't load tokenizer for 'gpt2'. If you were trying to load it from "
+                "'https://huggingface.co/models', make sure you don't have a local directory "
+                "with the same name.",
+                "Neither the directory nor the hub has these files: a checkpoint without a "
+                "tokenizer, a local directory with the name of the model, a wrong name, or no "
+                "network.",
+                "Check the name and the directory (ls NAME): rename a local directory that is "
+                "called like the model, save the tokenizer beside the checkpoint, or take it "
+                "from the base model. Without a network set HF_HUB_OFFLINE=1 and load from a "
+                "downloaded copy.",
+                ("ls -l NAME",),
+            ),
+            Wording(
+                r"is not a local folder and is not a valid model identifier",
+                "OSError: mistral-8b is not a local folder and is not a valid model identifier "
+                "listed on 'https://huggingface.co/models'",
+                "No directory has this name, as seen from the working directory, and the hub "
+                "has no public repository of it: misspelled, private, or without its owner "
+                "before the slash.",
+                "For a local model write its directory as the job sees it (an absolute path); "
+                "for one of the hub write OWNER/NAME as on its page, and log in for a private "
+                "or gated one: `hf auth login`, or HF_TOKEN in the job's environment.",
+                ("hf auth whoami",),
+            ),
+            Wording(
+                r"Repo id must (?:be in the form|use alphanumeric)",
+                "huggingface_hub.errors.HFValidationError: Repo id must be in the form "
+                "'repo_name' or 'namespace/repo_name': '/data/models/llama'. Use `repo_type` "
+                "argument if needed.",
+                "The text is a path that does not exist on this machine, so that it is taken "
+                "for the name of a repository.",
+                "Correct the path: relative ones are found from the directory in which the "
+                "command starts, and a container sees only what is mounted. It must hold "
+                "config.json (for an adapter: adapter_config.json).",
+                ("ls -ld PATH", "pwd"),
+            ),
+            Wording(
+                r"(?:Entry|Revision|Repository)NotFoundError|404 Client Error",
+                "huggingface_hub.utils._errors.EntryNotFoundError: 404 Client Error. (Request "
+                "ID: Root=1)",
+                "The hub has no such file, revision or repository under that name, or the "
+                "repository is private and there is no token.",
+                "Open the address in the message in a browser: compare the spelling of "
+                "repository, revision and file (weights may be .safetensors only: "
+                "use_safetensors=True). For a private one log in with hf auth login.",
+            ),
+            Wording(
+                r"Unrecognized model in .{1,300}Should have a `?model_type",
+                "ValueError: Unrecognized model in ./out. Should have a `model_type` key in its "
+                "config.json, or contain one of the following strings in its name: albert",
+                "The directory has no config.json of transformers: it holds an adapter, a "
+                "checkpoint of another framework, or a part of a repository.",
+                "Give the directory with config.json. For an adapter load the base model first, "
+                "then PeftModel.from_pretrained(base, directory); convert checkpoints of "
+                "Megatron, Lightning or DeepSpeed first.",
+            ),
+            Wording(
+                r"Error no file named [^\n]{0,160}found in directory|does not appear to have a "
+                r"file",
+                "OSError: Error no file named pytorch_model.bin, model.safetensors found in "
+                "directory ./out",
+                "The directory holds no weights of a whole model: it is the output directory "
+                "above the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the "
+                "save was not finished.",
+                "ls it. checkpoint-N inside: name that. adapter_config.json: load the base "
+                "model and PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. "
+                "pytorch_model_fsdp_0: accelerate merge-weights. Only other names (.ckpt, "
+                ".pth): load them with the program that wrote them.",
+                ("ls -l DIRECTORY", "doctor scan DIRECTORY"),
+            ),
+            Wording(
+                r"Can't find 'adapter_config\.json' at",
+                "ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-500'",
+                "The path holds no adapter: it is the output directory above the checkpoints, a "
+                "full model, a path that does not exist (and is taken for a repository), or the "
+                "adapter was never saved.",
+                "Give the directory with adapter_config.json and adapter_model.safetensors "
+                "(often out/checkpoint-N); load a full model with "
+                "AutoModelForCausalLM.from_pretrained; save an adapter with "
+                "model.save_pretrained(directory).",
+                ("find . -name adapter_config.json",),
+            ),
+            Wording(
+                r"TypeError: not a string\b|expected str, bytes or os\.PathLike object, not "
+                r"NoneType",
+                "TypeError: not a string",
+                "A tokenizer was loaded from a directory without its vocabulary file "
+                "(tokenizer.model, vocab.json), so that its path is None; or a path of yours is "
+                "None.",
+                "Copy the tokenizer's files from the base model into the directory "
+                "(tokenizer.save_pretrained(directory)), or load the tokenizer from the base "
+                "model's name. If the traceback ends in your own open() or os.path call, that "
+                "argument is None.",
+            ),
+            Wording(
+                r"No valid checkpoint found in output directory|Can't find a valid checkpoint at",
+                "ValueError: No valid checkpoint found in output directory (out)",
+                "resume_from_checkpoint asks for a checkpoint, and the directory has none that "
+                "is complete.",
+                'Give the path of one (resume_from_checkpoint="out/checkpoint-500"), or pass '
+                "get_last_checkpoint(output_dir), which is None in the first run. A checkpoint "
+                "needs trainer_state.json and the weights or the adapter.",
+                ("ls -d out/checkpoint-*",),
+            ),
         ),
-        why="The hub has no such file, revision or repository under that name, or the repository "
-        "is private and there is no token.",
-        fix="Open the address in the message in a browser: compare the spelling of repository, "
-        "revision and file (weights may be .safetensors only: use_safetensors=True). For a "
-        "private one log in with hf auth login.",
+        why="The name or directory does not have the files that are loaded: another spelling, a "
+        "relative path, an adapter without its base, or a checkpoint one level deeper.",
     ),
     Cause(
         id="hub-transfer-failed",
         refines=("hf-offline",),
-        errors=("RuntimeError", "OSError", "ChunkedEncodingError", "ReadTimeout"),
+        errors=(
+            "RuntimeError",
+            "OSError",
+            "ChunkedEncodingError",
+            "ReadTimeout",
+            "HfHubHTTPError",
+            "HTTPError",
+        ),
         messages=(
             r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
@@ -163,6 +205,18 @@ ROWS = (
             "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', "
             "port=443): Read timed out. (read timeout=10)",
         ),
+        wordings=(
+            Wording(
+                r"429 (?:Client Error|Too Many Requests)|Too Many Requests for url",
+                "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for "
+                "url: https://huggingface.co/api/models/a",
+                "The hub limits requests per user and address: every rank and worker of a "
+                "cluster asks on its own.",
+                "Log in (HF_TOKEN), which raises the limit. Download once on one node into a "
+                "shared HF_HOME, then run with HF_HUB_OFFLINE=1; let rank 0 load first.",
+                ("export HF_HUB_OFFLINE=1",),
+            ),
+        ),
         why="A download from the hub broke off: the network, a proxy, the transfer service (Xet), "
         "or a full disk.",
         fix="Download before the training and again until it is complete: hf download REPOSITORY "
@@ -172,26 +226,6 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         retry="again",
         commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
-    ),
-    Cause(
-        id="certificate-not-trusted",
-        errors=("SSLError",),
-        messages=(
-            r"CERTIFICATE_VERIFY_FAILED|certificate verify failed",
-            r"check_hostname requires server_hostname",
-        ),
-        examples=(
-            "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
-            "failed: self-signed certificate in certificate chain",
-            "ValueError: check_hostname requires server_hostname",
-        ),
-        why="A proxy of the network presents a certificate of its own, or the proxy's address has "
-        "the wrong form.",
-        fix="Point to the network's certificates: REQUESTS_CA_BUNDLE=FILE and SSL_CERT_FILE=FILE; "
-        "give proxies as http://host:port, also in HTTPS_PROXY; check the machine's clock. Or "
-        "download elsewhere and set HF_HUB_OFFLINE=1.",
-        owner=Owner.ENVIRONMENT,
-        commands=("env | grep -i proxy", "date"),
     ),
     Cause(
         id="remote-code-not-trusted",

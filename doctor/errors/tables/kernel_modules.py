@@ -6,56 +6,48 @@ Most of these lines stand in kernel logs, without the word "error".
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="open-module-refuses-gpu",
-        messages=(
-            r"not supported by open\s{0,3}nvidia\.ko|installed in this system is not supported by "
-            r"open",
-            r"does not include the required GPU",
+        id="kernel-module-kind",
+        wordings=(
+            Wording(
+                r"requires use of the NVIDIA open kernel modules",
+                "NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
+                "Blackwell GPUs (RTX 50, RTX PRO, B200, GB200) are driven by the open kernel "
+                "module alone.",
+                "Install the open kernel module of the same driver version "
+                "(nvidia-driver-580-open, nvidia-open, --kernel-module-type=open), then reboot.",
+                ("modinfo -F license nvidia",),
+            ),
+            Wording(
+                r"not supported by open\s{0,3}nvidia\.ko|installed in this system is not "
+                r"supported by open|does not include the required GPU",
+                "NVRM: installed in this system is not supported by open nvidia.ko",
+                "The open kernel module drives GPUs since Turing: Volta (V100), Pascal and "
+                "older ones have no GSP.",
+                "Install the proprietary kernel module of the same driver version "
+                "(nvidia-driver-570 without -open, --kernel-module-type=proprietary). Drivers "
+                "since 590 have none for GPUs before Turing: stay on 580 there.",
+                (
+                    "modinfo -F license nvidia",
+                    "apt list --installed 2>/dev/null | grep nvidia",
+                ),
+            ),
+            Wording(
+                r"supported through the NVIDIA \d{3}\.xx Legacy|driver will ignore\s{0,3}this GPU",
+                "NVRM: installed in this system is supported through the NVIDIA 470.xx Legacy "
+                "drivers.",
+                "This driver no longer knows a GPU of that age.",
+                "Install the legacy branch that the line names: 470 for Kepler (K40, K80), 580 "
+                "for Maxwell, Pascal and Volta. It limits CUDA and torch: 470 runs CUDA 11.4.",
+                ("lspci -nn | grep -i nvidia",),
+            ),
         ),
-        examples=(
-            "NVRM: installed in this system is not supported by open nvidia.ko",
-            "NVRM: nvidia.ko because it does not include the required GPU System Processor (GSP).",
-        ),
-        why="The open kernel module drives GPUs since Turing: Volta (V100), Pascal and older ones "
-        "have no GSP.",
-        fix="Install the proprietary kernel module of the same driver version (nvidia-driver-570 "
-        "without -open, --kernel-module-type=proprietary). Drivers since 590 have none for GPUs "
-        "before Turing: stay on 580 there.",
+        why="The installed kernel module is of the wrong kind for this GPU: open or "
+        "proprietary, current or legacy branch.",
         owner=Owner.ENVIRONMENT,
-        commands=("modinfo -F license nvidia", "apt list --installed 2>/dev/null | grep nvidia"),
-    ),
-    Cause(
-        id="open-module-required",
-        messages=(r"requires use of the NVIDIA open kernel modules",),
-        examples=(
-            "NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
-        ),
-        why="Blackwell GPUs (RTX 50, RTX PRO, B200, GB200) are driven by the open kernel module "
-        "alone.",
-        fix="Install the open kernel module of the same driver version (nvidia-driver-580-open, "
-        "nvidia-open, --kernel-module-type=open), then reboot.",
-        owner=Owner.ENVIRONMENT,
-        commands=("modinfo -F license nvidia",),
-    ),
-    Cause(
-        id="driver-legacy-gpu",
-        messages=(
-            r"supported through the NVIDIA \d{3}\.xx Legacy",
-            r"driver will ignore\s{0,3}this GPU",
-        ),
-        examples=(
-            "NVRM: installed in this system is supported through the NVIDIA 470.xx Legacy drivers.",
-            "NVRM: the driver will ignore this GPU.  Continuing probe...",
-        ),
-        why="This driver no longer knows a GPU of that age.",
-        fix="Install the legacy branch that the line names: 470 for Kepler (K40, K80), 580 for "
-        "Maxwell, Pascal and Volta. It limits CUDA and torch: 470 runs CUDA 11.4.",
-        owner=Owner.ENVIRONMENT,
-        commands=("lspci -nn | grep -i nvidia",),
     ),
     Cause(
         id="gpu-without-memory-window",

@@ -3,137 +3,197 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="launcher-variable-missing",
+        id="launched-wrongly",
         refines=("missing-key",),
-        errors=("KeyError",),
-        messages=(
-            r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|"
-            r"SLURM_\w{1,30})'",
+        wordings=(
+            Wording(
+                r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|"
+                r"MASTER_PORT|SLURM_\w{1,30})'",
+                "KeyError: 'LOCAL_RANK'",
+                "The script reads a variable that a launcher sets, and was started with python "
+                "alone.",
+                "Start it with a launcher, also on one GPU: torchrun --nproc_per_node=1 "
+                "train.py (or accelerate launch, srun). For both ways read it with a default: "
+                'int(os.environ.get("LOCAL_RANK", 0)).',
+                ("torchrun --standalone --nproc_per_node=1 train.py",),
+            ),
+            Wording(
+                r"unrecognized arguments: .{0,200}--local[-_]rank",
+                "train.py: error: unrecognized arguments: --local-rank=0",
+                "torch.distributed.launch passes the argument --local-rank to the script (with "
+                "a hyphen since torch 2.0, with an underscore before), and the script does not "
+                "know it.",
+                "Start the script with torchrun, which passes no argument, and read "
+                'os.environ["LOCAL_RANK"]; or accept both: parser.add_argument("--local-rank", '
+                '"--local_rank", type=int, default=0).',
+                ("torchrun --standalone --nproc_per_node=2 train.py",),
+            ),
+            Wording(
+                r"initialize the default process group twice",
+                "RuntimeError: trying to initialize the default process group twice!",
+                "init_process_group was called a second time: by the script beside the Trainer, "
+                "accelerate or Lightning, or by a notebook cell that ran again.",
+                "Call it once: leave it to the framework, or guard it with if not "
+                "torch.distributed.is_initialized(). In a notebook call destroy_process_group() "
+                "or restart the kernel.",
+            ),
+            Wording(
+                r"[Dd]efault process group is not initialized|environment variable (?:RANK|"
+                r"MASTER_ADDR|WORLD_SIZE|MASTER_PORT) expected|Default process group has not "
+                r"been initialized|parallel group is not initialized",
+                "AssertionError: Default process group is not initialized",
+                "torch.distributed was started without a launcher, which sets RANK and the others.",
+                "Start it with torchrun, or initialize torch.distributed only if it was started "
+                "by a launcher ('RANK' in os.environ). For one process set RANK=0, "
+                "WORLD_SIZE=1, LOCAL_RANK=0, MASTER_ADDR=localhost and MASTER_PORT=29500. "
+                "Megatron's groups: initialize them (initialize_model_parallel) before the "
+                "model, with the version that the code was written for.",
+            ),
+            Wording(
+                r"To launch a (?:multi-GPU|TPU) training from your notebook|CUDA has been "
+                r"initialized before the `?notebook_launcher",
+                "ValueError: To launch a multi-GPU training from your notebook, the "
+                "`Accelerator` should only be initialized inside your training function.",
+                "notebook_launcher forks, and a cell before it has used CUDA or made an "
+                "Accelerator.",
+                "Restart the kernel. Make the Accelerator, the model and everything on the GPU "
+                "inside the training function that notebook_launcher gets; or write a script "
+                "and start it with accelerate launch.",
+            ),
         ),
-        examples=("KeyError: 'LOCAL_RANK'",),
-        why="The script reads a variable that a launcher sets, and was started with python alone.",
-        fix="Start it with a launcher, also on one GPU: torchrun --nproc_per_node=1 train.py (or "
-        "accelerate launch, srun). For both ways read it with a default: "
-        'int(os.environ.get("LOCAL_RANK", 0)).',
-        commands=("torchrun --standalone --nproc_per_node=1 train.py",),
+        why="The ranks of a distributed training are started by a launcher, which gives each "
+        "its number, and make one process group, once.",
     ),
     Cause(
-        id="local-rank-argument",
-        messages=(r"unrecognized arguments: .{0,200}--local[-_]rank",),
-        examples=("train.py: error: unrecognized arguments: --local-rank=0",),
-        why="torch.distributed.launch passes the argument --local-rank to the script (with a "
-        "hyphen since torch 2.0, with an underscore before), and the script does not know it.",
-        fix="Start the script with torchrun, which passes no argument, and read "
-        'os.environ["LOCAL_RANK"]; or accept both: parser.add_argument("--local-rank", '
-        '"--local_rank", type=int, default=0).',
-        commands=("torchrun --standalone --nproc_per_node=2 train.py",),
-    ),
-    Cause(
-        id="nccl-not-built",
-        errors=("RuntimeError",),
-        messages=(r"Distributed package doesn't have NCCL built in",),
-        examples=("RuntimeError: Distributed package doesn't have NCCL built in",),
-        why="This build of torch has no NCCL: Windows and macOS builds and CPU wheels have none.",
-        fix='On Windows and macOS choose the other backend, init_process_group("gloo") '
-        "(Lightning: PL_TORCH_DISTRIBUTED_BACKEND=gloo), or train in WSL2. On Linux install a "
-        "CUDA wheel of torch.",
-        owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.__version__, '
-            'torch.distributed.is_nccl_available())"',
-        ),
-    ),
-    Cause(
-        id="nccl-without-gpus",
-        errors=("ValueError", "RuntimeError"),
-        messages=(r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",),
-        examples=("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",),
-        why="The NCCL backend was asked for where torch sees no GPU.",
-        fix="Make the GPUs visible (CUDA_VISIBLE_DEVICES, docker run --gpus all, a CUDA wheel of "
-        "torch), or use the gloo backend on a CPU.",
-        owner=Owner.ENVIRONMENT,
-        commands=('python -c "import torch; print(torch.__version__, torch.cuda.device_count())"',),
-        next_check="GPU001",
-    ),
-    Cause(
-        id="group-initialized-twice",
+        id="backend-not-usable",
         errors=("RuntimeError", "ValueError"),
-        messages=(r"initialize the default process group twice",),
-        examples=("RuntimeError: trying to initialize the default process group twice!",),
-        why="init_process_group was called a second time: by the script beside the Trainer, "
-        "accelerate or Lightning, or by a notebook cell that ran again.",
-        fix="Call it once: leave it to the framework, or guard it with if not "
-        "torch.distributed.is_initialized(). In a notebook call destroy_process_group() or "
-        "restart the kernel.",
+        wordings=(
+            Wording(
+                r"Distributed package doesn't have NCCL built in",
+                "RuntimeError: Distributed package doesn't have NCCL built in",
+                "This build of torch has no NCCL: Windows and macOS builds and CPU wheels have "
+                "none.",
+                'On Windows and macOS choose the other backend, init_process_group("gloo") '
+                "(Lightning: PL_TORCH_DISTRIBUTED_BACKEND=gloo), or train in WSL2. On Linux "
+                "install a CUDA wheel of torch.",
+                (
+                    'python -c "import torch; print(torch.__version__, '
+                    'torch.distributed.is_nccl_available())"',
+                ),
+            ),
+            Wording(
+                r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
+                "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+                "The NCCL backend was asked for where torch sees no GPU.",
+                "Make the GPUs visible (CUDA_VISIBLE_DEVICES, docker run --gpus all, a CUDA "
+                "wheel of torch), or use the gloo backend on a CPU.",
+                ('python -c "import torch; print(torch.__version__, torch.cuda.device_count())"',),
+            ),
+            Wording(
+                r"Tensors must be CUDA and dense|No backend type associated with device type cpu",
+                "RuntimeError: Tensors must be CUDA and dense",
+                "NCCL moves GPU tensors only, and the call got one on the CPU: offloaded "
+                "states, or an object that is saved.",
+                "Move it to the GPU first, or start the group with both: "
+                'init_process_group("cpu:gloo,cuda:nccl").',
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"use_libuv was requested but PyTorch was built? without? libuv|built without "
+                r"libuv support",
+                "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
+                "torch 2.4 and newer start the rendezvous with libuv, which Windows builds do "
+                "not have.",
+                "Set USE_LIBUV=0 in the environment before torchrun (or "
+                'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without '
+                "a launcher.",
+                ("set USE_LIBUV=0",),
+            ),
+        ),
+        why="The backend of the process group does not exist on this system, or does not take "
+        "these tensors.",
+        owner=Owner.ENVIRONMENT,
     ),
     Cause(
-        id="wrapped-without-gradients",
-        errors=("RuntimeError", "AssertionError"),
-        messages=(
-            r"DistributedDataParallel is not needed when a module doesn't have any parameters "
-            r"that require",
+        id="wrapper-refuses-model",
+        wordings=(
+            Wording(
+                r"DistributedDataParallel is not needed when a module doesn't have any "
+                r"parameters that require",
+                "RuntimeError: DistributedDataParallel is not needed when a module doesn't have "
+                "any parameters that require a gradient.",
+                "A module without trainable parameters is wrapped: a frozen encoder, a loss, or "
+                "a model whose adapters were frozen before.",
+                "Wrap only modules that train; move the frozen one to the device without a "
+                "wrapper (leave it out of accelerator.prepare). If it should train, call "
+                "requires_grad_(True) before it is wrapped.",
+            ),
+            Wording(
+                r"DistributedDataParallel(?:'s)? device_ids and output_device arguments only "
+                r"work with",
+                "ValueError: DistributedDataParallel device_ids and output_device arguments "
+                "only work with single-device/multiple-device GPU modules or CPU modules, but "
+                "got device_ids [0]",
+                'The model is on the CPU, or spread over several devices (device_map="auto"), '
+                "where DistributedDataParallel expects it whole on one GPU.",
+                "Move the whole model to the rank's GPU before it is wrapped: "
+                "model.to(local_rank), then DDP(model, device_ids=[local_rank]). Load without "
+                'device_map, or with device_map={"": local_rank}.',
+            ),
+            Wording(
+                r"FlatParameter`? requires uniform `?requires_grad|Must flatten tensors with "
+                r"uniform `?requires_grad",
+                "ValueError: `FlatParameter` requires uniform `requires_grad`",
+                "FSDP joins the parameters of a block into one, and some of them are frozen: "
+                "adapters beside frozen weights, a frozen tower.",
+                "Set use_orig_params=True (accelerate: fsdp_use_orig_params: true), use FSDP2 "
+                "(fully_shard), or wrap trainable and frozen modules apart (PEFT: "
+                "fsdp_auto_wrap_policy(model)).",
+            ),
+            Wording(
+                r"Non-root FSDP instance's `_is_root` should not have been set",
+                "AssertionError: Non-root FSDP instance's `_is_root` should not have been set "
+                "yet or should have been set to `False`",
+                "A wrapped submodule ran before the whole model did, and took itself for the "
+                "root of FSDP.",
+                "Call the outermost wrapped model first (one forward pass), and generate or "
+                "evaluate through it, not through model.module or a submodule; within "
+                "FSDP.summon_full_params(model) where it must be.",
+            ),
+            Wording(
+                r"Cannot flatten integer dtype",
+                "ValueError: Cannot flatten integer dtype tensors",
+                "FSDP joins the parameters of a block into one tensor of floats, and the base "
+                "model is quantized: its weights are stored as integers.",
+                "With 4 bits set bnb_4bit_quant_storage to the compute dtype (torch.bfloat16); "
+                "8-bit weights cannot be sharded by FSDP: load them unquantized, or use DDP or "
+                "ZeRO.",
+            ),
+            Wording(
+                r"chunk expects at least a 1-dimensional tensor",
+                "RuntimeError: chunk expects at least a 1-dimensional tensor",
+                "One process sees several GPUs, so that the trainer wraps the model in "
+                "nn.DataParallel, which splits every argument, and one is a single number.",
+                "Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for "
+                "each GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers "
+                "leaves num_items_in_batch whole.",
+                ("CUDA_VISIBLE_DEVICES=0 python train.py",),
+            ),
+            Wording(
+                r"'(?:DataParallel|DistributedDataParallel|OptimizedModule)' object has no "
+                r"attribute",
+                "AttributeError: 'DistributedDataParallel' object has no attribute 'head'",
+                "The attribute belongs to the model inside the wrapper.",
+                "Ask the model inside the wrapper: model.module for DataParallel and DDP, "
+                "model._orig_mod for torch.compile.",
+            ),
         ),
-        examples=(
-            "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any "
-            "parameters that require a gradient.",
-        ),
-        why="A module without trainable parameters is wrapped: a frozen encoder, a loss, or a "
-        "model whose adapters were frozen before.",
-        fix="Wrap only modules that train; move the frozen one to the device without a wrapper "
-        "(leave it out of accelerator.prepare). If it should train, call requires_grad_(True) "
-        "before it is wrapped.",
-    ),
-    Cause(
-        id="wrapped-on-several-devices",
-        errors=("ValueError", "RuntimeError", "AssertionError"),
-        messages=(
-            r"DistributedDataParallel(?:'s)? device_ids and output_device arguments only work with",
-        ),
-        examples=(
-            "ValueError: DistributedDataParallel device_ids and output_device arguments only work "
-            "with single-device/multiple-device GPU modules or CPU modules, but got device_ids [0]",
-        ),
-        why='The model is on the CPU, or spread over several devices (device_map="auto"), where '
-        "DistributedDataParallel expects it whole on one GPU.",
-        fix="Move the whole model to the rank's GPU before it is wrapped: model.to(local_rank), "
-        "then DDP(model, device_ids=[local_rank]). Load without device_map, or with "
-        'device_map={"": local_rank}.',
-    ),
-    Cause(
-        id="shards-of-frozen-parameters",
-        errors=("ValueError",),
-        messages=(
-            r"FlatParameter`? requires uniform `?requires_grad|Must flatten tensors with uniform "
-            r"`?requires_grad",
-        ),
-        examples=(
-            "ValueError: `FlatParameter` requires uniform `requires_grad`",
-            "ValueError: Must flatten tensors with uniform requires_grad when "
-            "use_orig_params=False",
-        ),
-        why="FSDP joins the parameters of a block into one, and some of them are frozen: adapters "
-        "beside frozen weights, a frozen tower.",
-        fix="Set use_orig_params=True (accelerate: fsdp_use_orig_params: true), use FSDP2 "
-        "(fully_shard), or wrap trainable and frozen modules apart (PEFT: "
-        "fsdp_auto_wrap_policy(model)).",
-    ),
-    Cause(
-        id="inner-shard-called-first",
-        errors=("AssertionError", "RuntimeError"),
-        messages=(r"Non-root FSDP instance's `_is_root` should not have been set",),
-        examples=(
-            "AssertionError: Non-root FSDP instance's `_is_root` should not have been set yet or "
-            "should have been set to `False`",
-        ),
-        why="A wrapped submodule ran before the whole model did, and took itself for the root of "
-        "FSDP.",
-        fix="Call the outermost wrapped model first (one forward pass), and generate or evaluate "
-        "through it, not through model.module or a submodule; within "
-        "FSDP.summon_full_params(model) where it must be.",
+        why="DataParallel, DDP and FSDP take a model in one form and on one device, and hide it "
+        "behind the wrapper.",
     ),
     Cause(
         id="device-number-too-high",
@@ -189,86 +249,35 @@ ROWS = (
         "off, or give DDP static_graph=True where every step has the same graph.",
     ),
     Cause(
-        id="shapes-differ-between-ranks",
-        errors=("DistributedOperationException", "ValueError", "RuntimeError"),
-        messages=(
-            r"Cannot apply desired operation due to shape mismatches",
-            r"output tensor size must be equal to world_size times input tensor size",
-        ),
-        examples=(
-            "Cannot apply desired operation due to shape mismatches. All shapes across devices "
-            "must be valid.",
-            "ValueError: output tensor size must be equal to world_size times input tensor size",
-        ),
-        why="The ranks give a collective (gather, all_gather, broadcast) tensors of different "
-        "sizes: other sequence lengths or a smaller last batch, or weights that have another size "
-        "on some rank.",
-        fix="Pad to one size before gathering: accelerator.pad_across_processes(tensor, dim=1), "
-        "then accelerator.gather_for_metrics; or drop_last=True and padding to a fixed length.",
-    ),
-    Cause(
-        id="host-name-unknown",
+        id="host-not-usable",
         refines=("network-missing",),
-        errors=("OSError", "RuntimeError", "DistNetworkError", "gaierror"),
-        messages=(
-            r"Name or service not known|Temporary failure in name resolution|getaddrinfo failed|"
-            r"nodename nor servname",
-            r"IPv[46] network addresses? of .{0,120} cannot be retrieved",
+        errors=("OSError", "RuntimeError", "DistNetworkError", "gaierror", "PermissionError"),
+        wordings=(
+            Wording(
+                r"Name or service not known|Temporary failure in name resolution|getaddrinfo "
+                r"failed|nodename nor servname|IPv[46] network addresses? of .{0,120} cannot be "
+                r"retrieved",
+                "socket.gaierror: [Errno -2] Name or service not known",
+                "A host name cannot be turned into an address on this node: MASTER_ADDR or the "
+                "rendezvous endpoint names a host that this node or container does not know, or "
+                "there is no DNS (no network).",
+                "Set MASTER_ADDR (torchrun --rdzv-endpoint) to a name or an IP address that "
+                "every node resolves, such as the first host's: scontrol show hostnames "
+                '"$SLURM_JOB_NODELIST" | head -1. If the name is of a web address, this machine '
+                "has no DNS or no network.",
+                ('getent hosts "$MASTER_ADDR"',),
+            ),
+            Wording(
+                r"failed to (?:bind|listen).{0,160}(?:errno|code): -?13\b",
+                "torch.distributed.DistNetworkError: The server socket has failed to bind to "
+                "[::]:80 (errno: 13 - Permission denied).",
+                "Ports below 1024 are for root.",
+                "Choose MASTER_PORT, or --master-port of torchrun, above 1024.",
+            ),
         ),
-        examples=(
-            "socket.gaierror: [Errno -2] Name or service not known",
-            "[W socket.cpp:601] [c10d] The IPv6 network addresses of (node1, 29500) cannot be "
-            "retrieved (gai error: -2 - Name or service not known).",
-        ),
-        why="A host name cannot be turned into an address on this node: MASTER_ADDR or the "
-        "rendezvous endpoint names a host that this node or container does not know, or there is "
-        "no DNS (no network).",
-        fix="Set MASTER_ADDR (torchrun --rdzv-endpoint) to a name or an IP address that every "
-        'node resolves, such as the first host\'s: scontrol show hostnames "$SLURM_JOB_NODELIST" '
-        "| head -1. If the name is of a web address, this machine has no DNS or no network.",
+        why="The address of rank 0 is a name that nobody resolves, or a port that this user may "
+        "not open.",
         owner=Owner.ENVIRONMENT,
-        commands=('getent hosts "$MASTER_ADDR"',),
-    ),
-    Cause(
-        id="socket-path-too-long",
-        errors=("OSError",),
-        messages=(r"AF_UNIX path too long",),
-        examples=("OSError: AF_UNIX path too long",),
-        why="DataLoader workers and process managers make sockets in the directory for temporary "
-        "files, and the path of a socket has 107 characters at most.",
-        fix="Give a short directory before the start: export TMPDIR=/tmp (Ray: "
-        "--temp-dir=/tmp/ray).",
-        owner=Owner.ENVIRONMENT,
-        commands=("export TMPDIR=/tmp",),
-    ),
-    Cause(
-        id="start-method-set-twice",
-        errors=("RuntimeError",),
-        messages=(r"context has already been set",),
-        examples=("RuntimeError: context has already been set",),
-        why="set_start_method was called a second time, by the script and by a library, or by a "
-        "module that every child imports.",
-        fix='Call it once, first of all, below if __name__ == "__main__"; or use '
-        'multiprocessing.get_context("spawn"), or multiprocessing_context="spawn" of the '
-        "DataLoader, which changes nothing for others.",
-    ),
-    Cause(
-        id="notebook-started-cuda",
-        errors=("ValueError", "RuntimeError"),
-        messages=(
-            r"To launch a (?:multi-GPU|TPU) training from your notebook",
-            r"CUDA has been initialized before the `?notebook_launcher",
-        ),
-        examples=(
-            "ValueError: To launch a multi-GPU training from your notebook, the `Accelerator` "
-            "should only be initialized inside your training function.",
-            "RuntimeError: CUDA has been initialized before the `notebook_launcher` could create "
-            "a forked subprocess.",
-        ),
-        why="notebook_launcher forks, and a cell before it has used CUDA or made an Accelerator.",
-        fix="Restart the kernel. Make the Accelerator, the model and everything on the GPU inside "
-        "the training function that notebook_launcher gets; or write a script and start it with "
-        "accelerate launch.",
     ),
     Cause(
         id="replica-raised",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -35,7 +35,7 @@ ROWS = (
     ),
     Cause(
         id="image-too-small",
-        errors=("RuntimeError",),
+        errors=("RuntimeError", "ValueError", "AssertionError"),
         messages=(
             r"Kernel size can't be greater than actual input size|Padding size should be less "
             r"than the corresponding input",
@@ -47,6 +47,15 @@ ROWS = (
             "3). Kernel size can't be greater than actual input size",
             "RuntimeError: Given input size: (4x1x1). Calculated output size: (4x0x0). Output "
             "size is too small",
+        ),
+        wordings=(
+            Wording(
+                r"doesn't match model \(",
+                "ValueError: Input image size (48*48) doesn't match model (32*32).",
+                "The images have another size than the model's configuration.",
+                "Resize the images to the image_size of the model's configuration, as its image "
+                "processor does, or pass interpolate_pos_encoding=True to the forward pass.",
+            ),
         ),
         why="After poolings and strides less of the image is left than the next kernel covers.",
         fix="Use larger images, or fewer poolings and strides before that layer: the kernel is "
@@ -77,103 +86,68 @@ ROWS = (
         "in its input.",
     ),
     Cause(
-        id="ctc-lengths",
-        errors=("RuntimeError",),
-        messages=(
-            r"Expected input_lengths to have value",
-            r"Expected tensor to have size at least \d+ at dimension \d+, but got size \d+ for "
-            r"argument",
-            r"target_lengths must be of size",
+        id="layer-arguments",
+        errors=("ValueError", "NotImplementedError", "RuntimeError", "AssertionError"),
+        wordings=(
+            Wording(
+                r"Input and output sizes should be greater than 0|only one of size or "
+                r"scale_factor should be defined|Input Error: Only 3D, 4D and 5D input Tensors "
+                r"supported",
+                "RuntimeError: Input and output sizes should be greater than 0, but got input "
+                "(H: 196, W: 0)",
+                "interpolate takes either the new size or a factor, and its mode is for a "
+                "certain number of dimensions.",
+                "Pass either size= or scale_factor= to interpolate, not both. Give it the "
+                "dimensions of its mode, samples and channels first: [batch, channels, time] "
+                "for linear, [batch, channels, height, width] for bilinear and bicubic, one "
+                "more for trilinear. unsqueeze(1) adds the channel. A size of 0 is an empty "
+                "input: a crop, a mask or a map of labels without any element; leave such "
+                "samples out.",
+            ),
+            Wording(
+                r"Expected input_lengths to have value|Expected tensor to have size at least \d+ "
+                r"at dimension \d+, but got size \d+ for argument|target_lengths must be of size",
+                "RuntimeError: Expected input_lengths to have value at most 10, but got value "
+                "12 (while checking arguments for ctc_loss_cpu)",
+                "The lengths for CTC are those of the frames before the model's strides, or a "
+                "target is longer than its input.",
+                "Pass lengths of the sequences after the model's strides, at most the length of "
+                "the input, and targets that are shorter than it.",
+            ),
+            Wording(
+                r"Fan in and fan out can not be computed",
+                "ValueError: Fan in and fan out can not be computed for tensor with fewer than "
+                "2 dimensions",
+                "Xavier and Kaiming initialization are for tensors with at least two "
+                "dimensions; biases and weights of norms have one.",
+                "Initialize matrices only, if p.dim() > 1: biases and the weights of norms have "
+                "one dimension.",
+            ),
+            Wording(
+                r"Padding_idx must be within num_embeddings",
+                "AssertionError: Padding_idx must be within num_embeddings",
+                "padding_idx counts as a row of the table.",
+                "Choose a padding_idx below num_embeddings, or add rows to the table: "
+                "num_embeddings counts the padding token too.",
+            ),
+            Wording(
+                r"padding='same' is not supported for strided",
+                "ValueError: padding='same' is not supported for strided convolutions",
+                "padding='same' keeps the size, which a stride above 1 does not.",
+                "Write the padding as a number where stride is above 1: padding=kernel_size // "
+                "2 for an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
+            ),
+            Wording(
+                r"weight tensor should be defined either for all",
+                "RuntimeError: weight tensor should be defined either for all 5 classes or no "
+                "classes but got weight tensor of shape: [3]",
+                "weight= of the loss has another length than there are classes.",
+                "Give weight= one value for each class, in the order of the classes: as many as "
+                "the last layer has outputs.",
+            ),
         ),
-        examples=(
-            "RuntimeError: Expected input_lengths to have value at most 10, but got value 12 "
-            "(while checking arguments for ctc_loss_cpu)",
-            "RuntimeError: Expected tensor to have size at least 12 at dimension 1, but got size "
-            "8 for argument #2 'targets' (while checking arguments for ctc_loss_cpu)",
-            "RuntimeError: target_lengths must be of size batch_size",
-        ),
-        why="The lengths for CTC are those of the frames before the model's strides, or a target "
-        "is longer than its input.",
-        fix="Pass lengths of the sequences after the model's strides, at most the length of the "
-        "input, and targets that are shorter than it.",
-    ),
-    Cause(
-        id="group-sizes",
-        errors=("ValueError", "RuntimeError", "AssertionError"),
-        messages=(r"must be divisible by", r"is not a multiple of the number of attention heads"),
-        examples=(
-            "ValueError: in_channels must be divisible by groups",
-            "AssertionError: embed_dim must be divisible by num_heads",
-            "ValueError: The hidden size (30) is not a multiple of the number of attention heads "
-            "(4)",
-        ),
-        why="Channels are not divisible by groups, a width not by heads, or channels not by the "
-        "square of an upscaling factor.",
-        fix="Choose numbers that divide: channels by groups (or num_groups), width by heads, the "
-        "channels before a PixelShuffle by the square of its factor.",
-    ),
-    Cause(
-        id="interpolation-size",
-        errors=("ValueError", "NotImplementedError"),
-        messages=(
-            r"Input and output sizes should be greater than 0",
-            r"only one of size or scale_factor should be defined",
-            r"Input Error: Only 3D, 4D and 5D input Tensors supported",
-        ),
-        examples=(
-            "RuntimeError: Input and output sizes should be greater than 0, but got input (H: "
-            "196, W: 0)",
-            "ValueError: only one of size or scale_factor should be defined",
-            "NotImplementedError: Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            "2D) for the modes: nearest | linear | bilinear",
-        ),
-        why="interpolate takes either the new size or a factor, and its mode is for a certain "
-        "number of dimensions.",
-        fix="Pass either size= or scale_factor= to interpolate, not both. Give it the dimensions "
-        "of its mode, samples and channels first: [batch, channels, time] for linear, [batch, "
-        "channels, height, width] for bilinear and bicubic, one more for trilinear. unsqueeze(1) "
-        "adds the channel. A size of 0 is an empty input: a crop, a mask or a map of labels "
-        "without any element; leave such samples out.",
-    ),
-    Cause(
-        id="image-size",
-        errors=("ValueError", "AssertionError"),
-        messages=(r"doesn't match model \(",),
-        examples=("ValueError: Input image size (48*48) doesn't match model (32*32).",),
-        why="The images have another size than the model's configuration.",
-        fix="Resize the images to the image_size of the model's configuration, as its image "
-        "processor does, or pass interpolate_pos_encoding=True to the forward pass.",
-    ),
-    Cause(
-        id="initialization-dimensions",
-        errors=("ValueError",),
-        messages=(r"Fan in and fan out can not be computed",),
-        examples=(
-            "ValueError: Fan in and fan out can not be computed for tensor with fewer than 2 "
-            "dimensions",
-        ),
-        why="Xavier and Kaiming initialization are for tensors with at least two dimensions; "
-        "biases and weights of norms have one.",
-        fix="Initialize matrices only, if p.dim() > 1: biases and the weights of norms have one "
-        "dimension.",
-    ),
-    Cause(
-        id="padding-row",
-        errors=("AssertionError",),
-        messages=(r"Padding_idx must be within num_embeddings",),
-        examples=("AssertionError: Padding_idx must be within num_embeddings",),
-        why="padding_idx counts as a row of the table.",
-        fix="Choose a padding_idx below num_embeddings, or add rows to the table: num_embeddings "
-        "counts the padding token too.",
-    ),
-    Cause(
-        id="same-padding-stride",
-        errors=("ValueError",),
-        messages=(r"padding='same' is not supported for strided",),
-        examples=("ValueError: padding='same' is not supported for strided convolutions",),
-        why="padding='same' keeps the size, which a stride above 1 does not.",
-        fix="Write the padding as a number where stride is above 1: padding=kernel_size // 2 for "
-        "an odd kernel halves the size at a stride of 2 (padding=1 for 3).",
+        why="A layer or a function of torch.nn got an argument that contradicts another one or "
+        "the input.",
     ),
     Cause(
         id="one-value-per-channel",

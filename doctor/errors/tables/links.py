@@ -153,18 +153,6 @@ ROWS = (
         commands=("mount | grep -E 'nfs|fuse|lustre'", "sudo dmesg -T | tail -50"),
     ),
     Cause(
-        id="port-forbidden",
-        errors=("DistNetworkError", "PermissionError"),
-        messages=(r"failed to (?:bind|listen).{0,160}(?:errno|code): -?13\b",),
-        examples=(
-            "torch.distributed.DistNetworkError: The server socket has failed to bind to [::]:80 "
-            "(errno: 13 - Permission denied).",
-        ),
-        why="Ports below 1024 are for root.",
-        fix="Choose MASTER_PORT, or --master-port of torchrun, above 1024.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="nccl-system-error",
         refines=("nccl-error",),
         messages=(r"ncclSystemError|unhandled system error",),

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="columns-of-other-lengths",
-        errors=("ArrowInvalid",),
-        messages=(r"Column \d{1,6} named .{1,80} expected length \d{1,12} but got length",),
-        examples=(
-            "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but got "
-            "length 1003",
+        id="table-refused",
+        errors=("ArrowInvalid", "SchemaInferenceError"),
+        wordings=(
+            Wording(
+                r"Column \d{1,6} named .{1,80} expected length \d{1,12} but got length",
+                "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but "
+                "got length 1003",
+                "A batched map returned more or fewer rows than it got, and the old columns are "
+                "kept beside the new ones.",
+                "Drop the old columns: dataset.map(function, batched=True, "
+                "remove_columns=dataset.column_names); or return as many rows per batch as came "
+                "in.",
+            ),
+            Wording(
+                r"Please pass `features` or at least one example",
+                "datasets.exceptions.SchemaInferenceError: Please pass `features` or at least "
+                "one example when writing data",
+                "No row was left: a filter or a limit of lengths removed all, or the generator "
+                "gave none.",
+                "Print the number of rows after each step; raise the limit of lengths, or "
+                "correct the filter or the names of the fields that it reads.",
+            ),
+            Wording(
+                r"offset overflow while concatenating arrays|straddling object straddles two "
+                r"block boundaries|too large to fit in C integer type",
+                "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
+                "One piece of a table exceeds 2 GiB or 2**31 values, or one row of JSON a block.",
+                "Use smaller pieces: writer_batch_size=100 and batch_size= of map, JSON lines "
+                "instead of one large document (chunksize= for long rows), images as files "
+                "instead of bytes, Dataset.from_generator instead of one from_dict of everything.",
+            ),
+            Wording(
+                r"Can only convert 1-dimensional array values",
+                "ArrowInvalid: Can only convert 1-dimensional array values",
+                "A column gets arrays of several dimensions, and its type was not declared so.",
+                "Declare the feature, Array2D or Array3D(shape=..., dtype=...), or return "
+                "lists: array.tolist(). In a batched map the first dimension is the sample.",
+            ),
         ),
-        why="A batched map returned more or fewer rows than it got, and the old columns are kept "
-        "beside the new ones.",
-        fix="Drop the old columns: dataset.map(function, batched=True, "
-        "remove_columns=dataset.column_names); or return as many rows per batch as came in.",
+        why="A table has one row per sample, one type per column, and a limit of size per block.",
     ),
     Cause(
         id="data-files-missing",
@@ -26,6 +55,11 @@ ROWS = (
             "FileNotFoundError",
             "ValueError",
             "DatasetNotFoundError",
+            "RuntimeError",
+            "BadZipFile",
+            "HTTPError",
+            "EOFError",
+            "OSError",
         ),
         messages=(
             r"No \(supported\) data files found",
@@ -39,6 +73,46 @@ ROWS = (
             "in the same directory.",
             "datasets.exceptions.DatasetNotFoundError: Dataset 'org/name' doesn't exist on the "
             "Hub or cannot be accessed.",
+        ),
+        wordings=(
+            Wording(
+                r"Found 0 files in subfolders of|Couldn't find any class folder|Found no valid "
+                r"file for the classes",
+                "RuntimeError: Found 0 files in subfolders of: data/train",
+                "ImageFolder expects one directory per class with pictures in it, and found "
+                "none below this path.",
+                "Arrange train/CLASS/picture.jpg and give train; check the path in the "
+                "directory of the start, hidden directories, and the endings (or pass "
+                "is_valid_file).",
+                ("ls data/train | head",),
+            ),
+            Wording(
+                r"Dataset not found or corrupted\.|invalid hash value \(expected|File is not a "
+                r"zip file|not a gzip file|file could not be opened successfully|HTTP Error "
+                r"(?:403|404|429|5\d\d)",
+                "RuntimeError: Dataset not found or corrupted. You can use download=True to "
+                "download it",
+                "A file of a data set or of weights is missing, was cut off, or is an error "
+                "page: the download broke, or its address no longer works.",
+                "Delete the file that the message or the frame names (data/NAME, "
+                "~/.cache/torch/hub/checkpoints) and start again with download=True; if the "
+                "address refuses, upgrade torchvision, or fetch the file by hand from the "
+                "project's page and put it there. Look at it: head -c 100 FILE.",
+                ("ls -l ~/.cache/torch/hub/checkpoints", "head -c 100 FILE"),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"mmap length is greater than file size|cannot mmap an empty file|[Ff]ailed to "
+                r"interpret file .{1,200} as a pickle|Cannot load file containing pickled data "
+                r"when allow_pickle=False|cannot reshape array of size \d{1,18} into shape",
+                "ValueError: mmap length is greater than file size",
+                "A file of arrays is shorter than its header says: it was cut off while it was "
+                "written (a full disk, a killed job), or is no array file.",
+                "Delete the prepared files of the data set (*.npy, *.npz, *.bin, *.idx) and "
+                "prepare them again, with enough room on the disk; allow_pickle=True is right "
+                "only for an array of objects of your own.",
+                ("ls -l FILE", "df -h ."),
+            ),
         ),
         why="load_dataset found neither a repository nor readable files under that name: a wrong "
         "or relative path, another ending than json, jsonl, csv, parquet, txt or arrow, a "
@@ -98,87 +172,171 @@ ROWS = (
         commands=("find DATA -size -1k -name '*.jpg'",),
     ),
     Cause(
-        id="copy-refused",
-        errors=("ValueError",),
-        messages=(r"Unable to avoid copy while creating an array",),
-        examples=(
-            "ValueError: Unable to avoid copy while creating an array as requested. If using "
-            "`np.array(obj, copy=False)` replace it with `np.asarray(obj)`",
+        id="datasets-of-another-release",
+        errors=("ValueError", "RuntimeError", "TypeError", "NotImplementedError"),
+        wordings=(
+            Wording(
+                r"Unable to avoid copy while creating an array",
+                "ValueError: Unable to avoid copy while creating an array as requested. If "
+                "using `np.array(obj, copy=False)` replace it with `np.asarray(obj)`",
+                "numpy 2 changed the meaning of copy=False, which an older datasets, pandas or "
+                "transformers uses.",
+                "Upgrade the package in the frame above (pip install -U datasets), or install "
+                "numpy<2. In code of your own write np.asarray(obj).",
+                ("python -m pip show numpy datasets",),
+            ),
+            Wording(
+                r"Dataset scripts are no longer supported",
+                "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
+                "datasets 4.0 runs no code of a dataset's repository.",
+                "Load the Parquet version of the repository (revision='refs/convert/parquet'), "
+                "another repository with the same data, or convert it once with datasets<4.",
+            ),
+            Wording(
+                r"Feature type '\w{2,20}' not found",
+                "ValueError: Feature type 'List' not found. Available feature types: ['Value', "
+                "'ClassLabel', 'Sequence']",
+                "The dataset was saved by a newer version of datasets than this one.",
+                "Upgrade datasets (pip install -U datasets), or delete its cache and build it "
+                "again with this version.",
+            ),
+            Wording(
+                r"must be tuple of Tensors, not Column|'Column' object",
+                "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, "
+                "not Column",
+                "Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
+                'Make a list of it, list(dataset["name"]) or dataset["name"][:], or install '
+                "datasets<4 for code that expects one.",
+            ),
+            Wording(
+                r"Loading a dataset cached in a \w{3,40} is not supported",
+                "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not "
+                "supported.",
+                "fsspec 2023.10 changed a name by which an older datasets recognizes the local "
+                "disk.",
+                "Upgrade datasets (2.14.6 or newer), or install fsspec<=2023.9.2; then restart "
+                "the interpreter.",
+                ("python -m pip install -U datasets",),
+            ),
         ),
-        why="numpy 2 changed the meaning of copy=False, which an older datasets, pandas or "
-        "transformers uses.",
-        fix="Upgrade the package in the frame above (pip install -U datasets), or install "
-        "numpy<2. In code of your own write np.asarray(obj).",
+        why="datasets, numpy or fsspec is of another time than the code or the cached data.",
         owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show numpy datasets",),
     ),
     Cause(
-        id="worker-starts-processes",
-        errors=("AssertionError",),
-        messages=(r"daemonic processes are not allowed to have children",),
-        examples=("AssertionError: daemonic processes are not allowed to have children",),
-        why="A DataLoader worker or a process of a pool starts processes of its own: a DataLoader "
-        "with workers, a pool, or a tokenizer's map with num_proc inside the data set.",
-        fix="Set num_workers=0 for the inner loader and num_proc=None inside a worker, prepare "
-        "such work before training, or use threads (concurrent.futures.ThreadPoolExecutor) there.",
-    ),
-    Cause(
-        id="worker-returns-graph",
-        errors=("RuntimeError",),
-        messages=(r"Cowardly refusing to serialize non-leaf tensor",),
-        examples=(
-            "RuntimeError: Cowardly refusing to serialize non-leaf tensor which requires_grad, "
-            "since autograd does not support crossing process boundaries.",
+        id="worker-processes-refused",
+        errors=("AssertionError", "RuntimeError", "OSError"),
+        wordings=(
+            Wording(
+                r"daemonic processes are not allowed to have children",
+                "AssertionError: daemonic processes are not allowed to have children",
+                "A DataLoader worker or a process of a pool starts processes of its own: a "
+                "DataLoader with workers, a pool, or a tokenizer's map with num_proc inside the "
+                "data set.",
+                "Set num_workers=0 for the inner loader and num_proc=None inside a worker, "
+                "prepare such work before training, or use threads "
+                "(concurrent.futures.ThreadPoolExecutor) there.",
+            ),
+            Wording(
+                r"context has already been set",
+                "RuntimeError: context has already been set",
+                "set_start_method was called a second time, by the script and by a library, or "
+                "by a module that every child imports.",
+                'Call it once, first of all, below if __name__ == "__main__"; or use '
+                'multiprocessing.get_context("spawn"), or multiprocessing_context="spawn" of '
+                "the DataLoader, which changes nothing for others.",
+            ),
+            Wording(
+                r"AF_UNIX path too long",
+                "OSError: AF_UNIX path too long",
+                "DataLoader workers and process managers make sockets in the directory for "
+                "temporary files, and the path of a socket has 107 characters at most.",
+                "Give a short directory before the start: export TMPDIR=/tmp (Ray: "
+                "--temp-dir=/tmp/ray).",
+                ("export TMPDIR=/tmp",),
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        why="The data set computes with tensors that require gradients (a model or a parameter "
-        "inside it), and a worker cannot send their graph.",
-        fix="Return x.detach() from the data set, compute under torch.no_grad(), and keep models "
-        "out of it; features of a frozen model are computed once before training.",
+        why="A process may not start its workers in this way.",
     ),
     Cause(
-        id="pinned-tensor-on-gpu",
+        id="sample-leaves-no-worker",
         errors=("RuntimeError",),
-        messages=(r"cannot pin '.{1,60}' only dense CPU tensors can be pinned",),
-        examples=(
-            "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be "
-            "pinned",
+        wordings=(
+            Wording(
+                r"Cowardly refusing to serialize non-leaf tensor",
+                "RuntimeError: Cowardly refusing to serialize non-leaf tensor which "
+                "requires_grad, since autograd does not support crossing process boundaries.",
+                "The data set computes with tensors that require gradients (a model or a "
+                "parameter inside it), and a worker cannot send their graph.",
+                "Return x.detach() from the data set, compute under torch.no_grad(), and keep "
+                "models out of it; features of a frozen model are computed once before training.",
+            ),
+            Wording(
+                r"cannot pin '.{1,60}' only dense CPU tensors can be pinned",
+                "RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can "
+                "be pinned",
+                "The data set or the collate function returns tensors that are on the GPU already.",
+                "Return CPU tensors and move the batch in the loop with .to(device, "
+                "non_blocking=True); or pin_memory=False (dataloader_pin_memory=False) and "
+                "num_workers=0 if the data must live on the GPU.",
+            ),
+            Wording(
+                r"OS call failed or operation not supported on this OS|StorageSharing\.cpp",
+                r"THCudaCheck FAIL file=torch\csrc\generic\StorageSharing.cpp line=252 error=63 "
+                r": OS call failed or operation not supported on this OS",
+                "GPU tensors are sent between processes, which Windows and some virtual "
+                "machines do not support.",
+                "Return CPU tensors from the data set and move them in the loop, or set "
+                "num_workers=0.",
+            ),
+            Wording(
+                r"Trying to resize storage that is not resizable",
+                "RuntimeError: Trying to resize storage that is not resizable",
+                "A sample shares memory that a worker cannot join.",
+                "Return samples that own their memory, x.clone(), and that all have the same "
+                "shape: a worker of the DataLoader cannot stack the others.",
+            ),
         ),
-        why="The data set or the collate function returns tensors that are on the GPU already.",
-        fix="Return CPU tensors and move the batch in the loop with .to(device, "
-        "non_blocking=True); or pin_memory=False (dataloader_pin_memory=False) and num_workers=0 "
-        "if the data must live on the GPU.",
+        why="A worker of the DataLoader may return CPU tensors without a graph, each with "
+        "memory of its own.",
     ),
     Cause(
-        id="generation-settings-invalid",
+        id="generation-settings",
         errors=("ValueError",),
-        messages=(
-            r"generation config instance is invalid|GenerationConfig` is invalid|"
-            r"`generation_config` default values have been modified",
+        wordings=(
+            Wording(
+                r"generation config instance is invalid|GenerationConfig` is invalid|"
+                r"`generation_config` default values have been modified",
+                "ValueError: The generation config instance is invalid -- `.validate()` throws "
+                "warnings and/or exceptions. Fix these issues to save the configuration.",
+                "The model's generation settings contradict each other (temperature or top_p "
+                "without do_sample), and saving a checkpoint checks them.",
+                "Correct them after loading: model.generation_config.do_sample = True, or set "
+                "temperature=None and top_p=None.",
+            ),
+            Wording(
+                r"following `model_kwargs` are not used by the model",
+                "ValueError: The following `model_kwargs` are not used by the model: "
+                "['token_type_ids'] (note: typos in the generate arguments will also show up in "
+                "this list)",
+                "generate() got an input or option that the model does not take: token_type_ids "
+                "of another tokenizer, a misspelt option, or an image for a text model.",
+                "Leave it out: tokenizer(text, return_token_type_ids=False), or "
+                'inputs.pop("token_type_ids"); compare the names in the message with the '
+                "model's forward.",
+            ),
+            Wording(
+                r"Input length of (?:input_ids|decoder_input_ids|inputs_embeds) is \d{1,9}, but "
+                r"`?max_length`? is set to",
+                "ValueError: Input length of input_ids is 35, but `max_length` is set to 20. "
+                "This can lead to unexpected behavior.",
+                "max_length counts the prompt, too, and its default is 20.",
+                "Set max_new_tokens in place of max_length: model.generate(..., "
+                "max_new_tokens=256), or model.generation_config.max_new_tokens = 256 for an "
+                "evaluation.",
+            ),
         ),
-        examples=(
-            "ValueError: The generation config instance is invalid -- `.validate()` throws "
-            "warnings and/or exceptions. Fix these issues to save the configuration.",
-        ),
-        why="The model's generation settings contradict each other (temperature or top_p without "
-        "do_sample), and saving a checkpoint checks them.",
-        fix="Correct them after loading: model.generation_config.do_sample = True, or set "
-        "temperature=None and top_p=None.",
-    ),
-    Cause(
-        id="scaler-used-twice",
-        refines=("autograd-misuse",),
-        errors=("RuntimeError",),
-        messages=(r"(?:unscale_|step)\(\) (?:has already been called|is being called after)",),
-        examples=(
-            "RuntimeError: unscale_() has already been called on this optimizer since the last "
-            "update().",
-            "RuntimeError: step() has already been called since the last update().",
-        ),
-        why="scaler.unscale_ or scaler.step came twice for one optimizer between two "
-        "scaler.update(): update is missing, or a framework (accelerate.clip_grad_norm_, "
-        "Lightning) unscales as well.",
-        fix="Per optimizer step: scale(loss).backward(), unscale_ once, clip, step, then update() "
-        "once for all optimizers. With accumulation do all of that only in the last micro batch.",
+        why="generate() or its configuration got settings that contradict each other or the model.",
     ),
     Cause(
         id="processor-not-loaded",

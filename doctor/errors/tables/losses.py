@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
-    Cause(
-        id="class-weights",
-        errors=("RuntimeError",),
-        messages=(r"weight tensor should be defined either for all",),
-        examples=(
-            "RuntimeError: weight tensor should be defined either for all 5 classes or no classes "
-            "but got weight tensor of shape: [3]",
-        ),
-        why="weight= of the loss has another length than there are classes.",
-        fix="Give weight= one value for each class, in the order of the classes: as many as the "
-        "last layer has outputs.",
-    ),
     Cause(
         id="not-probabilities",
         errors=("RuntimeError",),
         messages=(r"all elements of input should be between 0 and 1",),
         examples=("RuntimeError: all elements of input should be between 0 and 1",),
+        wordings=(
+            Wording(
+                r"are unsafe to autocast",
+                "RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss "
+                "are unsafe to autocast.",
+                "binary_cross_entropy of probabilities is not allowed in half precision.",
+                "Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit the sigmoid: "
+                "binary_cross_entropy is not allowed under autocast.",
+            ),
+        ),
         why="binary_cross_entropy takes probabilities, and got raw outputs, values outside [0, 1] "
         "or NaN.",
         fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
         "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
     ),
     Cause(
-        id="bce-under-autocast",
-        errors=("RuntimeError",),
-        messages=(r"are unsafe to autocast",),
-        examples=(
-            "RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are "
-            "unsafe to autocast.",
-        ),
-        why="binary_cross_entropy of probabilities is not allowed in half precision.",
-        fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) and omit the sigmoid: "
-        "binary_cross_entropy is not allowed under autocast.",
-    ),
-    Cause(
         id="distribution-parameters",
-        errors=("ValueError",),
+        errors=("ValueError", "NotImplementedError"),
         messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),
         examples=(
             "ValueError: Expected parameter logits (Tensor of shape (4, 3)) of distribution "
             "Categorical(logits: torch.Size([4, 3])) to satisfy the constraint "
             "IndependentConstraint(Real(), 1)",
             "ValueError: Expected parameter logits to satisfy Real(), but found invalid values",
+        ),
+        wordings=(
+            Wording(
+                r"No KL\(p \|\| q\) is implemented for",
+                "NotImplementedError: No KL(p || q) is implemented for p type Normal and q type "
+                "Categorical",
+                "There is no formula for the divergence of these two distributions.",
+                "Compare distributions of one kind, or estimate the divergence from samples: x "
+                "= p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
+            ),
         ),
         why="A distribution got a parameter outside its range, or one with NaN: a layer without "
         "activation gives any number.",
@@ -58,20 +54,7 @@ ROWS = (
         "for its first place: an input, a weight or a division before this line.",
     ),
     Cause(
-        id="no-divergence",
-        errors=("NotImplementedError",),
-        messages=(r"No KL\(p \|\| q\) is implemented for",),
-        examples=(
-            "NotImplementedError: No KL(p || q) is implemented for p type Normal and q type "
-            "Categorical",
-        ),
-        why="There is no formula for the divergence of these two distributions.",
-        fix="Compare distributions of one kind, or estimate the divergence from samples: x = "
-        "p.rsample(); (p.log_prob(x) - q.log_prob(x)).mean().",
-    ),
-    Cause(
         id="empty-tensors",
-        errors=("RuntimeError", "ValueError", "TypeError", "IndexError"),
         messages=(
             r"non-empty list of Tensors",
             r"non-empty TensorList",
@@ -85,6 +68,18 @@ ROWS = (
             "with no elements",
             "RuntimeError: min(): Expected reduction dim to be specified for input.numel() == 0. "
             "Specify the reduction dim with the 'dim' argument.",
+        ),
+        wordings=(
+            Wording(
+                r"(?:max|min)\(\) (?:iterable )?arg(?:ument)? is (?:an empty sequence|empty)|"
+                r"reduction operation \S{1,40} which has no identity",
+                "ValueError: max() arg is an empty sequence",
+                "A list that should hold something is empty: no files, no samples after "
+                "filtering, no trainable parameters, nothing that was logged.",
+                "Look in the frame above at what is listed. In an optimizer or in DeepSpeed: no "
+                "parameter has requires_grad, all are frozen. In the data: the path or the "
+                "filter leaves no sample; print its length.",
+            ),
         ),
         why="torch.stack, torch.cat or a reduction got nothing: an empty list, or a tensor "
         "without elements.",
@@ -110,23 +105,21 @@ ROWS = (
             "_LinAlgError: linalg.cholesky: The factorization could not be completed because the "
             "input is not positive-definite (the leading minor of order 5 is not",
         ),
+        wordings=(
+            Wording(
+                r"input matrix contained non-finite values",
+                "_LinAlgError: linalg.svd: The algorithm failed to converge because the input "
+                "matrix contained non-finite values.",
+                "A factorization got NaN or inf.",
+                "Look for the first value that is not finite before this line "
+                "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a "
+                "division by zero comes first.",
+            ),
+        ),
         why="A matrix is singular or has an eigenvalue of 0 or less, so it has no such "
         "factorization.",
         fix="Add a small multiple of the identity before this operation, x + 1e-4 * torch.eye(n), "
         "and compute it in fp32 or fp64. In GPTQ raise damp_percent, and take more or other "
         "calibration data.",
-    ),
-    Cause(
-        id="matrix-not-finite",
-        errors=("_LinAlgError", "RuntimeError"),
-        messages=(r"input matrix contained non-finite values",),
-        examples=(
-            "_LinAlgError: linalg.svd: The algorithm failed to converge because the input matrix "
-            "contained non-finite values.",
-        ),
-        why="A factorization got NaN or inf.",
-        fix="Look for the first value that is not finite before this line "
-        "(torch.isfinite(x).all()), and compute in fp32: an overflow of fp16 or a division by "
-        "zero comes first.",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -53,6 +53,18 @@ ROWS = (
             "imported.",
             "KeyError: 'qwen2_vl'",
         ),
+        wordings=(
+            Wording(
+                r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field must be",
+                "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and "
+                "`factor`, got",
+                "config.json describes the positions in a form that this transformers does not "
+                "know (Llama 3.1 and later, YaRN).",
+                "Upgrade transformers (4.43 or newer for Llama 3.1): python -m pip install -U "
+                "transformers; in an inference server upgrade the server. Do not edit "
+                "rope_scaling by hand: the model then computes other positions.",
+            ),
+        ),
         why="The model is newer than the installed library, or names a class whose package "
         "(sentencepiece) is missing.",
         fix="Upgrade the library that refuses it (pip install -U transformers, vllm, unsloth "
@@ -60,27 +72,6 @@ ROWS = (
         "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, too "
         "(LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="accelerate-of-another-time",
-        refines=("api-changed", "call-arguments", "factory-with-parameters"),
-        errors=("TypeError",),
-        messages=(
-            r"Accelerator\.\w{1,40}\(\) got an unexpected keyword argument",
-            r"unexpected keyword argument '(?:dispatch_batches|keep_torch_compile|"
-            r"use_seedable_sampler|even_batches)'",
-        ),
-        examples=(
-            "TypeError: Accelerator.unwrap_model() got an unexpected keyword argument "
-            "'keep_torch_compile'",
-            "TypeError: Accelerator.__init__() got an unexpected keyword argument "
-            "'dispatch_batches'",
-        ),
-        why="transformers calls accelerate with an argument that the installed accelerate does "
-        "not know yet, or not any more.",
-        fix="Install releases of one time: upgrade accelerate and transformers together, and then "
-        "restart the process (in a notebook the kernel).",
-        commands=("python -m pip install -U accelerate transformers",),
     ),
     Cause(
         id="trainer-argument-renamed",
@@ -106,47 +97,47 @@ ROWS = (
         commands=("python -m pip show transformers trl accelerate",),
     ),
     Cause(
-        id="column-is-no-list",
-        errors=("TypeError",),
-        messages=(r"must be tuple of Tensors, not Column|'Column' object",),
-        examples=(
-            "TypeError: stack(): argument 'tensors' (position 1) must be tuple of Tensors, not "
-            "Column",
+        id="chat-format",
+        errors=("ValueError", "UndefinedError", "KeyError", "TemplateError"),
+        wordings=(
+            Wording(
+                r"tokenizer\.chat_template is not set|does not have a chat template|[Nn]o "
+                r"chat.template is (?:set|defined|provided)|`?chat_template`? is (?:null|None|"
+                r"not set)",
+                "ValueError: Cannot use apply_chat_template because this processor does not "
+                "have a chat template.",
+                "A base model has no format of dialogues, and the data are messages.",
+                "Start from the instruct variant, or give the tokenizer a template before "
+                "training (tokenizer.chat_template = ..., clone_chat_template of TRL) and save "
+                "it with the model.",
+            ),
+            Wording(
+                r"UndefinedError: .{1,60} has no (?:attribute|element)",
+                "jinja2.exceptions.UndefinedError: 'dict object' has no attribute 'content'",
+                "The chat template reads a field that the messages do not have: it expects a "
+                'list of {"role": ..., "content": ...}, and the data use other names (from, '
+                "value) or another nesting.",
+                'Rename the fields before the template is applied: {"role": m["from"], '
+                '"content": m["value"]}, with the roles system, user and assistant (axolotl: '
+                "message_property_mappings; LLaMA-Factory: tags). tokenizer.apply_chat_template "
+                "takes one list of messages or a list of such lists.",
+            ),
+            Wording(
+                r"(?:Conversation roles must alternate|After the optional system message, "
+                r"conversation roles must alternate|System role not supported|Only user(?:, "
+                r"assistant)?,? and (?:assistant|tool) roles are supported)",
+                "jinja2.exceptions.TemplateError: Conversation roles must alternate "
+                "user/assistant/user/assistant/...",
+                "The model's chat template accepts only certain roles in a certain order: two "
+                "messages of one role follow each other, the conversation begins with the "
+                "assistant, or there is a system message.",
+                "Join neighbouring messages of one role, put a system message into the first "
+                "user message where the model has none (Gemma, Mistral), drop conversations "
+                "that begin with the assistant; or give the tokenizer another chat_template "
+                "before training.",
+            ),
         ),
-        why="Since datasets 4.0 a column of a dataset is read when it is used, and is no list.",
-        fix='Make a list of it, list(dataset["name"]) or dataset["name"][:], or install '
-        "datasets<4 for code that expects one.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="chat-template-missing",
-        errors=("ValueError",),
-        messages=(
-            r"tokenizer\.chat_template is not set",
-            r"does not have a chat template|[Nn]o chat.template is (?:set|defined|provided)|"
-            r"`?chat_template`? is (?:null|None|not set)",
-        ),
-        examples=(
-            "ValueError: Cannot use apply_chat_template because this processor does not have a "
-            "chat template.",
-            "ValueError: Cannot use chat template functions because tokenizer.chat_template is "
-            "not set and no template argument was passed!",
-        ),
-        why="A base model has no format of dialogues, and the data are messages.",
-        fix="Start from the instruct variant, or give the tokenizer a template before training "
-        "(tokenizer.chat_template = ..., clone_chat_template of TRL) and save it with the model.",
-    ),
-    Cause(
-        id="quantized-without-adapter",
-        errors=("ValueError",),
-        messages=(r"fine-tuning on purely quantized models",),
-        examples=(
-            "ValueError: You cannot perform fine-tuning on purely quantized models. Please attach "
-            "trainable adapters on top of the quantized model",
-        ),
-        why="Weights in 4 or 8 bits cannot be trained.",
-        fix="Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of the "
-        "trainer) before the Trainer is built, or load the model without quantization.",
+        why="A chat template is missing, or takes messages with other fields or roles.",
     ),
     Cause(
         id="import-within-transformers",
@@ -162,16 +153,5 @@ ROWS = (
         "(flash-attn, torchvision, deepspeed, bitsandbytes, xformers are the usual ones).",
         owner=Owner.ENVIRONMENT,
         role="summary",
-    ),
-    Cause(
-        id="scalar-under-dataparallel",
-        messages=(r"chunk expects at least a 1-dimensional tensor",),
-        examples=("RuntimeError: chunk expects at least a 1-dimensional tensor",),
-        why="One process sees several GPUs, so that the trainer wraps the model in "
-        "nn.DataParallel, which splits every argument, and one is a single number.",
-        fix="Show the process one GPU (CUDA_VISIBLE_DEVICES=0), or start one process for each "
-        "GPU: torchrun --nproc-per-node=N, accelerate launch. A newer transformers leaves "
-        "num_items_in_batch whole.",
-        commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
     ),
 )

@@ -142,25 +142,6 @@ ROWS = (
         "model.resize_token_embeddings(len(tokenizer))",
     ),
     Cause(
-        id="rope-scaling-of-newer-model",
-        errors=("ValueError", "KeyError"),
-        messages=(
-            r"`?rope_scaling`? must be a dictionary|`rope_scaling`'s \w{1,20} field must be",
-        ),
-        examples=(
-            "ValueError: `rope_scaling` must be a dictionary with two fields, `type` and "
-            "`factor`, got",
-            "ValueError: `rope_scaling`'s type field must be one of ['linear', 'dynamic'], got "
-            "yarn",
-        ),
-        why="config.json describes the positions in a form that this transformers does not know "
-        "(Llama 3.1 and later, YaRN).",
-        fix="Upgrade transformers (4.43 or newer for Llama 3.1): python -m pip install -U "
-        "transformers; in an inference server upgrade the server. Do not edit rope_scaling by "
-        "hand: the model then computes other positions.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="pickled-weights-refused",
         errors=("ValueError",),
         messages=(r"serious vulnerability issue in `?torch\.load",),
@@ -169,26 +150,5 @@ ROWS = (
         fix="Upgrade torch to 2.6 or newer, or load a repository or revision with safetensors "
         "(use_safetensors=True; another branch, such as refs/pr/N, often has them).",
         owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="weights-file-absent",
-        refines=("file-missing",),
-        errors=("OSError",),
-        messages=(
-            r"Error no file named [^\n]{0,160}found in directory|does not appear to have a file",
-        ),
-        examples=(
-            "OSError: Error no file named pytorch_model.bin, model.safetensors found in directory "
-            "./out",
-            "OSError: /models/a does not appear to have a file named pytorch_model.bin",
-        ),
-        why="The directory holds no weights of a whole model: it is the output directory above "
-        "the checkpoints, holds an adapter or shards of DeepSpeed or FSDP, or the save was not "
-        "finished.",
-        fix="ls it. checkpoint-N inside: name that. adapter_config.json: load the base model and "
-        "PeftModel.from_pretrained. global_stepN: python zero_to_fp32.py. pytorch_model_fsdp_0: "
-        "accelerate merge-weights. Only other names (.ckpt, .pth): load them with the program "
-        "that wrote them.",
-        commands=("ls -l DIRECTORY", "doctor scan DIRECTORY"),
     ),
 )

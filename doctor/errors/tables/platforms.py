@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -47,23 +47,6 @@ ROWS = (
         commands=('python -c "import torch; print(torch.__version__)"',),
     ),
     Cause(
-        id="windows-without-libuv",
-        errors=("RuntimeError",),
-        messages=(
-            r"use_libuv was requested but PyTorch was built? without? libuv|built without libuv "
-            r"support",
-        ),
-        examples=(
-            "RuntimeError: use_libuv was requested but PyTorch was built without libuv support",
-        ),
-        why="torch 2.4 and newer start the rendezvous with libuv, which Windows builds do not "
-        "have.",
-        fix="Set USE_LIBUV=0 in the environment before torchrun (or "
-        'init_method="tcp://localhost:29500?use_libuv=0"), or train on one GPU without a launcher.',
-        owner=Owner.ENVIRONMENT,
-        commands=("set USE_LIBUV=0",),
-    ),
-    Cause(
         id="compile-not-available",
         errors=("RuntimeError",),
         messages=(
@@ -74,6 +57,18 @@ ROWS = (
             "RuntimeError: Windows not yet supported for torch.compile",
             "RuntimeError: Dynamo is not supported on Python 3.13+",
         ),
+        wordings=(
+            Wording(
+                r"0 active drivers \(\[\]\)",
+                "RuntimeError: 0 active drivers ([]). There should only be one.",
+                "Triton found no GPU that it can drive: a machine without GPU, a container "
+                "without libcuda.so.1, or a kernel that is imported before CUDA is visible.",
+                "Check the driver (nvidia-smi) and torch.cuda.is_available() in this process; "
+                "start the container with --gpus all. On a machine without GPU leave out packages "
+                "that need Triton (flash-linear-attention, liger, xformers).",
+                ("nvidia-smi", "ldconfig -p | grep libcuda"),
+            ),
+        ),
         why="This torch cannot compile on this system or Python: Python 3.12 needs torch 2.4, "
         "3.13 torch 2.6, 3.14 torch 2.10; Windows has no Triton of its own.",
         fix="Train without it (TORCH_COMPILE_DISABLE=1, torch_compile=False), upgrade torch, use "
@@ -82,27 +77,37 @@ ROWS = (
         commands=("python --version", "python -m pip show torch"),
     ),
     Cause(
-        id="mps-operator-missing",
-        errors=("NotImplementedError",),
-        messages=(r"not (?:currently )?implemented for the MPS device",),
-        examples=(
-            "NotImplementedError: The operator 'aten::linalg_svd' is not currently implemented "
-            "for the MPS device.",
+        id="mps-limits",
+        errors=("NotImplementedError", "RuntimeError"),
+        wordings=(
+            Wording(
+                r"not (?:currently )?implemented for the MPS device",
+                "NotImplementedError: The operator 'aten::linalg_svd' is not currently "
+                "implemented for the MPS device.",
+                "Apple's GPU has no kernel for this operation in this torch.",
+                "Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on "
+                "the CPU), upgrade torch, or call it on x.cpu().",
+                ("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
+            ),
+            Wording(
+                r"Placeholder storage has not been allocated on MPS device",
+                "RuntimeError: Placeholder storage has not been allocated on MPS device!",
+                "The model is on the Mac's GPU and an input is on the CPU.",
+                "Move the batch, too: {key: value.to(model.device) for key, value in "
+                "batch.items()}; or keep both on the CPU (use_cpu=True of TrainingArguments).",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"not linked with support for mps|MPS backend is supported on",
+                "RuntimeError: PyTorch is not linked with support for mps devices",
+                "The code asks for the GPU of a Mac.",
+                "Choose the device by what is there: 'mps' is for PyTorch on a Mac. The doctor "
+                "moves the model to the job's device.",
+                owner=Owner.JOB,
+            ),
         ),
-        why="Apple's GPU has no kernel for this operation in this torch.",
-        fix="Set PYTORCH_ENABLE_MPS_FALLBACK=1 before Python starts (the operation runs on the "
-        "CPU), upgrade torch, or call it on x.cpu().",
+        why="PyTorch on a Mac: an operation, a tensor or torch itself is not made for mps.",
         owner=Owner.ENVIRONMENT,
-        commands=("export PYTORCH_ENABLE_MPS_FALLBACK=1",),
-    ),
-    Cause(
-        id="mps-input-on-cpu",
-        errors=("RuntimeError",),
-        messages=(r"Placeholder storage has not been allocated on MPS device",),
-        examples=("RuntimeError: Placeholder storage has not been allocated on MPS device!",),
-        why="The model is on the Mac's GPU and an input is on the CPU.",
-        fix="Move the batch, too: {key: value.to(model.device) for key, value in batch.items()}; "
-        "or keep both on the CPU (use_cpu=True of TrainingArguments).",
     ),
     Cause(
         id="ascend-communication-failed",
@@ -120,32 +125,5 @@ ROWS = (
         "between nodes HCCL_SOCKET_IFNAME and hccn_tool's ping.",
         owner=Owner.ENVIRONMENT,
         commands=("npu-smi info", "grep -rm1 ERROR ~/ascend/log"),
-    ),
-    Cause(
-        id="llama-cpp-not-built",
-        errors=("RuntimeError",),
-        messages=(r"llama\.cpp/\S{0,20}quantize'? (?:or|does)",),
-        examples=(
-            "RuntimeError: Unsloth: The file 'llama.cpp/llama-quantize' or 'llama.cpp/quantize' "
-            "does",
-        ),
-        why="The export to GGUF calls llama.cpp, which is not built beside the script.",
-        fix="Build it there: git clone https://github.com/ggml-org/llama.cpp && cmake -S "
-        "llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build -j, copy build/bin/llama-* "
-        "into llama.cpp; or save in 16 bits (save_pretrained_merged) and convert elsewhere.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="triton-without-driver",
-        errors=("RuntimeError",),
-        messages=(r"0 active drivers \(\[\]\)",),
-        examples=("RuntimeError: 0 active drivers ([]). There should only be one.",),
-        why="Triton found no GPU that it can drive: a machine without GPU, a container without "
-        "libcuda.so.1, or a kernel that is imported before CUDA is visible.",
-        fix="Check nvidia-smi and torch.cuda.is_available() in this process; start the container "
-        "with --gpus all. On a machine without GPU leave out packages that need Triton "
-        "(flash-linear-attention, liger, xformers).",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi", "ldconfig -p | grep libcuda"),
     ),
 )

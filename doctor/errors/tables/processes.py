@@ -231,15 +231,4 @@ ROWS = (
         commands=("lscpu | grep -oE 'avx[^ ]*' | sort -u",),
         retry="node",
     ),
-    Cause(
-        id="script-with-windows-lines",
-        messages=(r"bash\^M: bad interpreter|\\r': command not found",),
-        examples=(
-            "/bin/bash^M: bad interpreter: No such file or directory",
-            "run.sh: line 2: $'\\r': command not found",
-        ),
-        why="The script was saved with the line ends of Windows.",
-        fix="dos2unix run.sh, or sed -i 's/\\r$//' run.sh; git config core.autocrlf input for the "
-        "next one.",
-    ),
 )

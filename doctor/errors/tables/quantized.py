@@ -3,66 +3,72 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="merge-into-8-bit-base",
-        errors=("ValueError",),
-        messages=(r"Cannot merge LORA layers when the model is loaded in 8-bit",),
-        examples=("ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",),
-        why="This version of PEFT cannot add an adapter to weights that are stored in 8 bits.",
-        fix="Load the base in 16 bits (dtype=torch.bfloat16, without load_in_8bit), attach the "
-        "adapter with PeftModel.from_pretrained, and merge there; newer PEFT merges into 8 bits, "
-        "with rounding.",
-        commands=("python -m pip show peft",),
-    ),
-    Cause(
-        id="int8-matmul-failed",
-        errors=("Exception", "RuntimeError"),
-        messages=(r"cublasLt ran into an error",),
-        examples=("Exception: cublasLt ran into an error!",),
-        why="The 8-bit product of bitsandbytes failed: the GPU or this CUDA library does not "
-        "support it for these sizes, or its memory is full.",
-        fix="Train in 4 bits (load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) in place "
-        "of 8, upgrade bitsandbytes, and lower the batch if the GPU is nearly full.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m bitsandbytes",),
-    ),
-    Cause(
-        id="quantized-model-not-trainable",
-        errors=("ValueError",),
-        messages=(r"The model you want to train is loaded in 8-bit precision",),
-        examples=(
-            "ValueError: The model you want to train is loaded in 8-bit precision.  if you want "
-            "to fine-tune an 8-bit model, please make sure that you have installed "
-            "`bitsandbytes>=0.37.0`.",
+        id="quantized-training",
+        errors=("ValueError", "Exception", "RuntimeError"),
+        wordings=(
+            Wording(
+                r"The model you want to train is loaded in 8-bit precision",
+                "ValueError: The model you want to train is loaded in 8-bit precision.  if you "
+                "want to fine-tune an 8-bit model, please make sure that you have installed "
+                "`bitsandbytes>=0.37.0`.",
+                "The Trainer does not accept this quantized model: bitsandbytes is missing or "
+                "too old, or the quantization of the checkpoint cannot be trained.",
+                "Install a current bitsandbytes (pip install -U bitsandbytes) and attach an "
+                "adapter, load with BitsAndBytesConfig(load_in_4bit=True), or start from the "
+                "checkpoint that is not quantized.",
+                ("python -m pip show bitsandbytes transformers peft",),
+            ),
+            Wording(
+                r"fine-tuning on purely quantized models",
+                "ValueError: You cannot perform fine-tuning on purely quantized models. Please "
+                "attach trainable adapters on top of the quantized model",
+                "Weights in 4 or 8 bits cannot be trained.",
+                "Attach an adapter (get_peft_model(model, LoraConfig(...)), or peft_config= of "
+                "the trainer) before the Trainer is built, or load the model without quantization.",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"Cannot merge LORA layers when the model is loaded in 8-bit",
+                "ValueError: Cannot merge LORA layers when the model is loaded in 8-bit mode",
+                "This version of PEFT cannot add an adapter to weights that are stored in 8 bits.",
+                "Load the base in 16 bits (dtype=torch.bfloat16, without load_in_8bit), attach "
+                "the adapter with PeftModel.from_pretrained, and merge there; newer PEFT merges "
+                "into 8 bits, with rounding.",
+                ("python -m pip show peft",),
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"cublasLt ran into an error",
+                "Exception: cublasLt ran into an error!",
+                "The 8-bit product of bitsandbytes failed: the GPU or this CUDA library does "
+                "not support it for these sizes, or its memory is full.",
+                "Train in 4 bits (load_in_4bit=True, bnb_4bit_compute_dtype=torch.bfloat16) in "
+                "place of 8, upgrade bitsandbytes, and lower the batch if the GPU is nearly full.",
+                ("python -m bitsandbytes",),
+            ),
+            Wording(
+                r"Loading a quantized checkpoint into non-quantized Linear8bitLt",
+                "RuntimeError: Loading a quantized checkpoint into non-quantized Linear8bitLt "
+                "is not supported. Please call module.cuda() before module.load_state_dict()",
+                "A state dict of quantized weights is loaded into 8-bit layers that are not on "
+                "the GPU yet, or by load_best_model_at_end into a model that was moved.",
+                "Save and load the adapter only (model.save_pretrained of PEFT), set "
+                "load_best_model_at_end=False for a model in 8 bits, or call model.cuda() "
+                "before load_state_dict.",
+                owner=Owner.JOB,
+            ),
         ),
-        why="The Trainer does not accept this quantized model: bitsandbytes is missing or too "
-        "old, or the quantization of the checkpoint cannot be trained.",
-        fix="Install a current bitsandbytes (pip install -U bitsandbytes) and attach an adapter, "
-        "load with BitsAndBytesConfig(load_in_4bit=True), or start from the checkpoint that is "
-        "not quantized.",
+        why="Weights of 4 or 8 bits are frozen: adapters on them train, and are merged and "
+        "saved apart from them.",
         owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show bitsandbytes transformers peft",),
-    ),
-    Cause(
-        id="quantized-weights-into-plain-layer",
-        errors=("RuntimeError",),
-        messages=(r"Loading a quantized checkpoint into non-quantized Linear8bitLt",),
-        examples=(
-            "RuntimeError: Loading a quantized checkpoint into non-quantized Linear8bitLt is not "
-            "supported. Please call module.cuda() before module.load_state_dict()",
-        ),
-        why="A state dict of quantized weights is loaded into 8-bit layers that are not on the "
-        "GPU yet, or by load_best_model_at_end into a model that was moved.",
-        fix="Save and load the adapter only (model.save_pretrained of PEFT), set "
-        "load_best_model_at_end=False for a model in 8 bits, or call model.cuda() before "
-        "load_state_dict.",
     ),
     Cause(
         id="quantized-model-moved",
-        errors=("ValueError",),
+        errors=("ValueError", "RuntimeError"),
         messages=(
             r"`?\.to`? is not supported for `?(?:4-bit|8-bit)",
             r"Calling `?\w{2,8}\(\)`? is not supported for `?(?:4-bit|8-bit)",
@@ -79,106 +85,39 @@ ROWS = (
             "ValueError: You can't train a model that has been loaded in 8-bit precision on a "
             "different device than the one you're training on.",
         ),
+        wordings=(
+            Wording(
+                r"Some modules are dispatched on the CPU or the disk",
+                "ValueError: Some modules are dispatched on the CPU or the disk. Make sure you "
+                "have enough GPU RAM to fit the quantized model.",
+                'device_map="auto" found too little free GPU memory and put layers on the CPU, '
+                "which quantized models do not allow.",
+                "Free the GPU (other processes, an earlier model of the notebook), and load "
+                'with device_map={"": 0}, which fails with a plain out-of-memory if it does not '
+                "fit; then take 4 bits, a smaller model or another GPU. "
+                "llm_int8_enable_fp32_cpu_offload=True is for inference.",
+                ("nvidia-smi",),
+                owner=Owner.ENVIRONMENT,
+            ),
+            Wording(
+                r"You (?:can't|shouldn't) move a model that has some modules offloaded|You can't "
+                r"train a model .{0,80}(?:offloaded|cpu or disk)|had weights offloaded to the "
+                r"disk\. Please provide an `?offload_folder",
+                "RuntimeError: You can't move a model that has some modules offloaded to cpu or "
+                "disk.",
+                'device_map="auto" put a part of the model on the CPU or the disk because the '
+                "GPUs' free memory was too small; such a model can be neither moved nor trained.",
+                'For training load it whole on the GPU (device_map={"": local_rank}, '
+                "dtype=torch.bfloat16, 4 bits with an adapter), free other memory first, or "
+                'shard it with FSDP or ZeRO-3. For inference alone give offload_folder="offload".',
+                ("nvidia-smi",),
+            ),
+        ),
         why="A model in 4 or 8 bits is placed and cast when it is loaded; something moves it once "
         "more: model.to(), .half(), accelerate, or an older accelerate than transformers expects.",
         fix="Remove .to(), .cuda() and .half() on the model, choose the GPU at loading with "
         'device_map={"": torch.cuda.current_device()}, and upgrade accelerate, transformers and '
         "bitsandbytes together.",
-    ),
-    Cause(
-        id="quantized-modules-on-cpu",
-        errors=("ValueError",),
-        messages=(r"Some modules are dispatched on the CPU or the disk",),
-        examples=(
-            "ValueError: Some modules are dispatched on the CPU or the disk. Make sure you have "
-            "enough GPU RAM to fit the quantized model.",
-        ),
-        why='device_map="auto" found too little free GPU memory and put layers on the CPU, which '
-        "quantized models do not allow.",
-        fix="Free the GPU (other processes, an earlier model of the notebook), and load with "
-        'device_map={"": 0}, which fails with a plain out-of-memory if it does not fit; then take '
-        "4 bits, a smaller model or another GPU. llm_int8_enable_fp32_cpu_offload=True is for "
-        "inference.",
-        owner=Owner.ENVIRONMENT,
-        commands=("nvidia-smi",),
-    ),
-    Cause(
-        id="offloaded-model-moved",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"You (?:can't|shouldn't) move a model that has some modules offloaded|You can't "
-            r"train a model .{0,80}(?:offloaded|cpu or disk)",
-            r"had weights offloaded to the disk\. Please provide an `?offload_folder",
-        ),
-        examples=(
-            "RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.",
-            "ValueError: The current `device_map` had weights offloaded to the disk. Please "
-            "provide an `offload_folder` for them.",
-        ),
-        why='device_map="auto" put a part of the model on the CPU or the disk because the GPUs\' '
-        "free memory was too small; such a model can be neither moved nor trained.",
-        fix='For training load it whole on the GPU (device_map={"": local_rank}, '
-        "dtype=torch.bfloat16, 4 bits with an adapter), free other memory first, or shard it with "
-        'FSDP or ZeRO-3. For inference alone give offload_folder="offload".',
-        commands=("nvidia-smi",),
-    ),
-    Cause(
-        id="adapter-configuration-missing",
-        errors=("ValueError", "OSError"),
-        messages=(r"Can't find 'adapter_config\.json' at",),
-        examples=("ValueError: Can't find 'adapter_config.json' at 'out/checkpoint-500'",),
-        why="The path holds no adapter: it is the output directory above the checkpoints, a full "
-        "model, a path that does not exist (and is taken for a repository), or the adapter was "
-        "never saved.",
-        fix="Give the directory with adapter_config.json and adapter_model.safetensors (often "
-        "out/checkpoint-N); load a full model with AutoModelForCausalLM.from_pretrained; save an "
-        "adapter with model.save_pretrained(directory).",
-        commands=("find . -name adapter_config.json",),
-    ),
-    Cause(
-        id="target-modules-unnamed",
-        errors=("ValueError",),
-        messages=(
-            r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in `?peft_config",
-            r"Target module .{1,200} is not supported\. Currently, only",
-        ),
-        examples=(
-            "ValueError: Please specify `target_modules` in `peft_config`",
-            "ValueError: Target module Qwen2DecoderLayer() is not supported. Currently, only the "
-            "following modules are supported: `torch.nn.Linear`",
-        ),
-        why="PEFT knows no default layers for this architecture, or a name in target_modules is "
-        "of a whole block and not of a linear layer.",
-        fix='Name the linear layers: LoraConfig(target_modules="all-linear"), or the last parts '
-        'of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the command lists.',
-        commands=(
-            'python -c "import sys, transformers as t; '
-            'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',
-        ),
-    ),
-    Cause(
-        id="adapter-of-newer-peft",
-        refines=("api-changed", "call-arguments", "factory-with-parameters"),
-        errors=("TypeError",),
-        messages=(
-            r"unexpected keyword argument \'(?:corda_config|eva_config|exclude_modules|lora_bias|"
-            r"trainable_token_indices|layer_replication|use_dora|use_rslora|qalora_group_size|"
-            r"use_qalora|target_parameters|arrow_config|ensure_weight_tying|"
-            r"alora_invocation_tokens|megatron_config|loftq_config|layers_pattern)\'",
-            r"(?:Lora|Peft|Prompt|IA3|AdaLora|LoHa|LoKr|VeRA|Vera)\w{0,20}Config\.__init__\(\) "
-            r"got an unexpected keyword argument",
-        ),
-        examples=(
-            "TypeError: __init__() got an unexpected keyword argument 'corda_config'",
-            "TypeError: LoraConfig.__init__() got an unexpected keyword argument 'eva_config'",
-        ),
-        told_by="adapter_config.json is being read",
-        why="The adapter was saved by a newer PEFT, which writes fields that this one does not "
-        "know.",
-        fix="Upgrade PEFT to the version in the adapter's card (pip install -U peft), or remove "
-        "the unknown field from a copy of adapter_config.json where its value is null or false.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip show peft",),
     ),
     Cause(
         id="packed-weight-multiplied",

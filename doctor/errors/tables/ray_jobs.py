@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="ray-workers-refused",
-        messages=(r"[Uu]nable to register worker with raylet|Failed to register worker",),
-        examples=(
-            "core_worker.cc: Unable to register worker with raylet. No such file or directory",
+        id="ray-lacks-resources",
+        wordings=(
+            Wording(
+                r"Total available GPUs \d{1,6}(?:\.\d)? is less than total desired GPUs|cannot "
+                r"be scheduled right now|No available node types can fulfill resource request|"
+                r"Placement group creation timed out",
+                "ValueError: Total available GPUs 0 is less than total desired GPUs 8",
+                "The Ray cluster has fewer GPUs than the job asks for: nodes have not joined, "
+                "another cluster or job holds them, or Ray sees none (CUDA_VISIBLE_DEVICES, a "
+                "head started without GPUs).",
+                "Compare ray status with nodes x GPUs of the configuration. Start Ray on every "
+                "node with --num-gpus, join with the head's address, end old jobs, and give the "
+                "job that cluster (RAY_ADDRESS=auto).",
+                ("ray status", "nvidia-smi -L"),
+            ),
+            Wording(
+                r"[Uu]nable to register worker with raylet|Failed to register worker",
+                "core_worker.cc: Unable to register worker with raylet. No such file or directory",
+                "Ray starts as many worker processes as the node has cores, and a scheduler "
+                "(Slurm), a limit of processes or a leftover session keeps them from reaching "
+                "the raylet.",
+                "Give the number of cores that the job holds: ray.init(num_cpus=16), ray start "
+                "--num-cpus 16 (verl: ray_init.num_cpus=16 or ray_kwargs.ray_init.num_cpus). "
+                "End leftovers with ray stop --force, use a short --temp-dir, and raise ulimit "
+                "-u and -n.",
+                ("ray stop --force", "nproc; ulimit -u -n"),
+            ),
         ),
-        why="Ray starts as many worker processes as the node has cores, and a scheduler (Slurm), "
-        "a limit of processes or a leftover session keeps them from reaching the raylet.",
-        fix="Give the number of cores that the job holds: ray.init(num_cpus=16), ray start "
-        "--num-cpus 16 (verl: ray_init.num_cpus=16 or ray_kwargs.ray_init.num_cpus). End "
-        "leftovers with ray stop --force, use a short --temp-dir, and raise ulimit -u and -n.",
+        why="Ray has fewer GPUs, cores or processes than the job asks for.",
         owner=Owner.ENVIRONMENT,
-        commands=("ray stop --force", "nproc; ulimit -u -n"),
-    ),
-    Cause(
-        id="ray-too-few-gpus",
-        errors=("ValueError", "AssertionError"),
-        messages=(
-            r"Total available GPUs \d{1,6}(?:\.\d)? is less than total desired GPUs",
-            r"cannot be scheduled right now|No available node types can fulfill resource request|"
-            r"Placement group creation timed out",
-        ),
-        examples=(
-            "ValueError: Total available GPUs 0 is less than total desired GPUs 8",
-            "(autoscaler) Error: No available node types can fulfill resource request {'GPU': 8.0}",
-        ),
-        why="The Ray cluster has fewer GPUs than the job asks for: nodes have not joined, another "
-        "cluster or job holds them, or Ray sees none (CUDA_VISIBLE_DEVICES, a head started "
-        "without GPUs).",
-        fix="Compare ray status with nodes x GPUs of the configuration. Start Ray on every node "
-        "with --num-gpus, join with the head's address, end old jobs, and give the job that "
-        "cluster (RAY_ADDRESS=auto).",
-        owner=Owner.ENVIRONMENT,
-        commands=("ray status", "nvidia-smi -L"),
     ),
     Cause(
         id="ray-actor-not-created",
@@ -57,53 +54,54 @@ ROWS = (
         commands=("grep -l Error /tmp/ray/session_latest/logs/worker-*.err",),
     ),
     Cause(
-        id="engine-without-device",
-        errors=("RuntimeError",),
-        messages=(r"Failed to infer device type|Device string must not be empty",),
-        examples=(
-            "RuntimeError: Failed to infer device type",
-            "RuntimeError: Device string must not be empty",
+        id="engine-not-usable",
+        errors=("RuntimeError", "ValueError", "ConnectionError"),
+        wordings=(
+            Wording(
+                r"Failed to infer device type|Device string must not be empty",
+                "RuntimeError: Failed to infer device type",
+                "vLLM found no platform: no visible GPU, a CPU build of torch, a missing "
+                "nvidia-ml-py, or a vLLM of another platform.",
+                "Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a "
+                "Ray worker may be empty), install vllm's CUDA wheel with the torch it asks "
+                "for, and run with VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was "
+                "refused.",
+                (
+                    'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
+                    "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL",
+                ),
+            ),
+            Wording(
+                r"Model architectures? \[.{1,120}\] failed to be inspected",
+                "ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. "
+                "Please check the logs for more details.",
+                "vLLM knows the model and could not import its file: an exception stands above, "
+                "usually of a package that does not fit.",
+                "Read the import error above this line and fix that package (transformers, "
+                "flash-attn, triton, xformers of other versions than vLLM asks for: pip check), "
+                "or reinstall vllm in a fresh environment.",
+                ("python -m pip check",),
+            ),
+            Wording(
+                r"(?:vLLM server can't be reached|server can't be reached at http)",
+                "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after "
+                "240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",
+                "The training waits for a server that was not started, listens elsewhere, "
+                "ended, or is still loading the model.",
+                "Start it first (trl vllm-serve --model NAME) on other GPUs than the "
+                "training's, read its log to its end, give vllm_server_host and "
+                "vllm_server_port, and a longer vllm_server_timeout for large models.",
+            ),
+            Wording(
+                r"requested device for vllm \(\S{1,12}\) is not available",
+                "ValueError: The requested device for vllm (cuda:1) is not available.",
+                "This TRL generates on a GPU of its own, and all visible GPUs train.",
+                'Upgrade trl and set vllm_mode="colocate" (one GPU does both), or train on one '
+                "GPU fewer: accelerate launch --num_processes N-1.",
+                owner=Owner.JOB,
+            ),
         ),
-        why="vLLM found no platform: no visible GPU, a CPU build of torch, a missing "
-        "nvidia-ml-py, or a vLLM of another platform.",
-        fix="Check that torch sees the GPU in this very process (CUDA_VISIBLE_DEVICES of a Ray "
-        "worker may be empty), install vllm's CUDA wheel with the torch it asks for, and run with "
-        "VLLM_LOGGING_LEVEL=DEBUG, which prints why each platform was refused.",
+        why="The engine that generates (vLLM) has no device, no model class or no address.",
         owner=Owner.ENVIRONMENT,
-        commands=(
-            'python -c "import torch; print(torch.__version__, torch.cuda.is_available())"',
-            "VLLM_LOGGING_LEVEL=DEBUG vllm serve MODEL",
-        ),
-        next_check="GPU001",
-    ),
-    Cause(
-        id="engine-model-not-imported",
-        errors=("ValueError",),
-        messages=(r"Model architectures? \[.{1,120}\] failed to be inspected",),
-        examples=(
-            "ValueError: Model architectures ['LlamaForCausalLM'] failed to be inspected. Please "
-            "check the logs for more details.",
-        ),
-        why="vLLM knows the model and could not import its file: an exception stands above, "
-        "usually of a package that does not fit.",
-        fix="Read the import error above this line and fix that package (transformers, "
-        "flash-attn, triton, xformers of other versions than vLLM asks for: pip check), or "
-        "reinstall vllm in a fresh environment.",
-        owner=Owner.ENVIRONMENT,
-        commands=("python -m pip check",),
-    ),
-    Cause(
-        id="bfloat16-on-older-gpu",
-        errors=("ValueError",),
-        messages=(r"Bfloat16 is only supported on GPUs with compute capability of at least 8",),
-        examples=(
-            "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least "
-            "8.0. Your Tesla T4 GPU has compute capability 7.5.",
-        ),
-        why="The engine takes the checkpoint's dtype, bfloat16, and this GPU (T4, V100, RTX 20) "
-        "has no hardware for it.",
-        fix='Give dtype="half" (--dtype half; verl: rollout.dtype=float16), which also must be '
-        "the training's dtype, or use a GPU of compute capability 8.0 or newer.",
-        commands=("nvidia-smi --query-gpu=name,compute_cap --format=csv",),
     ),
 )

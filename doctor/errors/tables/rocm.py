@@ -26,18 +26,6 @@ ROWS = (
         ),
     ),
     Cause(
-        id="hipblaslt-refuses-gpu",
-        errors=("RuntimeError",),
-        messages=(r"Attempting to use hipBLASLt on an? unsupported architecture",),
-        examples=("RuntimeError: Attempting to use hipBLASLt on a unsupported architecture!",),
-        why="This build of torch takes hipBLASLt for products of matrices, and hipBLASLt has no "
-        "kernels for this GPU.",
-        fix="Set TORCH_BLAS_PREFER_HIPBLASLT=0, with which torch takes hipBLAS, or install a "
-        "newer torch for ROCm, which asks the GPU first.",
-        owner=Owner.ENVIRONMENT,
-        commands=("export TORCH_BLAS_PREFER_HIPBLASLT=0",),
-    ),
-    Cause(
         id="rocm-device-denied",
         errors=("RuntimeError",),
         messages=(r"Unable to open /dev/kfd", r"ROCk module is NOT loaded"),
@@ -61,7 +49,7 @@ ROWS = (
     ),
     Cause(
         id="rocm-no-gpu",
-        yields_to=("amdgpu-not-started", "rocm-pcie-atomics"),
+        yields_to=("amdgpu-not-started",),
         errors=("RuntimeError",),
         messages=(r"No HIP GPUs are available", r"no ROCm-capable device", r"hipErrorNoDevice"),
         examples=(

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="optimizer-of-result",
-        errors=("ValueError",),
-        messages=(r"can't optimize a non-leaf Tensor",),
-        examples=("ValueError: can't optimize a non-leaf Tensor",),
-        why="The optimizer got the result of an operation, such as .to() or a view of a "
-        "parameter, which holds no gradient.",
-        fix="Pass leaf tensors to the optimizer: create the parameter in its final form, "
-        "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation on one.",
+        id="optimizer-arguments",
+        errors=("ValueError", "RuntimeError", "AssertionError"),
+        wordings=(
+            Wording(
+                r"can't optimize a non-leaf Tensor",
+                "ValueError: can't optimize a non-leaf Tensor",
+                "The optimizer got the result of an operation, such as .to() or a view of a "
+                "parameter, which holds no gradient.",
+                "Pass leaf tensors to the optimizer: create the parameter in its final form, "
+                "nn.Parameter(x.to(device).view(shape)), and not as the result of an operation "
+                "on one.",
+            ),
+            Wording(
+                r"`fused` and `foreach` cannot be",
+                "RuntimeError: `fused` and `foreach` cannot be `True` together.",
+                "The optimizer has one implementation at a time.",
+                "Pass only one of fused=True and foreach=True.",
+            ),
+            Wording(
+                r"lr as a Tensor is not supported",
+                "ValueError: lr as a Tensor is not supported for capturable=False and foreach=True",
+                "A learning rate in a tensor needs capturable=True for foreach.",
+                "Pass the learning rate as a float (lr=rate.item()), or foreach=False with the "
+                "tensor; capturable=True is for CUDA graphs.",
+            ),
+            Wording(
+                r"does not support sparse gradients|SparseAdam does not support dense gradients",
+                "RuntimeError: Adam does not support sparse gradients, please consider "
+                "SparseAdam instead",
+                "An embedding with sparse=True gives sparse gradients, which SparseAdam takes "
+                "alone, and most optimizers not at all.",
+                "Use torch.optim.SparseAdam for embeddings with sparse=True only, and "
+                "torch.optim.AdamW for all other parameters, or omit sparse=True.",
+            ),
+            Wording(
+                r"If capturable=False, state_steps should not be CUDA tensors",
+                "AssertionError: If capturable=False, state_steps should not be CUDA tensors.",
+                "The optimizer's step counters were moved to the GPU, by loading a state with "
+                'map_location="cuda" or by moving all of its state; torch 1.12.0 did so itself.',
+                'Load the state with map_location="cpu" and let load_state_dict place it; leave '
+                'state["step"] on the CPU; upgrade torch 1.12.0. As a workaround set '
+                "capturable=True in each group.",
+            ),
+        ),
+        why="The optimizer does not take these parameters, this state or these options together.",
     ),
     Cause(
         id="option-out-of-range",
@@ -33,43 +70,6 @@ ROWS = (
         "probability from 0 to 1.",
     ),
     Cause(
-        id="fused-and-foreach",
-        errors=("RuntimeError",),
-        messages=(r"`fused` and `foreach` cannot be",),
-        examples=("RuntimeError: `fused` and `foreach` cannot be `True` together.",),
-        why="The optimizer has one implementation at a time.",
-        fix="Pass only one of fused=True and foreach=True.",
-    ),
-    Cause(
-        id="learning-rate-tensor",
-        errors=("ValueError",),
-        messages=(r"lr as a Tensor is not supported",),
-        examples=(
-            "ValueError: lr as a Tensor is not supported for capturable=False and foreach=True",
-        ),
-        why="A learning rate in a tensor needs capturable=True for foreach.",
-        fix="Pass the learning rate as a float (lr=rate.item()), or foreach=False with the "
-        "tensor; capturable=True is for CUDA graphs.",
-    ),
-    Cause(
-        id="sparse-gradients",
-        errors=("RuntimeError",),
-        messages=(
-            r"does not support sparse gradients",
-            r"SparseAdam does not support dense gradients",
-        ),
-        examples=(
-            "RuntimeError: Adam does not support sparse gradients, please consider SparseAdam "
-            "instead",
-            "RuntimeError: SparseAdam does not support dense gradients, please consider Adam "
-            "instead",
-        ),
-        why="An embedding with sparse=True gives sparse gradients, which SparseAdam takes alone, "
-        "and most optimizers not at all.",
-        fix="Use torch.optim.SparseAdam for embeddings with sparse=True only, and "
-        "torch.optim.AdamW for all other parameters, or omit sparse=True.",
-    ),
-    Cause(
         id="schedule-end",
         errors=("ValueError",),
         messages=(r"The specified number of total steps is",),
@@ -81,28 +81,8 @@ ROWS = (
         "epochs.",
     ),
     Cause(
-        id="schedule-without-steps",
-        errors=("ValueError",),
-        messages=(r"Expected positive integer (?:total_steps|steps_per_epoch|epochs)",),
-        examples=("ValueError: Expected positive integer steps_per_epoch, but got 0",),
-        why="The number of steps of the schedule is 0.",
-        fix="Let the number of steps be at least 1: with n // batch_size it is 0 if a batch is "
-        "larger than the data. len(loader) is the number of batches.",
-    ),
-    Cause(
-        id="schedule-resumed",
-        errors=("KeyError",),
-        messages=(r"'initial_lr' is not specified",),
-        examples=(
-            "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
-        ),
-        why="last_epoch makes the schedule go on from the states of an optimizer that has none.",
-        fix="Omit last_epoch for a new run. To resume, load the states of optimizer and schedule "
-        "instead: optimizer.load_state_dict(...), then schedule.load_state_dict(...).",
-    ),
-    Cause(
         id="schedule-mode",
-        errors=("ValueError", "TypeError"),
+        errors=("ValueError", "TypeError", "KeyError"),
         messages=(
             r"mode \S{1,40} is unknown!",
             r"`cycle_momentum` option enabled",
@@ -116,6 +96,24 @@ ROWS = (
             "ValueError: Expected 2 lr_lambdas, but got 1",
             "TypeError: MLP is not an Optimizer",
         ),
+        wordings=(
+            Wording(
+                r"Expected positive integer (?:total_steps|steps_per_epoch|epochs)",
+                "ValueError: Expected positive integer steps_per_epoch, but got 0",
+                "The number of steps of the schedule is 0.",
+                "Let the number of steps be at least 1: with n // batch_size it is 0 if a batch "
+                "is larger than the data. len(loader) is the number of batches.",
+            ),
+            Wording(
+                r"'initial_lr' is not specified",
+                "KeyError: param 'initial_lr' is not specified in param_groups[0] when resuming",
+                "last_epoch makes the schedule go on from the states of an optimizer that has "
+                "none.",
+                "Omit last_epoch for a new run. To resume, load the states of optimizer and "
+                "schedule instead: optimizer.load_state_dict(...), then "
+                "schedule.load_state_dict(...).",
+            ),
+        ),
         why="An argument of the schedule does not fit: its optimizer, its functions or its mode.",
         fix="Pass the optimizer first, StepLR(optimizer, 10), not the model; one function, which "
         "all groups share, or a list with one for each group; cycle_momentum=False for an "
@@ -123,19 +121,41 @@ ROWS = (
         "ReduceLROnPlateau.",
     ),
     Cause(
-        id="scaler-without-infs",
-        errors=("AssertionError",),
-        messages=(
-            r"No inf checks were recorded prior to update",
-            r"No inf checks were recorded for this optimizer",
+        id="scaler-order",
+        refines=("autograd-misuse",),
+        errors=("AssertionError", "RuntimeError"),
+        wordings=(
+            Wording(
+                r"No inf checks were recorded prior to update|No inf checks were recorded for "
+                r"this optimizer",
+                "AssertionError: No inf checks were recorded prior to update.",
+                "scaler.step was called without backward() of the scaled loss, or no parameter "
+                "has a gradient.",
+                "Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
+                "optimizer the parameters that the loss depends on.",
+            ),
+            Wording(
+                r"Attempted (?:unscale_|step|update) but _scale is None",
+                "AssertionError: Attempted unscale_ but _scale is None. This may indicate your "
+                "script did not use scaler.scale(loss or outputs) earlier in the iteration.",
+                "scaler.unscale_ or scaler.step came before any scaler.scale(loss): the loss "
+                "was not scaled in this step.",
+                "Call scaler.scale(loss).backward(), then scaler.unscale_(optimizer), the "
+                "clipping, scaler.step(optimizer) and scaler.update(), with one scaler for the "
+                "whole training.",
+            ),
+            Wording(
+                r"(?:unscale_|step)\(\) (?:has already been called|is being called after)",
+                "RuntimeError: unscale_() has already been called on this optimizer since the "
+                "last update().",
+                "scaler.unscale_ or scaler.step came twice for one optimizer between two "
+                "scaler.update(): update is missing, or a framework "
+                "(accelerate.clip_grad_norm_, Lightning) unscales as well.",
+                "Per optimizer step: scale(loss).backward(), unscale_ once, clip, step, then "
+                "update() once for all optimizers. With accumulation do all of that only in the "
+                "last micro batch.",
+            ),
         ),
-        examples=(
-            "AssertionError: No inf checks were recorded prior to update.",
-            "AssertionError: No inf checks were recorded for this optimizer.",
-        ),
-        why="scaler.step was called without backward() of the scaled loss, or no parameter has a "
-        "gradient.",
-        fix="Call scaler.scale(loss).backward() before scaler.step(optimizer), and pass the "
-        "optimizer the parameters that the loss depends on.",
+        why="GradScaler wants one order: scale(loss).backward(), unscale_ once, step, update once.",
     ),
 )

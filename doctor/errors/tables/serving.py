@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from doctor._util.owner import Owner
 from doctor.errors.cause import Cause
 
 ROWS = (
@@ -77,29 +76,5 @@ ROWS = (
         fix="Read the first error of the engine's own processes above (EngineCore, Worker).",
         role="consequence",
         sources=("python-exceptions",),
-    ),
-    Cause(
-        id="engine-not-reachable",
-        errors=("ConnectionError",),
-        messages=(r"(?:vLLM server can't be reached|server can't be reached at http)",),
-        examples=(
-            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 "
-            "seconds. Make sure the server is running by running `trl vllm-serve`.",
-        ),
-        why="The training waits for a server that was not started, listens elsewhere, ended, or "
-        "is still loading the model.",
-        fix="Start it first (trl vllm-serve --model NAME) on other GPUs than the training's, read "
-        "its log to its end, give vllm_server_host and vllm_server_port, and a longer "
-        "vllm_server_timeout for large models.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="no-gpu-left-for-generation",
-        errors=("ValueError",),
-        messages=(r"requested device for vllm \(\S{1,12}\) is not available",),
-        examples=("ValueError: The requested device for vllm (cuda:1) is not available.",),
-        why="This TRL generates on a GPU of its own, and all visible GPUs train.",
-        fix='Upgrade trl and set vllm_mode="colocate" (one GPU does both), or train on one GPU '
-        "fewer: accelerate launch --num_processes N-1.",
     ),
 )

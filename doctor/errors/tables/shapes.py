@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -19,22 +19,40 @@ ROWS = (
         "number of values fits, their order in memory does not, as after transpose or permute.",
     ),
     Cause(
-        id="einsum-sizes",
+        id="sizes-of-one-function",
         errors=("RuntimeError",),
-        messages=(
-            r"einsum\(\): (?:operands do not broadcast|subscript \w|fewer operands|more operands|"
-            r"the number of subscripts)",
+        wordings=(
+            Wording(
+                r"einsum\(\): (?:operands do not broadcast|subscript \w|fewer operands|more "
+                r"operands|the number of subscripts)",
+                "RuntimeError: einsum(): operands do not broadcast with remapped shapes "
+                "[original->remapped]: [4, 8]->[4, 8]",
+                "An einsum equation gives one letter to dimensions of different sizes, or names "
+                "another number of operands.",
+                "Print the shapes before that line and write them below the equation: each "
+                "letter stands for one size in all operands.",
+            ),
+            Wording(
+                r"maximum size for tensor at dimension",
+                "RuntimeError: maximum size for tensor at dimension 1 is 8 but size is 16",
+                "unfold asks for windows that are longer than the dimension.",
+                "Choose a window of at most the length of that dimension, or pad it first: "
+                "torch.nn.functional.pad(x, (0, size - x.shape[-1])).",
+            ),
+            Wording(
+                r"Scatter(?:Add)?Backward0 returned an invalid gradient",
+                "RuntimeError: Function ScatterAddBackward0 returned an invalid gradient at "
+                "index 1 - got [4, 8] but expected shape compatible with [6, 8]",
+                "scatter writes a part of its source with a smaller index; its backward pass "
+                "needs equal shapes.",
+                "Give the index of scatter the shape of what it writes: "
+                "index.expand_as(source), and index.unsqueeze(-1).expand(-1, channels) for "
+                "whole rows. scatter with a smaller index writes a part only, and its backward "
+                "pass needs equal shapes; index_add writes whole rows by an index with one "
+                "dimension.",
+            ),
         ),
-        examples=(
-            "RuntimeError: einsum(): operands do not broadcast with remapped shapes "
-            "[original->remapped]: [4, 8]->[4, 8]",
-            "RuntimeError: einsum(): subscript i has size 8 for operand 1 which does not "
-            "broadcast with previously seen size 4",
-        ),
-        why="An einsum equation gives one letter to dimensions of different sizes, or names "
-        "another number of operands.",
-        fix="Print the shapes before that line and write them below the equation: each letter "
-        "stands for one size in all operands.",
+        why="The sizes do not satisfy the rule of this one function.",
     ),
     Cause(
         id="tensor-without-dimensions",
@@ -55,29 +73,5 @@ ROWS = (
         "reduction.",
         fix="Keep a dimension: the tensor is a single number there, as after squeeze() or a "
         "reduction. unsqueeze(0) or reshape(1) adds one.",
-    ),
-    Cause(
-        id="window-size",
-        errors=("RuntimeError",),
-        messages=(r"maximum size for tensor at dimension",),
-        examples=("RuntimeError: maximum size for tensor at dimension 1 is 8 but size is 16",),
-        why="unfold asks for windows that are longer than the dimension.",
-        fix="Choose a window of at most the length of that dimension, or pad it first: "
-        "torch.nn.functional.pad(x, (0, size - x.shape[-1])).",
-    ),
-    Cause(
-        id="scatter-index-shape",
-        errors=("RuntimeError",),
-        messages=(r"Scatter(?:Add)?Backward0 returned an invalid gradient",),
-        examples=(
-            "RuntimeError: Function ScatterAddBackward0 returned an invalid gradient at index 1 - "
-            "got [4, 8] but expected shape compatible with [6, 8]",
-        ),
-        why="scatter writes a part of its source with a smaller index; its backward pass needs "
-        "equal shapes.",
-        fix="Give the index of scatter the shape of what it writes: index.expand_as(source), and "
-        "index.unsqueeze(-1).expand(-1, channels) for whole rows. scatter with a smaller index "
-        "writes a part only, and its backward pass needs equal shapes; index_add writes whole "
-        "rows by an index with one dimension.",
     ),
 )

@@ -25,16 +25,6 @@ ROWS = (
         "use FSDP2 (fully_shard), which keeps each parameter apart.",
     ),
     Cause(
-        id="shards-of-integers",
-        errors=("ValueError",),
-        messages=(r"Cannot flatten integer dtype",),
-        examples=("ValueError: Cannot flatten integer dtype tensors",),
-        why="FSDP joins the parameters of a block into one tensor of floats, and the base model "
-        "is quantized: its weights are stored as integers.",
-        fix="With 4 bits set bnb_4bit_quant_storage to the compute dtype (torch.bfloat16); 8-bit "
-        "weights cannot be sharded by FSDP: load them unquantized, or use DDP or ZeRO.",
-    ),
-    Cause(
         id="tensor-and-dtensor",
         errors=("RuntimeError",),
         messages=(r"got mixed torch\.Tensor and DTensor|Sharding propagation failed for",),
@@ -95,22 +85,6 @@ ROWS = (
         "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
         "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
         commands=("doctor scan CHECKPOINT",),
-    ),
-    Cause(
-        id="tensors-on-cpu-for-nccl",
-        errors=("RuntimeError", "ValueError"),
-        messages=(
-            r"Tensors must be CUDA and dense",
-            r"No backend type associated with device type cpu",
-        ),
-        examples=(
-            "RuntimeError: Tensors must be CUDA and dense",
-            "RuntimeError: No backend type associated with device type cpu",
-        ),
-        why="NCCL moves GPU tensors only, and the call got one on the CPU: offloaded states, or "
-        "an object that is saved.",
-        fix="Move it to the GPU first, or start the group with both: "
-        'init_process_group("cpu:gloo,cuda:nccl").',
     ),
     Cause(
         id="actor-died",

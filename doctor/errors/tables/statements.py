@@ -4,7 +4,7 @@ of the sentence. They come after all that know the message, and repeat what it a
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 GENERATION = (
     r"(?:an? |NVIDIA |at least |the )?(?:Ampere|Hopper|Ada|Blackwell|Volta|Turing|SM ?_?\d|sm_?\d|"
@@ -35,6 +35,27 @@ ROWS = (
             "AssertionError: FP8 block scaled GEMM requires Hopper and CUDA >= 12.9.",
             "RuntimeError: this kernel is only supported on Ampere",
             "RuntimeError: Your GPU does not support bf16",
+        ),
+        wordings=(
+            Wording(
+                r"mixed precision requires a GPU|doesn't support bf16/gpu|requires Ampere or a "
+                r"newer GPU|can only be used on CUDA devices",
+                "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+                "The precision of the arguments needs a GPU that supports it.",
+                "Choose the precision by the device: fp16 and bf16 arguments of the Trainer "
+                "need a GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
+                owner=Owner.JOB,
+            ),
+            Wording(
+                r"Bfloat16 is only supported on GPUs with compute capability of at least 8",
+                "ValueError: Bfloat16 is only supported on GPUs with compute capability of at "
+                "least 8.0. Your Tesla T4 GPU has compute capability 7.5.",
+                "The engine takes the checkpoint's dtype, bfloat16, and this GPU (T4, V100, RTX "
+                "20) has no hardware for it.",
+                'Give dtype="half" (--dtype half; verl: rollout.dtype=float16), which also must '
+                "be the training's dtype, or use a GPU of compute capability 8.0 or newer.",
+                owner=Owner.JOB,
+            ),
         ),
         why="The program asks for a number format or a kernel that this device, or this build for "
         "it, does not have.",
@@ -148,7 +169,6 @@ ROWS = (
     ),
     Cause(
         id="sizes-do-not-divide",
-        refines=("group-sizes",),
         messages=(
             r"divisible by|to be a multiple of|must be a multiple|is not a multiple of|must "
             r"divide\b",
@@ -157,6 +177,26 @@ ROWS = (
             "AssertionError: FP8 execution requires 2D input matrices with height divisible by 8",
             "RuntimeError: world_size (8) is not divisible by 16",
             "AssertionError: num_query_groups must be divisible by context_parallel_size",
+        ),
+        wordings=(
+            Wording(
+                r"[Tt]otal number of attention heads \(\d{1,6}\) must be divisible by|"
+                r"num_attention_heads .{0,60}must be divisible by .{0,20}(?:tensor|sequence)",
+                "ValueError: Total number of attention heads (28) must be divisible by tensor "
+                "parallel size (8).",
+                "Tensor and sequence parallelism give each GPU the same number of heads.",
+                "Choose a parallel size that divides the number of heads (28 heads: 1, 2, 4, 7; "
+                "also the key and value heads for some engines), and use the other GPUs for "
+                "data or pipeline parallelism.",
+            ),
+            Wording(
+                r"must be divisible by|is not a multiple of the number of attention heads",
+                "ValueError: in_channels must be divisible by groups",
+                "Channels are not divisible by groups, a width not by heads, or channels not by "
+                "the square of an upscaling factor.",
+                "Choose numbers that divide: channels by groups (or num_groups), width by "
+                "heads, the channels before a PixelShuffle by the square of its factor.",
+            ),
         ),
         told_by="batch sizes, numbers of ranks, heads per rank or sequence lengths are meant, and "
         "no layer's channels",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor._util.owner import Owner
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
@@ -53,27 +54,28 @@ ROWS = (
         "loss) from the factory, with a loss(module, batch).",
     ),
     Cause(
-        id="decoder-start-token",
-        errors=("ValueError",),
-        messages=(r"decoder_start_token_id has to be defined", r"set the decoder_start_token_id"),
-        examples=(
-            "ValueError: Make sure to set the decoder_start_token_id attribute of the model's "
-            "configuration.",
-            "ValueError: self.model.config.decoder_start_token_id has to be defined.",
-        ),
-        why="The inputs of a decoder are made of the labels, beginning with a token that the "
-        "configuration lacks.",
-        fix="Set decoder_start_token_id in the model's configuration, from which the inputs of "
-        "the decoder are made of the labels: the pad token for T5, the token that begins a text "
-        "(decoder.config.bos_token_id, cls_token_id of the tokenizer) for others.",
-    ),
-    Cause(
         id="adapter-modules",
         errors=("ValueError",),
         messages=(r"not found in the base model",),
         examples=(
             "NoMatchingPeftModuleError: Target modules {'value', 'query'} not found in the base "
             "model. Please check the target modules and try again.",
+        ),
+        wordings=(
+            Wording(
+                r"Please specify `?target_modules`? (?:or `?target_parameters`? )?in "
+                r"`?peft_config|Target module .{1,200} is not supported\. Currently, only",
+                "ValueError: Please specify `target_modules` in `peft_config`",
+                "PEFT knows no default layers for this architecture, or a name in "
+                "target_modules is of a whole block and not of a linear layer.",
+                'Name the linear layers: LoraConfig(target_modules="all-linear"), or the last '
+                'parts of their names (["q_proj", "k_proj", "v_proj", "o_proj"]), which the '
+                "command lists.",
+                (
+                    'python -c "import sys, transformers as t; '
+                    'print(t.AutoModelForCausalLM.from_pretrained(sys.argv[1]))" MODEL',
+                ),
+            ),
         ),
         why="target_modules names no module of this model.",
         fix="Choose target_modules among the linear modules of this model "
@@ -100,53 +102,40 @@ ROWS = (
         commands=("python -m pip show flash-attn torch",),
     ),
     Cause(
-        id="precision-without-gpu",
-        errors=("ValueError",),
-        messages=(
-            r"mixed precision requires a GPU",
-            r"doesn't support bf16/gpu",
-            r"requires Ampere or a newer GPU",
-            r"can only be used on CUDA devices",
+        id="lightning-module",
+        errors=("AttributeError", "KeyError", "RuntimeError", "MisconfigurationException"),
+        wordings=(
+            Wording(
+                r"'AttributeDict' object has no attribute|Missing attribute "
+                r"\"",
+                'AttributeError: Missing attribute "lr"',
+                "The value is not among the saved hyperparameters of the LightningModule.",
+                "Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
+                "__init__ take that name as an argument.",
+            ),
+            Wording(
+                r"not attached to a `Trainer`",
+                "RuntimeError: Lit is not attached to a `Trainer`.",
+                "The LightningModule runs without a Trainer.",
+                "Do not use self.trainer in training_step, or return (module, batch, loss) from "
+                "the factory with a loss of your own.",
+            ),
+            Wording(
+                r"doesn't follow PyTorch's LRScheduler API",
+                "lightning_lite.utilities.exceptions.MisconfigurationException: The provided lr "
+                "scheduler `LambdaLR` doesn't follow PyTorch's LRScheduler API.",
+                "Lightning 1.8 and older do not know the schedulers of torch 2, whose base "
+                "class was renamed.",
+                "Upgrade lightning (pytorch-lightning 1.9 or newer for code of 1.x, 2.0 or "
+                "newer otherwise), or install torch<2 for a program that pins the old one. A "
+                "scheduler class of your own inherits torch.optim.lr_scheduler.LRScheduler, or "
+                "override lr_scheduler_step.",
+                ("python -m pip show torch pytorch-lightning lightning",),
+                owner=Owner.ENVIRONMENT,
+            ),
         ),
-        examples=(
-            "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
-            "ValueError: Your setup doesn't support bf16/gpu.",
-            "ValueError: --tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7",
-            "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half "
-            "precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
-        ),
-        why="The precision of the arguments needs a GPU that supports it.",
-        fix="Choose the precision by the device: fp16 and bf16 arguments of the Trainer need a "
-        "GPU that supports them (bf16=torch.cuda.is_bf16_supported()).",
-    ),
-    Cause(
-        id="training-data-missing",
-        errors=("ValueError",),
-        messages=(r"training requires a train_dataset",),
-        examples=("ValueError: Trainer: training requires a train_dataset.",),
-        why="The Trainer got no train_dataset.",
-        fix="Pass the data to the Trainer: Trainer(train_dataset=...).",
-    ),
-    Cause(
-        id="hyperparameters-missing",
-        errors=("AttributeError", "KeyError"),
-        messages=(r"'AttributeDict' object has no attribute", r"Missing attribute \""),
-        examples=(
-            'AttributeError: Missing attribute "lr"',
-            "AttributeError: 'AttributeDict' object has no attribute 'lr'",
-        ),
-        why="The value is not among the saved hyperparameters of the LightningModule.",
-        fix="Call self.save_hyperparameters() in __init__ of the LightningModule, and let "
-        "__init__ take that name as an argument.",
-    ),
-    Cause(
-        id="trainer-not-attached",
-        errors=("RuntimeError",),
-        messages=(r"not attached to a `Trainer`",),
-        examples=("RuntimeError: Lit is not attached to a `Trainer`.",),
-        why="The LightningModule runs without a Trainer.",
-        fix="Do not use self.trainer in training_step, or return (module, batch, loss) from the "
-        "factory with a loss of your own.",
+        why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "
+        "torch.",
     ),
     Cause(
         id="state-dict-keys",
@@ -170,14 +159,5 @@ ROWS = (
         "and optimizer are those of a whole checkpoint: load the weights in it, "
         "checkpoint['model']. Otherwise load the file into the model that wrote it; strict=False "
         "skips layers that are new or were removed. `doctor scan FILE` lists its tensors.",
-    ),
-    Cause(
-        id="model-as-weights",
-        errors=("TypeError",),
-        messages=(r"Expected state_dict to be dict-like",),
-        examples=("TypeError: Expected state_dict to be dict-like, got <class 'blocks.MLP'>.",),
-        why="The file holds a whole model.",
-        fix="Pass a state dict: model.load_state_dict(loaded.state_dict()), since the file holds "
-        "a whole model.",
     ),
 )

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 
 ROWS = (
     Cause(
-        id="index-dtype",
+        id="dtype-of-operation",
         errors=("RuntimeError", "IndexError"),
-        messages=(
-            r"tensors used as indices must be",
-            r"expected (?:tensor|scalar type) .{0,20}int64 for index",
-            r"gather\(\): Expected dtype int64 for index",
+        wordings=(
+            Wording(
+                r"tensors used as indices must be|expected (?:tensor|scalar type) .{0,20}int64 "
+                r"for index|gather\(\): Expected dtype int64 for index",
+                "RuntimeError: gather(): Expected dtype int64 for index",
+                "Indices of an embedding or of x[index] are integers (int64) or a bool mask.",
+                "Convert the index to int64: ids.long(). A mask of 0 and 1 becomes one with "
+                "mask.bool().",
+            ),
+            Wording(
+                r"could not infer output dtype",
+                "RuntimeError: mean(): could not infer output dtype. Input dtype must be either "
+                "a floating point or complex dtype. Got: Long",
+                "Integers have no mean or deviation in torch.",
+                "Convert before the mean: x.float().mean(). Integers have no mean in torch.",
+            ),
+            Wording(
+                r"one_hot is only applicable to index tensor",
+                "RuntimeError: one_hot is only applicable to index tensor of type LongTensor.",
+                "one_hot takes int64 labels.",
+                "Convert the labels first: F.one_hot(labels.long(), classes).",
+            ),
+            Wording(
+                r"value cannot be converted to type .{0,40}without overflow",
+                "RuntimeError: value cannot be converted to type at::Half without overflow",
+                "A constant is larger than the dtype holds: fp16 ends at 65504.",
+                "Replace the constant by torch.finfo(x.dtype).min, or by float('-inf') for a "
+                "mask: fp16 holds numbers up to 65504 only.",
+            ),
         ),
-        examples=(
-            "RuntimeError: gather(): Expected dtype int64 for index",
-            "RuntimeError: scatter(): expected tensor of int64 for index",
-            "IndexError: tensors used as indices must be long, byte or bool tensors",
-        ),
-        why="Indices of an embedding or of x[index] are integers (int64) or a bool mask.",
-        fix="Convert the index to int64: ids.long(). A mask of 0 and 1 becomes one with "
-        "mask.bool().",
-    ),
-    Cause(
-        id="mean-of-integers",
-        errors=("RuntimeError",),
-        messages=(r"could not infer output dtype",),
-        examples=(
-            "RuntimeError: mean(): could not infer output dtype. Input dtype must be either a "
-            "floating point or complex dtype. Got: Long",
-        ),
-        why="Integers have no mean or deviation in torch.",
-        fix="Convert before the mean: x.float().mean(). Integers have no mean in torch.",
+        why="The function takes one dtype only: int64 for indices and labels, floats for means, "
+        "numbers within the range of the dtype.",
     ),
     Cause(
         id="mask-dtype",
@@ -61,23 +69,6 @@ ROWS = (
         "hidden, while the mask of a tokenizer has 1 where there is text.",
     ),
     Cause(
-        id="constant-beyond-dtype",
-        errors=("RuntimeError",),
-        messages=(r"value cannot be converted to type .{0,40}without overflow",),
-        examples=("RuntimeError: value cannot be converted to type at::Half without overflow",),
-        why="A constant is larger than the dtype holds: fp16 ends at 65504.",
-        fix="Replace the constant by torch.finfo(x.dtype).min, or by float('-inf') for a mask: "
-        "fp16 holds numbers up to 65504 only.",
-    ),
-    Cause(
-        id="one-hot-of-floats",
-        errors=("RuntimeError",),
-        messages=(r"one_hot is only applicable to index tensor",),
-        examples=("RuntimeError: one_hot is only applicable to index tensor of type LongTensor.",),
-        why="one_hot takes int64 labels.",
-        fix="Convert the labels first: F.one_hot(labels.long(), classes).",
-    ),
-    Cause(
         id="text-as-tensor",
         errors=("ValueError", "TypeError"),
         messages=(
@@ -90,6 +81,18 @@ ROWS = (
             "TypeError: can't convert np.ndarray of type numpy.object_. The only supported types "
             "are: float64, float32",
             "ValueError: too many dimensions 'str'",
+        ),
+        wordings=(
+            Wording(
+                r"TextEncodeInput must be Union|text input must be of type `?str",
+                "TypeError: TextEncodeInput must be Union[TextInputSequence, "
+                "Tuple[InputSequence, InputSequence]]",
+                "The tokenizer got something other than texts: an empty field (None or NaN), a "
+                "number, a list of messages, or a whole column object.",
+                'Drop or fill empty fields (dataset.filter(lambda row: isinstance(row["text"], '
+                "str))), convert with str(), turn messages into text with "
+                "tokenizer.apply_chat_template(..., tokenize=False), and columns into lists.",
+            ),
         ),
         why="A tensor holds numbers; a sample or a column holds texts or Python objects.",
         fix="Convert texts and objects to numbers first: class names to indices with a dict, "

@@ -16,6 +16,8 @@ EVALUATING = ("eval", "valid")
 """In names of functions that evaluate."""
 GENERATE = 0
 """In place of a module: the calls of generate() are counted."""
+LEAST_GRAPHS = 3
+"""Calls with a graph that make an evaluation: a GAN calls a part of it once or twice so."""
 MOST = 100
 """Evaluations that are recorded."""
 
@@ -26,7 +28,7 @@ class Evaluation:
     def __init__(self, step: int) -> None:
         self.step = step
         self.began = time.monotonic()
-        self.calls = self.samples = self.generated = 0
+        self.calls = self.samples = self.generated = self.graphs = 0
         self.begun = False
         """It called the module, or generate()."""
         self.counted: Optional[int] = None
@@ -121,7 +123,11 @@ class Evaluations:
     def called(self, module: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """The module, or the first of its parts, is called while it evaluates."""
         current = self.current
-        if current is None or self._generating or self.torch.is_grad_enabled():
+        if current is None or self._generating:
+            return
+        if self.torch.is_grad_enabled():  # a step that follows makes it a training of its own kind
+            current.graphs += current.counted in (None, id(module))
+            current.counted = id(module) if current.counted is None else current.counted
             return
         if not current.begun:
             self._report(current)
@@ -165,10 +171,14 @@ class Evaluations:
         current, self.current = self.current, None
         while self._handles:
             self._handles.pop().remove()
-        if current is None or not current.begun:
+        if current is None:
+            return
+        with_graphs = current.graphs >= LEAST_GRAPHS and module is not None
+        if not (current.begun or with_graphs):
             return
         self.count += 1
         self.observer.records.write(
             "evaluated", s=current.step, t=time.monotonic() - current.began, calls=current.calls,
             samples=current.samples, memory=current.memory, generated=current.generated,
+            graphs=current.graphs if with_graphs else 0,
         )  # fmt: skip
