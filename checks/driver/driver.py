@@ -186,6 +186,8 @@ def _hardware(host: Host | Unknown) -> str:
     if not isinstance(host, Host):
         return ""
     nodes = host.device_nodes[:3]
+    if host.cpus is None and not (host.pci_listed or nodes or host.kernel_driver):
+        return ""  # a text that somebody pasted, which names none of them
     listed = f"device nodes {', '.join(nodes)}" if nodes else "no device nodes"
     module = f"kernel module {host.kernel_driver}" if host.kernel_driver else "no kernel module"
     count = host.nvidia_devices if host.pci_listed else "not listed"

@@ -30,6 +30,10 @@ def not_divided(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         every = _every(reading, step, backward) or _inner(reading, step, backward)
         if not every or not reading.loss_name(backward):
             continue
+        if 1 in evaluate.literals(reading, Value("name", name=every), backward) and _inner(
+            reading, step, backward
+        ):
+            continue
         if (
             _divides(reading, every)
             or _scales_gradients(reading, before[-1], number)

@@ -160,11 +160,20 @@ def _of_module(
             return outcomes(reading, call.args[0], call.scope, number, call.arms, index, depth)
         return _of_layer(reading, made, name, depth)
     if module == "torchvision.models" and name not in ("googlenet", "inception_v3"):
-        return {"logits"}
+        return {UNKNOWN} if _has_other_head(reading) else {"logits"}
     if made.name in reading.modules:
         function = objects.method_of(reading, made.name, "forward")
         return _returned(reading, function, index, depth) if function is not None else {UNKNOWN}
     return {UNKNOWN}
+
+
+def _has_other_head(reading: Reading) -> bool:
+    """Something but a plain Linear is assigned to the head of a model in this file."""
+    return any(
+        each.value.kind != "call" or reading.calls[each.value.call].name != "torch.nn.Linear"
+        for each in reading.script.assignments
+        if each.target.partition("[")[0].rpartition(".")[2] in ("fc", "classifier", "head", "heads")
+    )
 
 
 def _of_layer(reading: Reading, made: Call, name: str, depth: int) -> set[str]:

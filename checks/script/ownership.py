@@ -145,6 +145,8 @@ def _bound(reading: Training, owner: str, made: Call, number: int) -> Iterator[t
     for each in reading.script.assignments:
         if not number + 1 < each.position <= last or each.scope != made.scope or each.augmented:
             continue
+        if owner == "self" or set(each.loops) & set(made.loops):
+            continue  # the next iteration makes the optimizer anew
         if not exclusive(each.arms, made.arms) and (part := _replaced(reading, each, owner, key)):
             yield each.span, part
 

@@ -75,7 +75,8 @@ def subject(report: Report) -> str:
     if report.facts.subject == "scripts":
         return f"{report.files:,} script{'s' * (report.files != 1)}"
     name, value = next(_subject_parts(report), ("", ""))
-    return f"{name} {value.split(' · ')[0]}".strip()
+    value = value.split(" · ")[0]
+    return name if name == "training" and not value[:1].isdigit() else f"{name} {value}".strip()
 
 
 def examined_on(report: Report) -> str:

@@ -326,3 +326,15 @@ def test_unknown_is_no_gpu_and_no_driver() -> None:
     assert isinstance(only_torch.gpus, Unknown)
     assert isinstance(only_torch.driver, Unknown)
     assert isinstance(only_torch.host, Unknown)
+
+
+def test_lines_of_a_kernel_log_do_not_deny_its_module() -> None:
+    lines = (
+        "NVRM: API mismatch: the client has the version 580.95.05, but\nNVRM: this kernel module "
+    )
+    lines += (
+        "has the version 570.86.10.\nFailed to initialize NVML: Driver/library version mismatch"
+    )
+    summary = findings(lines)["DRV001"].verdict.summary
+    assert "Driver/library version mismatch" in summary
+    assert "no kernel module" not in summary

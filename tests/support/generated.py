@@ -21,7 +21,7 @@ import hardware_page
 import man_pages
 import surface
 from paths import FORMATS, MACHINES, ROOT
-from pictures import compared, console, is_current, page, triaged
+from pictures import PICTURES, console, is_current, page
 from recorded import machines
 from recorded_outcomes import AREAS
 from samples import REDUCED, SAMPLES, shown
@@ -72,8 +72,10 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         DOCS / "hardware.md": hardware_page.page(),
         DOCS / "console.svg": console(shown(machines()[SHOWN])),
         DOCS / "return.svg": console(shown(machines()["gpu_not_started"], "GPU010"), "quiet"),
-        DOCS / "triage.svg": console(triaged(), "quiet", "doctor triage train.log -q"),
-        DOCS / "compare.svg": console(compared(), "quiet", "doctor compare facts -q"),
+        **{
+            DOCS / f"{name}.svg": console(report(), "quiet", command)
+            for name, (report, command) in PICTURES.items()
+        },
         FACTS_FILE: encode(machines()[SHOWN]).decode(),
     }
 

@@ -10,18 +10,36 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import logs
+import msgspec
 from node_summaries import summary, with_value
+from recorded import machines
 from reports import judged
 
 from doctor import catalog
+from doctor.cli.lint import LintOptions, run_lint
+from doctor.cli.lint_report import lint_report
+from doctor.cli.read import to_facts
 from doctor.facts.facts import Facts, without_machine
+from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess
+from doctor.facts.rehearsal import (
+    Lost,
+    OnDisk,
+    Rehearsal,
+    RehearsedRank,
+    RehearsedRun,
+    RehearsedStage,
+    Resumed,
+    SavedFile,
+)  # fmt: skip
 from doctor.fleet.compare import compare, fleet_facts
 from doctor.fleet.expected import Expected
 from doctor.job.job import Job
 from doctor.judge.check import Check
 from doctor.judge.engine import examine
+from doctor.pasted import read
 from doctor.prescribe.rules import prescribe
 from doctor.report.formats.html.page import render
 from doctor.report.line import Detail
@@ -56,6 +74,112 @@ def compared() -> Report:
     nodes[5] = with_value(nodes[5], "software", "driver", "570.86.10")
     facts = fleet_facts(compare(nodes, Expected(count=14)))
     return _problems(facts, catalog.of_families("FLT"))
+
+
+MODULES = """\
+NVRM: API mismatch: the client has the version 580.95.05, but
+NVRM: this kernel module has the version 570.86.10.
+Failed to initialize NVML: Driver/library version mismatch
+"""
+
+
+def pasted() -> Report:
+    """Lines that somebody pasted: the libraries and the kernel module are of other versions."""
+    return _of(to_facts(read(MODULES)), "DRV001")
+
+
+SCRIPT = """\
+import torch
+
+for x, y in loader:
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(x, labels=y).loss
+    scaler.scale(loss).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""
+
+
+def linted() -> Report:
+    """A script that clips gradients before they are unscaled."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "finetune.py"
+        file.write_text(SCRIPT)
+        report = lint_report(run_lint(LintOptions(paths=(str(file),))), None, "")
+    found = [each for each in report.findings if each.check.code == "SCR101"]
+    named = [
+        replace(each, verdict=replace(each.verdict, places=tuple(
+            replace(place, path=file.name) for place in each.places)))
+        for each in found
+    ]  # fmt: skip
+    return redact(replace(report, facts=report.facts.with_(seconds=0.0), findings=tuple(named)))
+
+
+def scanned() -> Report:
+    """A checkpoint whose norms never changed."""
+    facts = machines()["swallowed_updates"]
+    alone = without_machine("a checkpoint only", job=facts.job, checkpoint=facts.checkpoint)
+    return _of(alone, "CKP004")
+
+
+def guarded() -> Report:
+    """A training of which a gradient was not finite."""
+    text = (
+        "the step was applied with gradients whose norm is nan; first non-finite value: the "
+        "backward pass; the loss is finite, 21 of 21 gradients are not, nearest to the loss: "
+        "lm_head.weight"
+    )
+    process = GuardedProcess(
+        rank=0, world=1, pid=7, started=0, torch="2.13.0", ended="exit",
+        counts=GuardCounts(steps=240, backwards=240, losses=240, norms=240),
+        alarms=(GuardAlarm(code="GRD002", status="fail", step=117, text=text),),
+    )  # fmt: skip
+    guard = Guarded(processes=(process,), exit_code=0, watched=1)
+    return _of(without_machine("a training only", job=Job(), guard=guard), "GRD002")
+
+
+STAGES: tuple[Any, ...] = ("runs", "saves", "stops", "continues")
+
+
+def rehearsed() -> Report:
+    """A resume that brought back the weights, and neither the optimizer's state nor its rate."""
+    rank = RehearsedRank(rank=0, world=1, steps=20, seconds=(0.1, 0.1), ended=True)
+    run = RehearsedRun(
+        name="run", code=0, seconds=10.0, ranks=(rank,), written=2**20,
+        saved=(SavedFile(step=5, what="torch.save", path="/o/5.pt", seconds=0.1),),
+        checkpoints=(OnDisk(path="5.pt", bytes=2**20),),
+    )  # fmt: skip
+    stop = msgspec.structs.replace(run, name="stop", code=-15, signalled=9.0, signal="SIGTERM")
+    lost = Lost(kind="optimizer", names=("AdamW",), count=7, of=7, fresh=True)
+    resumed = Resumed(
+        saved_step=5, newest_step=5, looked=True, opened="5.pt", steps=15, expected_steps=15,
+        compared=7, lost=(lost,),
+    )  # fmt: skip
+    rehearsal = Rehearsal(
+        output="/o", takes_output=True, free=2**40, resumed=resumed,
+        runs=(run, stop, msgspec.structs.replace(run, name="resume")),
+        stages=tuple(RehearsedStage(name=name, tried=True) for name in STAGES),
+    )  # fmt: skip
+    return _of(without_machine("a job only", job=Job(), rehearsal=rehearsal), "RHS011")
+
+
+def _of(facts: Facts, code: str) -> Report:
+    """What one check finds."""
+    return _problems(facts, tuple(each for each in catalog.CHECKS if each.code == code))
+
+
+PICTURES = {
+    "lint": (linted, "doctor lint finetune.py -q"),
+    "scan": (scanned, "doctor scan runs/llama/checkpoint-200 -q"),
+    "read": (pasted, "doctor read dmesg.txt -q"),
+    "guard": (guarded, "doctor guard -q -- python train.py"),
+    "rehearse": (rehearsed, "doctor rehearse -q -- python train.py"),
+    "triage": (triaged, "doctor triage train.log -q"),
+    "compare": (compared, "doctor compare facts -q"),
+}
+"""Name in docs -> report and command line."""
 
 
 def _problems(facts: Facts, checks: tuple[Check, ...]) -> Report:
