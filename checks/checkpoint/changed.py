@@ -18,7 +18,7 @@ from doctor.checks.checkpoint.norm_causes import (
     MIN_STEPS,
     distance_of_steps,
 )
-from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 CONSTANT = re.compile(
     r".*(?:inv_freq|position_ids|attn\.(?:masked_)?bias|masked_bias|relative_position_index"
@@ -26,6 +26,12 @@ CONSTANT = re.compile(
 )
 """Buffers that training does not change."""
 
+LAYER = re.compile(r"(?:^|\.)(\d+)\.")
+
+FROZEN_FIX = (
+    "If these layers were not frozen on purpose, look for a detach() or no_grad() above them, and "
+    "for their parameters in the optimizer's groups."
+)
 NOTHING_CHANGED_FIX = (
     "Check that both paths name the intended checkpoints, that optimizer.step() runs and the "
     "GradScaler does not skip it, that its parameters are those of the saved model (create the "
@@ -54,11 +60,14 @@ def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
         return _nothing_changed(checkpoint, movement, roles, since)
     if not roles:
         constant = sum(role.count for role in movement.unchanged_roles)
-        note = f"; the {constant:,} others are constant buffers" if constant else ""
-        return ok(f"{summary}{note}", seconds=movement.seconds)
+        others = f"; the {constant:,} others are constant buffers" if constant else ""
+        return ok(f"{summary}{others}", seconds=movement.seconds)
     if all(role.kind == "norm" for role in roles):
         return _norms_unchanged(checkpoint, movement, roles, summary)
     count = sum(role.count for role in roles)
+    if frozen := _frozen_below(checkpoint, movement, roles):
+        text = f"{summary}; {count:,} unchanged, all of {frozen}, as layers that are frozen"
+        return note(text, fix=FROZEN_FIX, seconds=movement.seconds)
     names = ", ".join(f"{role.count:,} x {shown(role.role)}" for role in roles[:3])
     more = f" and {len(roles) - 3} more roles" if len(roles) > 3 else ""
     return warn(
@@ -66,6 +75,27 @@ def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
         "frozen on purpose",
         seconds=movement.seconds,
     )
+
+
+def _frozen_below(checkpoint: Checkpoint, movement: Movement, roles: list[UnchangedRole]) -> str:
+    """The first layers, where all that is in them is unchanged and in no optimizer; "" else."""
+    optimizer = checkpoint.training.optimizer
+    if isinstance(optimizer, Optimizer) and optimizer.parameters >= checkpoint.contents.tensors:
+        return ""
+    if any(role.kind != "embedding" for role in roles if "*" not in role.role):
+        return ""
+    still = {
+        match[1]
+        for role in roles
+        for name in role.names
+        if "*" in role.role and (match := LAYER.search(name))
+    }
+    moved = {row.layer for row in movement.layers if row.relative}
+    if still != {str(number) for number in range(len(still))} or still & moved or not moved - {""}:
+        return ""
+    first = "layer 0" if len(still) == 1 else f"layers 0 to {len(still) - 1}"
+    outside = any("*" not in role.role for role in roles)
+    return (f"{first} and the embedding" if outside else first) if still else ""
 
 
 def _not_compared(movement: Movement) -> str:
@@ -146,8 +176,12 @@ CHANGED = Check(
     "Norms that alone are unchanged are typical of weights in bf16: their updates are small "
     "relative to their values.",
     passes=("every tensor that could be compared changed, apart from constant buffers",),
+    notes=(
+        "all of the first layers is unchanged, and of the rest nothing but the embedding: as "
+        "layers that are frozen on purpose",
+    ),
     warns=(
-        "some parameters are unchanged",
+        "other parameters are unchanged",
         "only norms are unchanged, and the files may be a rounded copy of fp32 weights",
         "nothing changed, and the number of steps is unknown",
     ),

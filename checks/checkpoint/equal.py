@@ -8,6 +8,11 @@ from doctor.checkpoint.computed import not_computed
 from doctor.checkpoint.records import Checkpoint, Differing, Equality
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
+EXCHANGED_FIX = (
+    "Correct the order in which the conversion splits a fused tensor (gate and up, queries, keys "
+    "and values) or numbers the layers, and convert again."
+)
+
 ROUGH = 0.9
 """Relative difference from which values have nothing in common. Our own number."""
 
@@ -33,6 +38,9 @@ def _different(equality: Equality) -> Verdict | None:
         first = equality.differing[0]
         worst = max(equality.differing, key=lambda each: each.relative or 0.0)
         text = f"{equality.differing_count:,} {of} differ: {_described(first)}"
+        if pairs := [f"{here} has those of {there}" for here, there in equality.exchanged.items()]:
+            text = f"{equality.differing_count:,} {of} differ, with the values of other tensors"
+            return fail(f"{text}: {listed(pairs, 3)}", fix=EXCHANGED_FIX)
         if worst is not first:
             text = f"{text}; the most {_described(worst)}"
         if reason := _reason(equality):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from statistics import median
 
@@ -26,6 +27,9 @@ LOST, SOME_LOST = 0.5, 0.1
 
 EXPLAINED = 0.8
 """Share of the movement that a scale must explain to be named. Our own number."""
+
+NOT_QUANTIZED = re.compile(r"norm|embed|wte|lm_head|bias")
+"""Names of tensors that bitsandbytes leaves as they are."""
 
 Outcome = str
 """merged, undecided, absent, scaled, other, quantized, nonfinite"""
@@ -128,6 +132,8 @@ def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> V
 
 
 def _wrong_scale(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict:
+    if reason := _another_base(merge):
+        return fail(f"{decided:,} weights are not base + adapters; {reason}", fix=OTHER_FIX)
     scales = [
         weight.scale
         for weight in merge.weights
@@ -154,14 +160,29 @@ def _other(merge: Merge, outcomes: dict[str, Outcome], count: str) -> Verdict:
             f"{converted.path} was initialized by {converted.converted}, which changed its base"
         )
         return unknown(f"{rest}; {reason}: name the converted base")
-    untouched = merge.untouched
-    if untouched and untouched.changed_count > max(1, untouched.compared // 4):
-        text = f"{untouched.changed_count:,} of {untouched.compared:,} other tensors differ too"
-        return fail(f"{rest}; {text}: it was made from another base", fix=OTHER_FIX)
+    if reason := _another_base(merge):
+        return fail(f"{rest}; {reason}", fix=OTHER_FIX)
     moving = [w.scale for w in weights if w.scale is not None]
     if moving and abs(median(moving) - 1) <= 0.25:
         return fail(f"{rest}; the adapters are in it, and something else is, too", fix=OTHER_FIX)
     return fail(f"{rest}; the adapters are not in it, another change is", fix=OTHER_FIX)
+
+
+def _another_base(merge: Merge) -> str:
+    """What shows that other tensors than the adapters' differ, too; "" where few do."""
+    rest = merge.untouched
+    if rest is None or rest.changed_count <= max(1, rest.compared // 4) or _quantized(merge):
+        return ""
+    text = f"{rest.changed_count:,} of {rest.compared:,} other tensors differ too"
+    return f"{text}: it was made from another base"
+
+
+def _quantized(merge: Merge) -> str:
+    """The quantization of the base that explains what differs, "" where none does."""
+    changed = merge.untouched.changed if merge.untouched else ()
+    if any(NOT_QUANTIZED.search(name) for name in changed):
+        return ""
+    return next((weight.quantized for weight in merge.weights if weight.quantized), "")
 
 
 def _replaced(merge: Merge) -> Verdict | None:
@@ -210,6 +231,13 @@ def _grids(merge: Merge) -> str:
     return " and ".join(sorted({shown(weight.grid, 20) for weight in merge.weights}))
 
 
+def _rest_differs(merge: Merge, text: str) -> Verdict:
+    if kind := _quantized(merge):
+        text = f"{text}; the base was quantized to {kind} before the merge"
+        return warn(text, fix=QUANTIZED_FIX)
+    return fail(text, fix=OTHER_FIX)
+
+
 def rest_unchanged(checkpoint: Checkpoint) -> Verdict:
     merge = checkpoint.merge
     if merge is None or (isinstance(merge, Merge) and merge.untouched is None):
@@ -222,7 +250,7 @@ def rest_unchanged(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"what the adapter changes is not known: {named.path}: {named.unsupported}")
     if rest.changed_count:
         text = f"{rest.changed_count:,} of {rest.compared:,} tensors that no adapter changes differ"
-        return fail(f"{text}: {listed(list(rest.changed), 3)}", fix=OTHER_FIX)
+        return _rest_differs(merge, f"{text}: {listed(list(rest.changed), 3)}")
     if rest.reshaped:
         return fail(f"other shapes: {listed(list(rest.reshaped), 3)}", fix=OTHER_FIX)
     equal = f"{rest.equal:,} of {rest.compared:,} other tensors are the base's"
@@ -254,6 +282,11 @@ AGAIN_FIX = (
 SCALE_FIX = (
     "Merge again from the base, each adapter once, scaled by lora_alpha / r of its own "
     "adapter_config.json (by the square root of r for rsLoRA)."
+)
+QUANTIZED_FIX = (
+    "Load the base in the dtype that it was published in (bf16 or fp32), without a quantization "
+    "config, and merge the adapter into that: what the quantization rounded stays in the merged "
+    "weights."
 )
 OTHER_FIX = (
     "Merge into the base that the adapter was trained on: compare base_model_name_or_path of "
@@ -303,7 +336,10 @@ REST = Check(
         "tensors were cast, embeddings were padded or resized, or new tensors were added",
         "a tied head or computed buffers of the base are missing",
     ),
-    warns=("other tensors of the base are missing in the merged model",),
+    warns=(
+        "other tensors of the base are missing in the merged model",
+        "other matrices differ as a base does that was quantized before the merge",
+    ),
     fails=("another tensor has other values or another shape",),
     fix=OTHER_FIX,
     limits="that configuration and generation settings are those of the base.",

@@ -305,3 +305,13 @@ def test_nothing_in_common(tmp_path: Path) -> None:
 
 def test_without_the_flag() -> None:
     assert EQUALS.judge(checkpoint=checkpoint()).status is Status.SKIP
+
+
+@pytest.mark.parametrize("pair", [("0.mlp.gate", "0.mlp.up"), ("0.mlp.down", "1.mlp.down")])
+def test_exchanged_tensors_are_named(tmp_path: Path, pair: tuple[str, str]) -> None:
+    weights = state()
+    first, second = (f"model.layers.{each}_proj.weight" for each in pair)
+    exchanged = {**weights, first: weights[second], second: weights[first]}
+    verdict = judged(put(tmp_path / "one", exchanged), put(tmp_path / "other", weights))
+    assert verdict.status is Status.FAIL
+    assert f"{first} has those of {second}" in verdict.summary

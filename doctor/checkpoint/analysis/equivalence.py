@@ -24,6 +24,7 @@ from doctor.checkpoint.analysis.conversions import (
     same_rows,
 )
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
+from doctor.checkpoint.analysis.exchanged import find_exchanged
 from doctor.checkpoint.analysis.merging.names import Model, NameIndex
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
 from doctor.checkpoint.analysis.workers import Progress, work
@@ -61,6 +62,8 @@ class _Found:
     equal: int = 0
     converted: Counter[str] = field(default_factory=Counter)
     differing: list[Differing] = field(default_factory=list)
+    unlike: list[Tensor] = field(default_factory=list)
+    """Those that differ and are no parts of a whole."""
     reshaped: list[str] = field(default_factory=list)
     unread: Counter[str] = field(default_factory=Counter)
     in_vain: Counter[str] = field(default_factory=Counter)
@@ -91,6 +94,9 @@ def compare_models(
                 found.unread[getattr(error, "text", "too large")] += 1
 
     work(matches, (one.directory, other.directory), look, threads, progress)
+    found.unlike.sort(key=lambda each: each.name)
+    there_all = [match.other[0] for match in matches if match.single]
+    exchanged = find_exchanged(one.directory, found.unlike, other.directory, there_all)
     found.differing.sort(key=lambda each: each.name)
     found.reshaped.sort()
     return Equality(
@@ -100,6 +106,7 @@ def compare_models(
         converted=dict(found.converted.most_common(MOST)),
         differing=tuple(found.differing[:MOST]),
         differing_count=len(found.differing),
+        exchanged={shown(here, 200): shown(there, 200) for here, there in exchanged.items()},
         reshaped=tuple(found.reshaped[:MOST]),
         reshaped_count=len(found.reshaped),
         here=tuple(shown(name, 200) for name in here[:MOST]),
@@ -178,6 +185,8 @@ def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Fo
     with found.lock:
         found.read += result.read
         _note(found, match.name, one, result, outcome, ", ".join(applied))
+        if outcome == "differs" and match.single:
+            found.unlike.append(one)
 
 
 def _note(

@@ -32,6 +32,8 @@ class Equality(Section, frozen=True, kw_only=True):
     differing: tuple[Differing, ...] = ()
     """The first twenty, in the order of their names."""
     differing_count: int = 0
+    exchanged: dict[str, str] = {}
+    """Of the first twenty that differ -> the tensor of the other that has these values."""
     reshaped: tuple[str, ...] = ()
     """Tensors of other shapes, with both; the first twenty."""
     reshaped_count: int = 0
