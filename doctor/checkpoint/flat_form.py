@@ -37,6 +37,8 @@ SECTIONS = {
         "wrapper": "wrapper",
         "empty_tensors": "empty_tensors",
         "embedding_rows": "embedding_rows",
+        "token_ids": "token_ids",
+        "source": "config_source",
     }),
     "training": ("Training", {"steps": "step", "history": "history", "optimizer": "optimizer"}),
     "loading": ("Loading", {
