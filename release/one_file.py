@@ -9,6 +9,7 @@ It has no numpy: that of the Python that runs it is used. Equal bytes for equal 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -36,7 +37,8 @@ DATE = (2020, 2, 2, 0, 0, 0)
 def install(folder: Path, *words: str) -> None:
     """Unpack wheels into a folder."""
     flags = ["--quiet", "--only-binary", ":all:", "--python", sys.executable]
-    subprocess.run(["uv", "pip", "install", *flags, "--target", str(folder), *words], check=True)
+    uv = shutil.which("uv") or sys.exit("uv is not on PATH")
+    subprocess.run([uv, "pip", "install", *flags, "--target", str(folder), *words], check=True)
 
 
 def requirements(wheel: Path) -> list[str]:
