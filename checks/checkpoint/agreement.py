@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.records import Checkpoint, ModelConfig, Optimizer, Size, Tokenizer
+from doctor.checkpoint.records import (
+    ChangedSetting,
+    Checkpoint,
+    ModelConfig,
+    Optimizer,
+    Size,
+    Tokenizer,
+)
+from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.checks.checkpoint.optimizer import NO_STATE, unread_state
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -15,7 +23,25 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return fail(f"config.json {model.unreadable}; the model cannot be built", fix=CONFIG_FIX)
     if reason := _unread(checkpoint):
         return unknown(reason)
+    if verdict := _unloadable(checkpoint):
+        return verdict
+    sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     beyond = _beyond(checkpoint.tokenizer, rows)
+    if verdict := _wrong(sizes, model, beyond) or _token_ids(checkpoint):
+        return verdict
+    if verdict := _head(checkpoint) or _other_settings(checkpoint.settings):
+        return verdict
+    if not sizes and (checkpoint.tokenizer is None or rows is None):
+        return skip("no size of config.json or of a tokenizer can be compared with the tensors")
+    compared = listed([f"{size.quantity} {size.stored:,}" for size in sizes], 7)
+    largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
+    tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
+    return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
+
+
+def _unloadable(checkpoint: Checkpoint) -> Verdict | None:
+    """Tensors of which from_pretrained takes none; None where it takes some."""
+    model = checkpoint.model
     if 4 * model.empty_tensors >= checkpoint.contents.tensors:
         text = f"{model.empty_tensors:,} of {checkpoint.contents.tensors:,} tensors hold no value"
         return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
@@ -23,18 +49,56 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         text = f"every name begins with {model.wrapper}, which a wrapper put there"
         fix = PEFT_FIX if model.wrapper == "base_model.model." else WRAPPER_FIX
         return fail(f"{text}; the names of the model required", fix=fix)
-    sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
-    if verdict := _wrong(sizes, model, beyond) or _token_ids(checkpoint):
-        return verdict
+    return None
+
+
+EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
+"""Settings that are changed on purpose for a longer context, and then trained with."""
+
+
+def _other_settings(settings: tuple[ChangedSetting, ...]) -> Verdict | None:
+    """Settings that are not those of the model that the weights come from."""
+    if not settings:
+        return None
+    texts = [f"{each.name} is {each.now} and was {each.before}" for each in settings]
+    text = f"{listed([shown(each, 120) for each in texts], 4)} in the model that it comes from"
+    if all(map(_extends, settings)):
+        return note(f"{text}, as for a longer context", fix=EXTENDED_FIX)
+    before = ", ".join(f'"{each.name}": {each.before}' for each in settings[:8])
+    return warn(
+        f"{text}, with which the weights were trained",
+        fix=f"Restore in config.json: {shown(before, 400)}. Where the weights were trained with "
+        "the new values long enough, nothing is wrong.",
+    )
+
+
+def _extends(setting: ChangedSetting) -> bool:
+    """Whether it is what a longer context needs: nothing is taken back."""
+    name = setting.name.rpartition(".")[2]
+    if name not in EXTENDED:
+        return False
+    if name == "rope_type":
+        return setting.before == '"default"'
+    try:
+        return float(setting.now) >= float(setting.before)
+    except ValueError:
+        return False
+
+
+def _head(checkpoint: Checkpoint) -> Verdict | None:
+    """A head that config.json's class has and the tensors do not, or that is not the embedding."""
+    model = checkpoint.model
     if model.separate_head:
         text = f"config.json ties {shown(model.separate_head, 100)} to the embedding"
         return warn(f"{text}, and it has values of its own", fix=TIED_FIX)
-    if not sizes and (checkpoint.tokenizer is None or rows is None):
-        return skip("no size of config.json or of a tokenizer can be compared with the tensors")
-    compared = listed([f"{size.quantity} {size.stored:,}" for size in sizes], 7)
-    largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
-    tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
-    return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
+    if not model.task_without_head:
+        return None
+    task = shown(model.task_without_head, 100)
+    text = f"config.json names {task}, and no tensor is of its head: loading makes one up"
+    steps = length_of_run(checkpoint)
+    if steps and steps >= MIN_STEPS:
+        return fail(f"{text}; it was trained for {steps:,} steps", fix=TASK_FIX)
+    return warn(text, fix=TASK_FIX)
 
 
 def _token_ids(checkpoint: Checkpoint) -> Verdict | None:
@@ -63,7 +127,7 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     header = model.source != "config.json"
     if failing := [size for size in wrong if header or not _only_more(size)]:
         text = f"{_difference(failing[0], model.source)}{_more(failing)}"
-        return fail(text, fix=HEADER_FIX if header else SIZES_FIX)
+        return fail(text, fix=HEADER_FIX if header else _sizes_fix(failing))
     if model.head_missing:
         return fail("config.json does not tie the output head, and no tensor is it", fix=HEAD_FIX)
     if beyond:
@@ -71,6 +135,15 @@ def _wrong(sizes: list[Size], model: ModelConfig, beyond: str) -> Verdict | None
     if wrong:
         return warn(f"{_difference(wrong[0], model.source)}{_more(wrong)}", fix=SIZES_FIX)
     return None
+
+
+def _sizes_fix(wrong: list[Size]) -> str:
+    """The entries that would fit the tensors, where one entry decides each size."""
+    fitting = [f'"{size.entry}": {size.fitting}' for size in wrong if size.fitting is not None]
+    entries = ", ".join(dict.fromkeys(fitting))
+    if not entries:
+        return SIZES_FIX
+    return f"Write {entries} into config.json, as these tensors have it. Or: {SIZES_FIX}"
 
 
 def _unread(checkpoint: Checkpoint) -> str:
@@ -91,12 +164,18 @@ def _only_more(size: Size) -> bool:
 
 
 def _difference(size: Size, source: str) -> str:
-    names = {"layers": "numbered layers", "vocabulary": "rows of the embedding"}
+    names = {
+        "layers": "numbered layers",
+        "vocabulary": "rows of the embedding",
+        "positions": "rows of the embedding of positions",
+        "labels": "rows of the classifier",
+    }
     what = names.get(size.quantity, size.quantity)
     configured = " or ".join(f"{each:,}" for each in size.configured[:3])
+    default = f", which has no {size.entry}, so that its default counts" if size.absent else ""
     return (
-        f"{what}: {size.stored:,} in {shown(size.tensor, 100)}, {configured} in {source}; the same "
-        "required"
+        f"{what}: {size.stored:,} in {shown(size.tensor, 100)}, {configured} in {source}{default}; "
+        "the same required"
     )
 
 
@@ -147,6 +226,15 @@ IDS_FIX = (
     "Give the configuration the tokenizer's numbers: a text that generate() makes ends at "
     "eos_token_id alone.\n"
     "model.generation_config.eos_token_id = model.config.eos_token_id = tokenizer.eos_token_id"
+)
+EXTENDED_FIX = (
+    "Nothing, if the model was trained with it, or a longer context is all that is wanted. Else "
+    "take config.json from the model that the run began with."
+)
+TASK_FIX = (
+    "Save the whole model, model.save_pretrained(), without choosing tensors by their names; take "
+    "the head from an earlier save of the run, or train it again. If the model is to be trained "
+    "for a task anew, nothing is wrong."
 )
 HEAD_FIX = (
     "Save the model again with its head, or set tie_word_embeddings to true in config.json if the "
@@ -230,6 +318,9 @@ CONFIG = Check(
     warns=(
         "the files hold more layers or more rows than config.json names",
         "config.json ties the output head, and the files hold one of other values",
+        "config.json names a class with a head for a task, and no tensor is of a head",
+        "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline or "
+        "--merged-from",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
         "vocabulary",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
@@ -238,6 +329,7 @@ CONFIG = Check(
     fails=(
         "another size differs, or the files hold fewer layers or rows; with GGUF also more",
         "config.json does not tie the output head of a causal model, and the files hold none",
+        "the head for a task is in no tensor, after 10 or more steps",
         "every tensor of files that from_pretrained reads begins with module., _orig_mod. or "
         "base_model.model.",
         "a quarter of the tensors or more hold no value",
@@ -245,7 +337,9 @@ CONFIG = Check(
         "config.json cannot be read",
     ),
     fix=SIZES_FIX,
-    limits="that settings without a size, such as rope_theta, are those of the training.",
+    notes=("RoPE was extended since --baseline or --merged-from, as for a longer context",),
+    limits="that settings without a size, such as rope_theta, are those of the training, where no "
+    "--baseline and no --merged-from names the model that the weights come from.",
     owner=Owner.JOB,
     judge=config_agrees,
     required="checkpoint",

@@ -65,7 +65,8 @@ def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
     if all(role.kind == "norm" for role in roles):
         return _norms_unchanged(checkpoint, movement, roles, summary)
     count = sum(role.count for role in roles)
-    if frozen := _frozen_below(checkpoint, movement, roles):
+    frozen = _frozen_below(checkpoint, movement, roles) or _not_stepped(checkpoint, movement)
+    if frozen:
         text = f"{summary}; {count:,} unchanged, all of {frozen}, as layers that are frozen"
         return note(text, fix=FROZEN_FIX, seconds=movement.seconds)
     names = ", ".join(f"{role.count:,} x {shown(role.role)}" for role in roles[:3])
@@ -96,6 +97,16 @@ def _frozen_below(checkpoint: Checkpoint, movement: Movement, roles: list[Unchan
     first = "layer 0" if len(still) == 1 else f"layers 0 to {len(still) - 1}"
     outside = any("*" not in role.role for role in roles)
     return (f"{first} and the embedding" if outside else first) if still else ""
+
+
+def _not_stepped(checkpoint: Checkpoint, movement: Movement) -> str:
+    """What the optimizer does not hold, where it holds no more than what changed; "" else."""
+    optimizer = checkpoint.training.optimizer
+    if not isinstance(optimizer, Optimizer) or optimizer.entries != optimizer.parameters:
+        return ""
+    stepped = optimizer.parameters
+    held = f"what is not among the {stepped:,} parameters of the optimizer"
+    return held if 0 < stepped <= movement.changed else ""
 
 
 def _not_compared(movement: Movement) -> str:
@@ -177,6 +188,7 @@ CHANGED = Check(
     "relative to their values.",
     passes=("every tensor that could be compared changed, apart from constant buffers",),
     notes=(
+        "the optimizer holds no more parameters than changed, so that the others are not in it",
         "all of the first layers is unchanged, and of the rest nothing but the embedding: as "
         "layers that are frozen on purpose",
     ),

@@ -44,6 +44,8 @@ def _of_trainer(found: Continuation, counts: dict[str, int], text: str) -> Verdi
         for name in ("scheduler", "optimizer")
         if name in counts and not (name == "scheduler" and found.epoch_scheduler)
     }
+    if counts.get("optimizer", whole) == whole < (scheduled := followers.get("scheduler", whole)):
+        return _ahead(scheduled, whole, text)
     if any(each > whole for each in followers.values()):
         return fail(f"{text}: optimizer and scheduler of the same step required", fix=STEPS_FIX)
     if any(each < whole for each in followers.values()):
@@ -51,6 +53,20 @@ def _of_trainer(found: Continuation, counts: dict[str, int], text: str) -> Verdi
             return note(f"{text}: skipped steps, as a scaler makes them, look so")
         return fail(f"{text}: the same number required", fix=STEPS_FIX)
     return None
+
+
+def _ahead(scheduled: int, taken: int, text: str) -> Verdict:
+    """A scheduler that counted more steps than optimizer and state, which agree."""
+    times, rest = divmod(scheduled, taken) if taken else (0, 1)
+    twice = times > 1 and not rest
+    more = f"{times} times in each step" if twice else f"{scheduled - taken:,} times too often"
+    return fail(
+        f"{text}: the scheduler was stepped {more}, and its schedule ends too early",
+        fix="Step the scheduler once after each optimizer.step(), and not again by hand when a "
+        "run is resumed: its state_dict holds its position. For this checkpoint, load last_epoch "
+        f"{taken} and _step_count {taken + 1} into it, or create it anew with last_epoch={taken}. "
+        "Where scheduler.pt is of a later save, take all files from one save.",
+    )
 
 
 def _of_accelerate(found: Continuation, counts: dict[str, int], text: str) -> Verdict | None:
@@ -112,6 +128,14 @@ def _agreement(found: Continuation) -> Verdict:
     counts = found.counts
     if not counts:
         return unknown("nothing in the files counts steps")
+    if found.epoch_scheduler and "scheduler" in counts and len(counts) > 1:
+        epochs = counts["scheduler"]
+        others = {name: count for name, count in counts.items() if name != "scheduler"}
+        if len(set(others.values())) == 1:
+            number = next(iter(others.values()))
+            text = f"{number:,} steps by {listed(list(others), 4)}"
+            return ok(f"{text}; the scheduler counts epochs or evaluations ({epochs:,})")
+        counts = others
     if len(counts) == 1:
         name, number = next(iter(counts.items()))
         return note(f"{name} counts {number:,} steps; nothing else counts any")
@@ -119,7 +143,20 @@ def _agreement(found: Continuation) -> Verdict:
         return ok(f"{next(iter(counts.values())):,} steps by {listed(list(counts), 4)}")
     if found.framework in ("transformers Trainer", "accelerate", "Lightning", "nanoGPT"):
         return ok(f"{_counted(counts)}, as {found.framework} counts them")
+    if accumulated := _accumulated(counts):
+        return note(accumulated)
     return unknown(f"{_counted(counts)}: no relation of these is known for {found.framework}")
+
+
+def _accumulated(counts: dict[str, int]) -> str:
+    """What explains a counter that is a multiple of the optimizer's steps, "" where none is."""
+    taken = counts.get("optimizer", 0)
+    whole = counts.get("checkpoint", 0)
+    if taken < 1 or whole <= taken or whole % taken or counts.get("scheduler", taken) != taken:
+        return ""
+    return (
+        f"{_counted(counts)}: {whole // taken} batches for each step, as accumulation counts them"
+    )
 
 
 def _counted(counts: dict[str, int]) -> str:

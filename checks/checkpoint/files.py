@@ -19,6 +19,7 @@ FAILS = (
     "damaged",
     "disguised",
     "missing",
+    "empty",
     "foreign-index",
     "twice",
     "over-limit",
@@ -65,6 +66,11 @@ FIXES = {
     "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
     "disguised": "Download the real file: this one is something else under its name.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
+    "empty": "Save again with the parameters gathered from all ranks: "
+    "stage3_gather_16bit_weights_on_model_save under DeepSpeed ZeRO-3, state_dict_type "
+    "FULL_STATE_DICT under FSDP, or state_dict=accelerator.get_state_dict(model). Recover the "
+    "weights from the engine's own checkpoint with its zero_to_fp32.py, if there is one; else "
+    "train again.",
     "stale-index": "Save the model again with save_pretrained, or restore the index of these "
     "shards.",
     "foreign-index": "Save the model again with save_pretrained, or write the index from the "
@@ -244,6 +250,7 @@ COMPLETE = Check(
         "a file is truncated or has trailing bytes, holes, overlaps or an invalid header",
         "a file is something else: a git-LFS pointer, a web page, a pickle, a zip, GGUF",
         "a shard or a tensor of the index is missing, or it names none of the shards",
+        "a file of a model or an adapter holds no tensor, or only tensors without a value",
         "the latest checkpoint of a run holds no weights or is damaged",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",

@@ -20,6 +20,7 @@ from doctor.checks.checkpoint.norm_causes import (
     MASTER_FIX,
     MATCHED_BY,
     MIN_DISTANCE,
+    MIN_STEPS,
     NO_GRADIENT_FIX,
     NO_GRADIENT_SOURCES,
     causes,
@@ -29,6 +30,18 @@ from doctor.checks.checkpoint.norm_causes import (
 )
 from doctor.checks.checkpoint.optimizer import unread_state
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+
+COPY_FIX = (
+    "Copy the buffers with the average: AveragedModel(use_buffers=True), or "
+    "ema_buffer.copy_(buffer) for each of buffers() at every update. For this file, copy "
+    "running_mean, running_var and num_batches_tracked of the trained model into the average, or "
+    "recompute them with torch.optim.swa_utils.update_bn(loader, model). If update_bn runs before "
+    "each use, nothing is wrong."
+)
+EVAL_FIX = (
+    "Call model.train() before the steps, and again after each evaluation: batch norms in eval() "
+    "neither use nor record the statistics of the batches."
+)
 
 RANK = (Status.PASS, Status.WARN, Status.FAIL)
 
@@ -65,7 +78,30 @@ UNFOLDED = re.compile(r".*(?:[qk]|q_a|kv_a|post)_?(?:layer)?norm")
 
 
 def norms_changed(checkpoint: Checkpoint) -> Verdict:
-    verdict = _norms(checkpoint)
+    verdict = _others_at_one(checkpoint, _norms(checkpoint))
+    if verdict.status in (Status.PASS, Status.SKIP):
+        return _statistics(checkpoint) or verdict
+    return verdict
+
+
+def _statistics(checkpoint: Checkpoint) -> Verdict | None:
+    """The warning on a model or a copy of it whose batch norms saw no batch; None for neither."""
+    all_states = checkpoint.contents.statistics
+    seen = max((state.layers - state.initial for state in all_states if not state.copy), default=0)
+    for state in all_states:
+        initial = state.initial == state.layers
+        where = f"the {state.layers:,} batch norms of {shown(state.state, 60) or 'the model'}"
+        text = f"{where} have the statistics of a new model, mean 0 and variance 1"
+        if state.copy and initial and seen:
+            return warn(f"{text}; those of the trained model have seen batches", fix=COPY_FIX)
+        steps = length_of_run(checkpoint)
+        if not state.state and initial and steps and steps >= MIN_STEPS:
+            return warn(f"{text}, after {steps:,} steps", fix=EVAL_FIX)
+    return None
+
+
+def _others_at_one(checkpoint: Checkpoint, verdict: Verdict) -> Verdict:
+    """The verdict with other parameters whose initial value is 1.0."""
     vectors = checkpoint.contents.initialized_to_one
     initial = [vector for vector in vectors if vector.value == "ones"]
     if not initial or verdict.status is Status.UNKNOWN:
@@ -274,6 +310,8 @@ NORMS = Check(
         "the steps of the optimizer do not follow from its learning rate (SGD, Rprop, Adagrad)",
         "adapters lie in the same file, the model is quantized, its family is released so (OPT), "
         "or the norms are 0.0 in a family that is not known to be zero-centered",
+        "the batch norms of an average of the weights have a mean of 0 and a variance of 1, while "
+        "those of the model have seen batches; or the model's own have, after 10 or more steps",
         "other parameters initialized to 1.0 (Mamba's D, LayerScale, IA3) are exactly 1.0 after a "
         "long run",
     ),

@@ -44,7 +44,7 @@ def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _reason(reading: Training, call: Call, number: int) -> str:
-    if call.method == "load_from_checkpoint" and call.receiver and not call.receiver[:1].isupper():
+    if call.method == "load_from_checkpoint" and _of_lightning(reading, call):
         return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
     if call.name in CONTEXTS:
         return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
@@ -57,6 +57,12 @@ def _reason(reading: Training, call: Call, number: int) -> str:
     if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
         return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
     return ""
+
+
+def _of_lightning(reading: Training, call: Call) -> bool:
+    """Of an instance; a class of the file may have a method of its own by this name."""
+    own = {function.name.split(".")[-1] for function in reading.script.functions}
+    return bool(call.receiver) and not call.receiver[:1].isupper() and call.method not in own
 
 
 def _is_batch(reading: Training, call: Call) -> bool:

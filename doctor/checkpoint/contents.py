@@ -18,6 +18,7 @@ from doctor.checkpoint.collected import (
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
+from doctor.checkpoint.layouts.settings import changed_settings
 from doctor.checkpoint.merges import ModelPaths, read_equality, read_merge
 from doctor.checkpoint.records import (
     Checkpoint,
@@ -102,7 +103,9 @@ def _examined(
             lambda directory: _continuation(directory, request.plan, checkpoint, current, stage),
         ),
     }
-    return {
+    origin = request.merged_from or request.baseline
+    changed = changed_settings(current.directory, origin) if origin and current.directory else ()
+    return {"settings": changed} | {
         field: unread(checkpoint) if current.directory is None else look(current.directory)
         for field, (needed, look) in wanted.items()
         if needed

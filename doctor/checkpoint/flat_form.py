@@ -23,6 +23,7 @@ SECTIONS = {
         "norms": "norms",
         "initialized_to_one": "born_at_one",
         "shares": "shares",
+        "statistics": "batch_statistics",
     }),
     "model": ("ModelConfig", {
         "model_type": "model_type",
@@ -33,6 +34,7 @@ SECTIONS = {
         "unreadable": "config_unreadable",
         "sizes": "sizes",
         "head_missing": "head_missing",
+        "task_without_head": "task_without_head",
         "separate_head": "separate_head",
         "wrapper": "wrapper",
         "empty_tensors": "empty_tensors",

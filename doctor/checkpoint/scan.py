@@ -14,14 +14,10 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
+from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.sizes import (
-    compare_sizes,
-    embeddings,
-    lacks_head,
-    separate_head,
-    wrapper_of,
-)
+from doctor.checkpoint.analysis.heads import lacks_head, separate_head, task_without_head
+from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, wrapper_of
 from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.errors import CheckpointError
@@ -38,6 +34,7 @@ from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
 from doctor.checkpoint.reader import LayoutContents, read_beside, read_layout
 from doctor.checkpoint.records import (
+    BatchStatistics,
     Checkpoint,
     Contents,
     Files,
@@ -90,7 +87,7 @@ def scan(
         path=_valid_text(path),
         layout=", ".join(filter(None, [*{shard.writer for shard in shards}, layout.kind])),
         files=_files(layout, shards),
-        contents=_contents(contents, tensors, counted),
+        contents=_contents(layout, contents, tensors, counted),
         model=msgspec.structs.replace(
             config,
             quantized=config.quantized or any(is_packed(name) for name, *_ in counted),
@@ -108,6 +105,7 @@ def scan(
             *(problem for shard in contents.all_shards for problem in shard.problems),
             *disagreements(layout.index, layout.weight_map, shards),
             *sizes_differ(layout.index, layout.total_size, layout.weight_map, shards),
+            *_without_values(layout, contents, tensors, bool(configured)),
             *notes,
         ),
         seconds=time.perf_counter() - began,
@@ -143,7 +141,9 @@ def _files(layout: Layout, shards: Sequence[Shard]) -> Files:
     )
 
 
-def _contents(contents: LayoutContents, tensors: list[Tensor], counted: Totals) -> Contents:
+def _contents(
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], counted: Totals
+) -> Contents:
     stored = count(distinct(tensors)) if contents.pickles else counted
     return Contents(
         tensors=len(tensors),
@@ -151,9 +151,35 @@ def _contents(contents: LayoutContents, tensors: list[Tensor], counted: Totals) 
         dtypes=bytes_by_dtype(stored),
         roles=listed_roles(counted),
         shares=shares(stored),
+        statistics=_statistics(layout, contents, tensors),
         norms=tuple(contents.norms),
         initialized_to_one=tuple(contents.initialized_to_one),
     )
+
+
+def _statistics(
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor]
+) -> tuple[BatchStatistics, ...]:
+    """Read on this machine only: each is a request elsewhere."""
+    if not isinstance(layout.directory, LocalDirectory):
+        return ()
+    further = [tensor for shard in contents.shards for tensor in shard.further]
+    return read_statistics(layout.directory, tensors, further)
+
+
+def _without_values(
+    layout: Layout, contents: LayoutContents, tensors: list[Tensor], described: bool
+) -> list[Problem]:
+    """The problem of files of a model or an adapter that were read and hold nothing."""
+    adapter = layout.kind.endswith("PEFT adapter")
+    whole = layout.files and not (layout.lone_shard or layout.groups or _one_of_several(layout))
+    readable = all(shard.readable for shard in contents.shards)
+    model = adapter or (described and _is_library(contents))
+    if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
+        return []
+    held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
+    why = "as parameters that were not gathered from the ranks of ZeRO-3 or FSDP leave it"
+    return [Problem(kind="empty", file=shown(layout.files[0]), text=f"{held}, {why}")]
 
 
 def _training(
@@ -225,6 +251,7 @@ def _compared(
         "embedding_rows": rows,
         "sizes": compare_sizes(config, tensors, embedded),
         "head_missing": lacks_head(config, tensors, embedded),
+        "task_without_head": task_without_head(config, tensors),
         "separate_head": separate_head(config, tensors, embedded, layout.directory)
         if isinstance(layout.directory, LocalDirectory)
         else "",

@@ -12,6 +12,8 @@ from doctor.facts.script import Unreadable
 from doctor.script.text import CODE_LIMIT, LIMIT, Source, Unparsable, parse
 
 MAGIC = re.compile(r"\s*(?:[!%?]|[\w.]+\s*=\s*[!%]|[\w.]+\?{1,2}\s*$)")
+RUNS = re.compile(r"%(?:time|timeit|prun|memit|mprun|lprun)\s+(?:-\S+\s+(?:\d+\s+)?)*(?=[^\s-])")
+"""Magics that run the rest of their line."""
 NOT_PYTHON = re.compile(r"\s*%%(?!time\b|timeit\b|capture\b|prun\b)")
 
 
@@ -102,7 +104,10 @@ def without_magics(lines: list[str]) -> list[str]:
 
 
 def _line(line: str) -> str:
+    """What Python runs of it, in the columns where it stands."""
     indent = line[: len(line) - len(line.lstrip())]
+    if runs := RUNS.match(line.lstrip()):
+        return f"{indent}{'pass;'.ljust(len(runs[0]))}{line[len(indent) + len(runs[0]) :]}"
     return f"{indent}pass"
 
 

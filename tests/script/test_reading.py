@@ -149,6 +149,14 @@ def test_a_notebook_has_cells_and_lines() -> None:
     assert [(hit.span.cell, hit.span.line) for hit in hits] == [(3, 2)]
 
 
+@pytest.mark.parametrize("magic", ["%time ", "%timeit -n 1 -r 3 ", "%prun -q "])
+def test_what_a_magic_runs_is_read_where_it_stands(magic: str) -> None:
+    script = read_notebook("n.ipynb", notebook(f"x = 1\n{magic}main(x)", "%time", "%timeit?"))
+    assert [(call.name, call.span.line, call.span.column) for call in script.calls] == [
+        ("main", 2, len(magic) + 1)
+    ]
+
+
 def test_a_cell_that_does_not_parse_leaves_the_others() -> None:
     script = read_notebook("n.ipynb", notebook("def (", TRAINS.decode()))
     ((cell, line),) = [(each.span.cell, each.span.line) for each in script.unreadable]

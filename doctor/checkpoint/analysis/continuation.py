@@ -30,13 +30,20 @@ _DCP_FILE = re.compile(r"__(\d+)_\d+\.distcp")
 _STEP_NAME = re.compile(r"(?:checkpoint|step|global_step|iter)[-_]?0*(\d+)")
 
 PIECES = {
-    "optimizer": ("optimizer", "optim", "optimizer_state_dict", "optimizer_states"),
-    "scheduler": ("scheduler", "lr_scheduler", "lr_schedulers", "scheduler_state_dict", "sched"),
-    "scaler": ("scaler", "grad_scaler", "scaler_state_dict", "MixedPrecision"),
-    "random state": ("rng", "rng_state", "random_state", "random_states", "rng_states"),
-    "loop state": ("loops", "train_state", "dataloader", "sampler", "dataloader_state"),
+    "optimizer": re.compile(r"optim|^opt(?:_|$)", re.IGNORECASE),
+    "scheduler": re.compile(r"sched", re.IGNORECASE),
+    "scaler": re.compile(r"scaler|MixedPrecision|^amp(?:_|$)"),
+    "random state": re.compile(r"rng|random_state|random$", re.IGNORECASE),
+    "loop state": re.compile(r"loops|train_state|dataloader|sampler"),
 }
-"""Names at the top of a checkpoint in one file, or before the first dot of distributed ones."""
+"""What the names at the top of a checkpoint in one file have in them."""
+
+
+SETTINGS = re.compile(r"conf|cfg|args|param|name|class|type", re.IGNORECASE)
+"""Parts of names of what a piece was made with: optimizer_config, scheduler_kwargs."""
+
+EPOCHS = ("epoch", "epochs", "current_epoch", "last_epoch", "start_epoch", "epoch_idx")
+"""Names of a counter of epochs at the top of a file."""
 
 
 @dataclass(slots=True)
@@ -206,6 +213,14 @@ def _scheduler(node: object, found: _Findings) -> None:
             return
 
 
+def _by_epoch(top: dict[Any, Any], found: _Findings) -> None:
+    """Whether the scheduler counts what the file calls epochs, from 0 or from 1."""
+    counted = found.counts.get("scheduler")
+    epoch = next((_whole(top[key]) for key in EPOCHS if key in top), None)
+    if counted is not None and epoch is not None and counted in (epoch, epoch + 1):
+        found.rest["epoch_scheduler"] = True
+
+
 def _scale(node: object, found: _Findings) -> None:
     value = mapping(node).get("scale")
     if isinstance(value, float | int) and not isinstance(value, bool):
@@ -246,19 +261,24 @@ def _one_file(directory: Directory, file: str, found: _Findings) -> str:
     if tree is None:
         return "torch.save"
     top = mapping(tree.value)
-    for piece, keys in PIECES.items():
-        key = next((key for key in keys if key in top), None)
-        held = top.get(key) if key is not None else None
-        empty = held is None or not (mapping(held) or members(held) or attributes(held))
-        found.pieces[piece] = "" if key is None or (empty and not is_tensor(held)) else shown(file)
+    for piece, pattern in PIECES.items():
+        keys = [k for k in top if type(k) is str and pattern.search(k) and not SETTINGS.search(k)]
+        named = [top[key] for key in keys]
+        held = next(filter(_is_state, named), None)
+        found.pieces[piece] = "" if held is None else shown(file)
         if piece == "scheduler":
             several = (held, *members(held)[:MOST_ITEMS])
             _scheduler(next((e for e in several if "last_epoch" in mapping(e)), None), found)
+            _by_epoch(top, found)
         elif piece == "scaler":
             _scale(held, found)
     if (step := tree.step()) is not None:
         found.counts["checkpoint"] = step
     return _writer(tree.writer(), top, file, found)
+
+
+def _is_state(held: object) -> bool:
+    return bool(mapping(held) or members(held) or attributes(held)) or is_tensor(held)
 
 
 def _writer(writer: str, top: dict[Any, Any], file: str, found: _Findings) -> str:

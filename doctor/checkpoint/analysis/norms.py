@@ -64,6 +64,12 @@ def read_scattered(
     )
 
 
+def read_initial(directory: Directory, vectors: Iterable[Tensor]) -> list[Value]:
+    """Each of these vectors beside all ones and all zeros."""
+    with OpenFiles(directory) as files:
+        return [_value(files.source, each) if each.dtype in ONE else "unread" for each in vectors]
+
+
 def _vectors(tensors: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Norms, and others that are at_one at 1.0; matrices are passed over without a look."""
     vectors = [each for each in tensors if each.elements in each.shape or not each.shape]

@@ -8,14 +8,13 @@ ways, any of them is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from doctor.checkpoint.analysis.equality import compare_tensors
-from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import Directory
-from doctor.checkpoint.io.open_files import OpenFiles
+import msgspec
+
 from doctor.checkpoint.records import Size
+from doctor.checkpoint.records.model import Quantity
 from doctor.checkpoint.tensors import Tensor
 
 STACK = re.compile(r"((?:.*?\.)?(?:layers|layer|h|blocks|block|blk))\.(\d+)\.")
@@ -25,6 +24,8 @@ EMBEDDING = re.compile(
     r"(?:.*\.)?(?:embed_tokens|wte|word_embeddings?|shared|tok_embeddings|embed_in"
     r"|embeddings|token_embedding|embedding|token_embd)\.weight"
 )
+
+OTHER_TOWER = re.compile(r"vis(?:ion|ual)|image|audio|text|entity|encoder|decoder|memory")
 
 OTHER_EMBEDDING = re.compile(r"vis(?:ion|ual)|image|audio|position|patch|type|per_layer|codec|mtp")
 
@@ -36,6 +37,7 @@ LAYERS_TOO = (
 HIDDEN = (
     *("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "word_embed_proj_dim"),
     *("emb_dim", "n_embed", "hidden_dim", "embed_dim", "encoder_hidden_size", "d_embed"),
+    "input_embedding_size",
 )
 VOCABULARY = ("vocab_size", "padded_vocab_size", "vocabulary_size", "n_vocab", "text_vocab_size")
 
@@ -45,14 +47,11 @@ PREDICTED = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layer
 LLAMA_LIKE = frozenset(
     {"llama", "mistral", "qwen2", "qwen3", "granite", "olmo", "olmo2", "smollm3", "gemma", "gemma2"}
     | {"starcoder2", "mixtral", "stablelm", "cohere", "ministral", "helium", "seed_oss"}
+    | {"arcee", "apertus", "cohere2", "cwm", "ernie4_5", "exaone4", "gemma3_text", "glm", "glm4"}
+    | {"granitemoe", "internlm3", "ministral3", "olmo3", "olmoe", "phi", "phimoe", "qwen2_moe"}
+    | {"qwen3_moe"}
 )
 """model_types whose projections are q_proj, k_proj and v_proj, and gate_proj but for a few."""
-
-HEADS = re.compile(
-    r"(?:.*\.)?(?:(?:lm_head|embed_out|output_layer|generator_lm_head)(?:\.\w+){1,3}"
-    r"|(?:output|proj_out|decoder|head|predictions\.decoder)\.\w+)"
-)
-"""The tensors of a head; one of several modules only where no other module has its name."""
 
 MOST_TENSORS = 200_000
 
@@ -61,7 +60,7 @@ def compare_sizes(
     config: Mapping[str, Any], tensors: Sequence[Tensor], embedded: list[Tensor]
 ) -> tuple[Size, ...]:
     """Every size that both have; `embedded` are the tensors that are `embeddings`."""
-    parts = _parts(config)
+    parts = parts_of(config)
     vectors = [tensor for tensor in tensors if len(tensor.shape) == 1]
     layers = _layers(parts, vectors)  # norms: a few of each layer
     if any(size.stored not in size.configured for size in layers) or not layers:
@@ -69,7 +68,7 @@ def compare_sizes(
     sizes = [*layers, *_embedding(parts, embedded)]
     if config.get("model_type") in LLAMA_LIKE:
         sizes += _projections(config, tensors)
-    return tuple(sizes)
+    return (*sizes, *_tables(config, tensors))
 
 
 WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "base_model.model.")
@@ -82,57 +81,7 @@ def wrapper_of(tensors: Sequence[Tensor]) -> str:
     return begin if begin and all(each.name.startswith(begin) for each in tensors) else ""
 
 
-def lacks_head(
-    config: Mapping[str, Any], tensors: Iterable[Tensor], embedded: list[Tensor]
-) -> bool:
-    """Whether a causal model says that it has a head of its own, and no tensor is one."""
-    names = config.get("architectures")
-    causal = isinstance(names, list) and any(
-        isinstance(name, str) and name.endswith(("ForCausalLM", "LMHeadModel")) for name in names
-    )
-    if not causal or config.get("tie_word_embeddings") is not False:
-        return False
-    return bool(embedded) and not any(HEADS.fullmatch(each.name) for each in tensors)
-
-
-TIED = frozenset({"gpt2", "gemma", "gemma2", "gemma3", "gemma3_text"})
-"""model_types that tie the head where config.json says nothing of it."""
-
-TIED_HEAD = re.compile(r"(?:.*\.)?(?:lm_head|embed_out|output_layer)\.weight")
-
-ROWS = 256
-"""Of a head that are compared with the embedding's."""
-
-
-def separate_head(
-    config: Mapping[str, Any],
-    tensors: Iterable[Tensor],
-    embedded: list[Tensor],
-    directory: Directory,
-) -> str:
-    """A head with other values than the embedding that config.json ties it to; "" for none."""
-    ties = [part["tie_word_embeddings"] for part in _parts(config) if "tie_word_embeddings" in part]
-    if not (all(ties) if ties else config.get("model_type") in TIED):
-        return ""
-    heads = [each for each in tensors if "w" in each.name and TIED_HEAD.fullmatch(each.name)]
-    with OpenFiles(directory) as files:
-        for head in heads:
-            others = [each for each in embedded if each.shape[1:] == head.shape[1:]]
-            if others and all(_differs(files, head, each) for each in others):
-                return head.name[:500]
-    return ""
-
-
-def _differs(files: OpenFiles, head: Tensor, embedding: Tensor) -> bool:
-    """Whether the first rows differ by more than a cast; False where they cannot be read."""
-    rows = min(head.shape[0], embedding.shape[0], ROWS)
-    try:
-        return compare_tensors(files, head, files, embedding, rows).outcome == "differs"
-    except CheckpointError:
-        return False
-
-
-def _parts(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def parts_of(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The configuration, and those of the parts of a model that has several."""
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
@@ -181,15 +130,87 @@ def _embedding(parts: list[Mapping[str, Any]], found: list[Tensor]) -> list[Size
     if not found:
         return []
     largest = max(found, key=lambda tensor: tensor.shape[0])
-    name, (rows, columns) = largest.name[:500], largest.shape
-    sizes = []
-    if words := _numbers(parts, VOCABULARY):
-        sizes.append(Size(quantity="vocabulary", configured=tuple(words), stored=rows, tensor=name))
-    if hidden := _numbers(parts, HIDDEN):
-        sizes.append(
-            Size(quantity="hidden size", configured=tuple(hidden), stored=columns, tensor=name)
+    rows, columns = largest.shape
+    return [
+        *_vocabulary(parts, largest, rows),
+        *_named(parts, "hidden size", HIDDEN, largest, columns),
+    ]
+
+
+EXTRA_ROWS = {"mllama_text_model": 8, "mllama": 8, "moshi": 1}
+"""model_type -> rows that the embedding has beyond vocab_size."""
+
+
+def _vocabulary(parts: list[Mapping[str, Any]], tensor: Tensor, rows: int) -> list[Size]:
+    extra = [EXTRA_ROWS.get(str(part.get("model_type")), 0) for part in parts]
+    return [
+        msgspec.structs.replace(
+            size,
+            configured=(*size.configured, *(n + m for n in size.configured for m in extra if m)),
         )
-    return sizes
+        for size in _named(parts, "vocabulary", VOCABULARY, tensor, rows)
+    ]
+
+
+def _named(
+    parts: list[Mapping[str, Any]],
+    quantity: Quantity,
+    keys: Sequence[str],
+    tensor: Tensor,
+    stored: int,
+) -> list[Size]:
+    """A size that one of these entries gives."""
+    configured = _numbers(parts, keys)
+    if not configured:
+        return []
+    entries = [key for part in parts for key in keys if key in part]
+    one = len(entries) == 1
+    return [
+        Size(
+            quantity=quantity,
+            configured=tuple(configured),
+            stored=stored,
+            tensor=tensor.name[:500],
+            entry=entries[0] if one else "",
+            fitting=stored if one else None,
+        )
+    ]
+
+
+POSITIONS = re.compile(r"(?:.*\.)?(?:wpe|position_embeddings|embed_positions)\.weight")
+POSITION_ENTRIES = ("max_position_embeddings", "n_positions")
+OFFSETS = (0, 2)
+"""Rows that some families (OPT, BART) have beyond their positions."""
+
+LABELS = re.compile(r"(?:classifier|score)(?:\.out_proj)?\.weight")
+LABELLED = re.compile(r"\w+For(?:Sequence|Token|Image)Classification")
+FEWEST_LABELS = 2
+"""num_labels where config.json names neither labels nor their number."""
+
+
+def _tables(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
+    """Learned positions, and the labels of a classifier."""
+    matrices = [each for each in tensors if len(each.shape) == 2 and each.name.endswith(".weight")]
+    rows = [each for each in matrices if POSITIONS.fullmatch(each.name)]
+    if len(rows) == 1 and not OTHER_TOWER.search(rows[0].name):
+        for size in _named([config], "positions", POSITION_ENTRIES, rows[0], rows[0].shape[0]):
+            configured = tuple(n + more for n in size.configured for more in OFFSETS)
+            yield msgspec.structs.replace(size, configured=configured)
+    names = config.get("architectures")
+    task = names[0] if isinstance(names, list) and len(names) == 1 else None
+    classifiers = [each for each in matrices if LABELS.fullmatch(each.name)]
+    if isinstance(task, str) and LABELLED.fullmatch(task) and len(classifiers) == 1:
+        labels = config.get("id2label")
+        given = config.get("num_labels")
+        count = len(labels) if isinstance(labels, dict) else given
+        yield Size(
+            quantity="labels",
+            configured=(count if type(count) is int else FEWEST_LABELS,),
+            stored=classifiers[0].shape[0],
+            tensor=classifiers[0].name[:500],
+            entry="id2label",
+            absent=count is None,
+        )
 
 
 def _projections(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Size]:
@@ -197,27 +218,52 @@ def _projections(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[S
     hidden, heads = config.get("hidden_size"), config.get("num_attention_heads")
     if type(hidden) is not int or type(heads) is not int or heads < 1:
         return []
-    width = config.get("head_dim")
-    width = width if type(width) is int else hidden // heads
-    shared = config.get("num_key_value_heads")
-    shared = shared if type(shared) is int else heads
-    expected = {
-        "q_proj": ("queries", heads * width),
-        "k_proj": ("keys", shared * width),
-        "v_proj": ("values", shared * width),
-        "gate_proj": ("intermediate size", config.get("intermediate_size")),
-    }
-    sizes: dict[str, Size] = {}
+    found: dict[str, Tensor] = {}
     for tensor in tensors[:MOST_TENSORS]:
         *_, last, weight = ("", "", *tensor.name.split("."))
-        if weight != "weight" or last not in expected or len(tensor.shape) != 2 or last in sizes:
+        plain = weight == "weight" and last in PROJECTED and "expert" not in tensor.name
+        if plain and len(tensor.shape) == 2:
+            found.setdefault(last, tensor)
+    head_dim, shared = config.get("head_dim"), config.get("num_key_value_heads")
+    width = head_dim if type(head_dim) is int and head_dim > 0 else hidden // heads
+    key_heads = shared if type(shared) is int else heads
+    queries = found.get("q_proj")
+    wide = queries.shape[0] // heads if queries and queries.shape[0] % heads == 0 else 0
+    keys = found.get("k_proj")
+    by_width = wide and wide != width and keys and keys.shape[0] == key_heads * wide
+    inner = config.get("intermediate_size")
+    expected = {
+        "q_proj": (heads * width, "num_attention_heads", width),
+        "k_proj": (key_heads * width, "num_key_value_heads", width),
+        "v_proj": (key_heads * width, "num_key_value_heads", width),
+        "gate_proj": (inner, "intermediate_size", 1),
+    }
+    sizes = []
+    for name, tensor in found.items():
+        configured, entry, unit = expected[name]
+        if type(configured) is not int:
             continue
-        quantity, configured = expected[last]
-        if type(configured) is int and "expert" not in tensor.name:
-            sizes[last] = Size(
-                quantity=quantity,  # type: ignore[arg-type]
+        stored = tensor.shape[0]
+        fitting = stored // unit if stored % unit == 0 else None
+        if by_width and name != "gate_proj":
+            entry, fitting = "head_dim", wide
+        sizes.append(
+            Size(
+                quantity=PROJECTED[name],
                 configured=(configured,),
-                stored=tensor.shape[0],
+                stored=stored,
                 tensor=tensor.name[:500],
+                entry=entry,
+                fitting=fitting,
+                absent=config.get(entry) is None,
             )
-    return list(sizes.values())
+        )
+    return sizes
+
+
+PROJECTED: dict[str, Quantity] = {
+    "q_proj": "queries",
+    "k_proj": "keys",
+    "v_proj": "values",
+    "gate_proj": "intermediate size",
+}

@@ -45,6 +45,19 @@ def describe_file_type(data: bytes) -> str | None:
     return None
 
 
+def holds_weights(first: bytes) -> bool:
+    """Whether a file begins as torch.save, safetensors or GGUF begin one, by its first bytes."""
+    if first.startswith(b"PK\x03\x04"):
+        return b"/data.pkl" in first[:LOOK] or b"/version" in first[:LOOK]
+    header = int.from_bytes(first[:8], "little")
+    safetensors = first[8:10] in (b'{"', b"{}") and header < 100_000_000
+    return first.startswith((b"GGUF", _LEGACY)) or safetensors
+
+
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
+"""The number with which torch.save began its files before 1.6."""
+
+
 def is_tar(first: bytes) -> bool:
     """Whether a file begins with a tar archive's header, also one of the form without a magic."""
     if first[257:262] == b"ustar" or first[:16].rstrip(b"\0") in (b"sys_info", b"pickle"):

@@ -11,6 +11,7 @@ from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.addresses import locate
+from doctor.checkpoint.io.file_type import LOOK, holds_weights
 from doctor.checkpoint.io.files import Directory, LocalDirectory
 from doctor.checkpoint.io.urls import is_address, redact_url
 from doctor.checkpoint.layouts import shards
@@ -34,6 +35,9 @@ from doctor.checkpoint.layouts.layout import FileGroup, Layout, not_inspectable
 from doctor.checkpoint.layouts.parallel import FSDP, distributed, zero_state
 from doctor.checkpoint.layouts.pipeline import pipeline
 from doctor.checkpoint.records import Problem
+
+MOST_LOOKED_INTO = 100
+"""Files of unknown names whose first bytes are read."""
 
 
 def find_layout(path: str) -> Layout | Unknown:
@@ -123,7 +127,15 @@ def _weights(
         return layout
     if layout := pipeline(directory, entries, _weights):
         return layout
-    for way in (_ranks, _gguf, _lone_pickle, _states_alone, _tensorflow, _other_suffix):
+    for way in (
+        _ranks,
+        _gguf,
+        _lone_pickle,
+        _by_content,
+        _states_alone,
+        _tensorflow,
+        _other_suffix,
+    ):
         if layout := way(directory, names):
             return layout
     return _recognized_only(directory, entries)
@@ -213,6 +225,19 @@ def _lone_pickle(directory: Directory, names: list[str]) -> Layout | None:
         if files:
             return _lone(directory, files, ends)
     return None
+
+
+def _by_content(directory: Directory, names: list[str]) -> Layout | None:
+    """Files of any name that begin as weights do: model_best.pth.tar, epoch_10, net.params."""
+    if not isinstance(directory, LocalDirectory):
+        return None
+    found = []
+    for name in [each for each in names if not NOT_WEIGHTS.fullmatch(each)][:MOST_LOOKED_INTO]:
+        if Path(name).suffix not in NAMED_ONLY:
+            with contextlib.suppress(CheckpointError), directory.open(name) as source:
+                if holds_weights(source.read(min(LOOK, source.size), 0)):
+                    found.append(name)
+    return _lone(directory, found, ".pt") if found else None
 
 
 def _states_alone(directory: Directory, names: list[str]) -> Layout | None:

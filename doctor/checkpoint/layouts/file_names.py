@@ -53,11 +53,13 @@ STATES = re.compile(r"optimizer(?:_\d+)?\.(?:pt|bin|pth)|rank\d+-of-\d+-optimize
 
 NOT_WEIGHTS = re.compile(
     r"(?:.*optimizer.*|scheduler.*|scaler.*|sampler.*|rng_state.*|random_states.*|training_args"
-    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)"
+    r"|custom_checkpoint.*|dl_state_dict.*|recipe_state|distrib_optim)\.(?:pt|pth|bin|pkl)(?:\.tar)?"
 )
 """Files of the same suffixes that hold no weights."""
 
-PICKLED = re.compile(r".+\.(?:bin|pt|pth|ckpt|pkl|pk|pickle|dill|joblib|npy|npz)")
+PICKLED = re.compile(
+    r".+\.(?:bin|pt|pth|ckpt|pkl|pk|pickle|dill|joblib|npy|npz)(?:\.tar|\.tmp)?|.+\.tar"
+)
 """Files that a loader would unpickle, arrays of objects included."""
 
 TENSOR_PARALLEL = re.compile(r"consolidated\.\d+\.pth")

@@ -6,7 +6,15 @@ from doctor.checkpoint.records.checkpoint import (
     Sibling,
     Tokenizer,
 )
-from doctor.checkpoint.records.contents import Contents, Files, Kind, Norm, Role, Share
+from doctor.checkpoint.records.contents import (
+    BatchStatistics,
+    Contents,
+    Files,
+    Kind,
+    Norm,
+    Role,
+    Share,
+)
 from doctor.checkpoint.records.continuation import Continuation, Plan
 from doctor.checkpoint.records.equality import Differing, Equality
 from doctor.checkpoint.records.merge import (
@@ -17,7 +25,7 @@ from doctor.checkpoint.records.merge import (
     Replaced,
     Untouched,
 )
-from doctor.checkpoint.records.model import LoraFit, ModelConfig, Size
+from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
@@ -36,7 +44,8 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
-    "AdapterUse", "Checkpoint", "Constant", "Contents", "Continuation", "Copy", "Differing",
+    "AdapterUse", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant", "Contents",
+    "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",

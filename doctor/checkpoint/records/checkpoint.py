@@ -9,7 +9,7 @@ from doctor.checkpoint.records.contents import Contents, Files
 from doctor.checkpoint.records.continuation import Continuation
 from doctor.checkpoint.records.equality import Equality
 from doctor.checkpoint.records.merge import Merge
-from doctor.checkpoint.records.model import LoraFit, ModelConfig
+from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem
 from doctor.checkpoint.records.training import Training
 from doctor.checkpoint.records.values import Movement, Values
@@ -130,6 +130,8 @@ class Checkpoint(Section, frozen=True, kw_only=True):
     """None: the files hold no LoRA adapter with a configuration."""
     values: Values | Unknown | None = None
     """None: --deep was not requested."""
+    settings: tuple[ChangedSetting, ...] = ()
+    """Entries of config.json that differ from those of --baseline or --merged-from."""
     movement: Movement | Unknown | None = None
     """Which parameters changed since --baseline; None: no --baseline."""
     merge: Merge | Unknown | None = None

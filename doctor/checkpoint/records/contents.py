@@ -53,6 +53,18 @@ class Share(Section, frozen=True, kw_only=True):
     bytes: int
 
 
+class BatchStatistics(Section, frozen=True, kw_only=True):
+    """The running statistics of one model's batch norms."""
+
+    state: str
+    """What its names begin with: the name of a further state_dict or module, "" for the model."""
+    copy: bool
+    """It is an average or another copy of the model."""
+    layers: int
+    initial: int
+    """Of these, those with a mean of 0 and a variance of 1 everywhere, as they are initialized."""
+
+
 class Contents(Section, frozen=True, kw_only=True):
     """The tensors in the files; all zero where only the sizes of the files are known."""
 
@@ -67,3 +79,4 @@ class Contents(Section, frozen=True, kw_only=True):
     """Other parameters whose initial value is 1.0: Mamba's D, LayerScale, IA3 vectors."""
     shares: tuple[Share, ...] = ()
     """By dtype and part of the model."""
+    statistics: tuple[BatchStatistics, ...] = ()

@@ -7,7 +7,15 @@ from typing import Literal
 from doctor._util.records import Section
 
 Quantity = Literal[
-    "layers", "hidden size", "intermediate size", "vocabulary", "queries", "keys", "values"
+    "layers",
+    "hidden size",
+    "intermediate size",
+    "vocabulary",
+    "queries",
+    "keys",
+    "values",
+    "positions",
+    "labels",
 ]
 
 
@@ -20,6 +28,12 @@ class Size(Section, frozen=True, kw_only=True):
     stored: int
     tensor: str
     """The tensor or the row of layers that shows it."""
+    entry: str = ""
+    """The entry of config.json that decides it, "" where several do."""
+    fitting: int | None = None
+    """Its value that would agree with the tensors."""
+    absent: bool = False
+    """config.json does not have the entry, so that a default counts."""
 
 
 class ModelConfig(Section, frozen=True, kw_only=True):
@@ -39,6 +53,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     """Those that could be compared with the tensors."""
     head_missing: bool = False
     """config.json says that the output head is not tied to the embedding, and no tensor is it."""
+    task_without_head: str = ""
+    """The class that config.json names, where the tensors are those of the model below it only."""
     separate_head: str = ""
     """A head with values of its own although config.json ties it to the embedding."""
     wrapper: str = ""
@@ -75,3 +91,12 @@ class LoraFit(Section, frozen=True, kw_only=True):
     b_tensors: int = 0
     zero_b: int | None = None
     """Tensors lora_B that are all zeros; None: not all were read, and none was not zero."""
+
+
+class ChangedSetting(Section, frozen=True, kw_only=True):
+    """An entry of config.json that shapes what the weights compute, and shows in no tensor."""
+
+    name: str
+    before: str
+    """Its value in the model that the weights come from, as JSON."""
+    now: str

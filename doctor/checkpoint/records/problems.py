@@ -10,6 +10,7 @@ ProblemKind = Literal[
     "damaged",
     "disguised",
     "missing",
+    "empty",
     "stale-index",
     "foreign-index",
     "no-index",

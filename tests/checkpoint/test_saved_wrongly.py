@@ -1,0 +1,254 @@
+"""What a save left out or took from elsewhere, as people save, and sound neighbours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from judges import judge
+
+from doctor.checkpoint.contents import ScanRequest, read
+from doctor.checkpoint.io.stages import no_stage
+from doctor.checkpoint.records import Checkpoint
+from doctor.judge.check import Status, Verdict
+
+torch = pytest.importorskip("torch")
+save_file = pytest.importorskip("safetensors.torch").save_file
+
+FILES, CONFIG, NORMS = judge("CKP001"), judge("CKP012"), judge("CKP004")
+
+
+def scanned(path: Path, **request: Any) -> Checkpoint:
+    found = read(ScanRequest(path=str(path), **request), no_stage, lambda note: None)
+    assert isinstance(found, Checkpoint), found
+    return found
+
+
+def folder(path: Path, config: dict[str, Any], tensors: dict[str, Any], steps: int = 0) -> Path:
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(config))
+    save_file(tensors, path / "model.safetensors", {"format": "pt"})
+    if steps:
+        (path / "trainer_state.json").write_text(json.dumps({"global_step": steps}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("adapter_model.safetensors", {"peft_type": "LORA", "r": 8, "target_modules": ["q_proj"]}),
+        ("adapter_model.bin", {"peft_type": "LORA", "r": 8}),
+        ("model.safetensors", {"model_type": "llama"}),
+        ("pytorch_model.bin", {"model_type": "bert"}),
+    ],
+)
+@pytest.mark.parametrize("tensors", [{}, {"a.lora_A.weight": torch.empty(0)}])
+def test_files_without_values(
+    tmp_path: Path, name: str, config: dict[str, Any], tensors: dict[str, Any]
+) -> None:
+    described = "adapter_config.json" if name.startswith("adapter") else "config.json"
+    (tmp_path / described).write_text(json.dumps(config))
+    if name.endswith(".bin"):
+        torch.save(tensors, tmp_path / name)
+    else:
+        save_file(tensors, tmp_path / name, {"format": "pt"})
+    verdict = FILES(checkpoint=scanned(tmp_path))
+    assert verdict.status is Status.FAIL
+    assert "gathered" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize("tensors", [{}, {"steps": torch.tensor(3)}])
+def test_a_file_of_ones_own_may_hold_nothing(tmp_path: Path, tensors: dict[str, Any]) -> None:
+    torch.save({"epoch": 3, "state": tensors}, tmp_path / "own.pt")
+    assert FILES(checkpoint=scanned(tmp_path)).status is not Status.FAIL
+
+
+BERT = {"bert.embeddings.word_embeddings.weight": (40, 8), "bert.encoder.layer.0.w.weight": (8, 8)}
+BARE = {"embeddings.word_embeddings.weight": (40, 8), "encoder.layer.0.w.weight": (8, 8)}
+LLAMA = {"model.embed_tokens.weight": (40, 8), "model.layers.0.mlp.up_proj.weight": (8, 8)}
+AUDIO = {"wav2vec2.encoder.layers.0.final_layer_norm.weight": (8,)}
+VIT = {"vit.embeddings.cls_token": (1, 1, 8), "vit.layernorm.weight": (8,)}
+HEADS = [
+    ("BertForSequenceClassification", BERT, {"classifier.weight": (2, 8)}),
+    ("BertForTokenClassification", BARE, {"classifier.weight": (2, 8)}),
+    ("BertForQuestionAnswering", BERT, {"qa_outputs.weight": (2, 8)}),
+    ("LlamaForSequenceClassification", LLAMA, {"score.weight": (2, 8)}),
+    ("Wav2Vec2ForCTC", AUDIO, {"lm_head.weight": (30, 8)}),
+    ("ViTForImageClassification", VIT, {"classifier.weight": (2, 8)}),
+    ("PerceiverForSequenceClassification", {"perceiver.e.weight": (8,)},
+     {"perceiver.decoder.decoder.final_layer.weight": (2, 8)}),
+]  # fmt: skip
+
+
+def made(shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    return {name: torch.randn(shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(("task", "below", "head"), HEADS)
+def test_the_head_of_a_task(
+    tmp_path: Path, task: str, below: dict[str, Any], head: dict[str, Any]
+) -> None:
+    config = {"model_type": "x", "architectures": [task]}
+    for steps, status in ((0, Status.WARN), (150, Status.FAIL)):
+        without = CONFIG(
+            checkpoint=scanned(folder(tmp_path / f"{steps}", config, made(below), steps))
+        )
+        assert without.status is status
+        assert task in without.summary
+    whole = folder(tmp_path / "whole", config, made({**below, **head}), 150)
+    assert "head" not in CONFIG(checkpoint=scanned(whole)).summary
+    backbone = {**config, "architectures": ["BertModel"]}
+    alone = folder(tmp_path / "backbone", backbone, made(below), 150)
+    assert "head" not in CONFIG(checkpoint=scanned(alone)).summary
+
+
+SIZES = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "vocab_size": 40}
+ROWS = {"q_proj": 64, "k_proj": 16, "v_proj": 16, "gate_proj": 96}
+
+
+def projections(**rows: int) -> dict[str, Any]:
+    named = {
+        "model.embed_tokens.weight": torch.randn(40, 64),
+        "lm_head.weight": torch.randn(40, 64),
+    }
+    for name, size in {**ROWS, **rows}.items():
+        named[f"model.layers.0.x.{name}.weight"] = torch.randn(size, 64)
+    return named
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries", "fix"),
+    [
+        ({}, {}, '"num_key_value_heads": 2'),
+        ({}, {"num_key_value_heads": 4}, '"num_key_value_heads": 2'),
+        ({"q_proj": 128, "k_proj": 128, "v_proj": 128}, {}, '"head_dim": 16'),
+        ({"q_proj": 128, "k_proj": 32, "v_proj": 32}, {"num_key_value_heads": 2}, '"head_dim": 16'),
+        ({}, {"num_key_value_heads": 2, "intermediate_size": 128}, '"intermediate_size": 96'),
+        ({}, {"num_key_value_heads": 2, "hidden_size": 32, "head_dim": 8}, '"hidden_size": 64'),
+        ({}, {"num_key_value_heads": 2}, ""),
+        (
+            {"q_proj": 128, "k_proj": 32, "v_proj": 32},
+            {"num_key_value_heads": 2, "head_dim": 16},
+            "",
+        ),
+    ],
+)
+def test_the_entry_that_would_fit(
+    tmp_path: Path, rows: dict[str, int], entries: dict[str, int], fix: str
+) -> None:
+    verdict = CONFIG(
+        checkpoint=scanned(folder(tmp_path / "m", SIZES | entries, projections(**rows)))
+    )
+    assert verdict.status is (Status.FAIL if fix else Status.PASS), verdict.summary
+    assert fix in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [
+        ({}, Status.FAIL),
+        ({"num_labels": 3}, Status.FAIL),
+        ({"id2label": {"0": "a", "1": "b"}}, Status.FAIL),
+        ({"id2label": {str(n): "x" for n in range(5)}}, Status.PASS),
+        ({"num_labels": 5}, Status.PASS),
+        ({"num_labels": 5, "max_position_embeddings": 30}, Status.PASS),
+        ({"num_labels": 5, "max_position_embeddings": 32}, Status.PASS),
+        ({"num_labels": 5, "max_position_embeddings": 16}, Status.FAIL),
+    ],
+)
+def test_labels_and_positions(tmp_path: Path, config: dict[str, Any], status: Status) -> None:
+    task = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    tensors = made(BERT) | {
+        "classifier.weight": torch.randn(5, 8),
+        "bert.embeddings.position_embeddings.weight": torch.randn(32, 8),
+    }
+    verdict = CONFIG(checkpoint=scanned(folder(tmp_path / "m", task | config, tensors)))
+    assert verdict.status is status, verdict.summary
+
+
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0}
+V4 = {"rope_theta": 500000, "rope_scaling": {"type": "llama3", "factor": 8.0}}
+GEMMA = {"full_attention": LLAMA3, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "status"),
+    [
+        ({"rope_parameters": LLAMA3}, {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+         Status.WARN),
+        ({"rope_theta": 500000.0}, {"rope_theta": 10000.0}, Status.WARN),
+        (V4, {"rope_theta": 500000.0, "rope_scaling": None}, Status.WARN),
+        ({"hidden_act": "gelu_new"}, {"hidden_act": "relu"}, Status.WARN),
+        ({"rms_norm_eps": 1e-6}, {"rms_norm_eps": 1e-5}, Status.WARN),
+        ({"text_config": {"final_logit_softcapping": 30}},
+         {"text_config": {"final_logit_softcapping": 50}}, Status.WARN),
+        ({"rope_parameters": GEMMA},
+         {"rope_parameters": GEMMA | {"sliding_attention": {**LLAMA3, "rope_theta": 1.0}}},
+         Status.WARN),
+        ({"rope_theta": 1e4, "rope_scaling": None},
+         {"rope_theta": 1e6, "rope_scaling": {"rope_type": "yarn", "factor": 4}}, Status.NOTE),
+        (V4, {"rope_parameters": LLAMA3}, Status.PASS),
+        ({"rms_norm_eps": 1e-6, "use_cache": True, "rope_theta": 10000},
+         {"rms_norm_eps": 1e-6, "use_cache": False, "attention_dropout": 0.1,
+          "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}, Status.PASS),
+    ],
+)  # fmt: skip
+def test_settings_of_the_model_that_it_comes_from(
+    tmp_path: Path, before: dict[str, Any], now: dict[str, Any], status: Status
+) -> None:
+    sizes = SIZES | {"num_key_value_heads": 2}
+    base = folder(tmp_path / "base", sizes | before, projections())
+    tuned = folder(tmp_path / "tuned", sizes | now, projections())
+    verdict = CONFIG(checkpoint=scanned(tuned, baseline=str(base)))
+    assert verdict.status is status, verdict.summary
+    if status is Status.WARN:
+        assert "Restore" in (verdict.fix or "")
+
+
+def net(batches: int, prefix: str = "") -> dict[str, Any]:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+    torch.nn.init.uniform_(model[1].weight, 0.5, 1.5)
+    for _ in range(batches):
+        model(torch.randn(2, 3, 4, 4) + 1)
+    return {prefix + name: value for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    ("state", "copy"),
+    [
+        ({"state_dict": net(9), "state_dict_ema": net(0)}, "state_dict_ema"),
+        ({"model": net(9), "ema": net(0, "module.")}, "ema"),
+        ({"model": net(9), "swa_model": net(0)}, "swa_model"),
+        ({"state_dict": {**net(9, "net."), **net(0, "ema_net.")}}, "ema_net"),
+        ({"state_dict": {**net(9, "encoder_q."), **net(0, "teacher.")}}, "teacher"),
+        ({"state_dict": net(9), "state_dict_ema": net(9)}, ""),
+        ({"state_dict": net(0), "state_dict_ema": net(0)}, ""),
+        ({"G": net(9), "D": net(9)}, ""),
+    ],
+)
+def test_statistics_of_an_average(tmp_path: Path, state: dict[str, Any], copy: str) -> None:
+    torch.save(state, tmp_path / "model_best.pth.tar")
+    verdict: Verdict = NORMS(checkpoint=scanned(tmp_path))
+    assert (verdict.status is Status.WARN) is bool(copy), verdict.summary
+    assert copy in verdict.summary
+
+
+def test_a_model_that_was_trained_in_eval(tmp_path: Path) -> None:
+    torch.save({"model": net(0), "global_step": 50}, tmp_path / "a.pt")
+    verdict = NORMS(checkpoint=scanned(tmp_path))
+    assert verdict.status is Status.WARN
+    assert "model.train()" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    "name", ["model_best.pth.tar", "epoch_10", "G_1000.model", "net.params", "last.torch", "x.tar"]
+)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_of_any_name(tmp_path: Path, name: str, zipped: bool) -> None:
+    """Beside what is no checkpoint."""
+    (tmp_path / "summary.csv").write_text("epoch,loss\n")
+    (tmp_path / "archive.zip").write_bytes(b"PK\x03\x04" + b"\0" * 600)
+    torch.save(net(3), tmp_path / name, _use_new_zipfile_serialization=zipped)
+    assert scanned(tmp_path).contents.tensors == 7
