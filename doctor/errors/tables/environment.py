@@ -60,7 +60,7 @@ ROWS = (
         messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
         examples=(
             "fatal error: Python.h: No such file or directory",
-            "CalledProcessError: Command '['/usr/bin/gcc', '/tmp/cuda_utils.c', '-lcuda']' returned "
+            "CalledProcessError: Command '['/bin/gcc', '/tmp/cuda_utils.c', '-lcuda']' returned "
             "non-zero exit status 1.\n/tmp/cuda_utils.c:6: fatal error: Python.h: No such file",
             "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file "
             "or directory",
