@@ -1,6 +1,6 @@
 """Writes dist/doctor.pyz, which runs the doctor on a machine that has only Python and torch.
 
-    python release/one_file.py
+    python release/one_file.py      # UV_OFFLINE=1: with the packages in uv's cache alone
 
 One file for all of PYTHONS on all of SYSTEMS: the packages in pure Python once, msgspec for each.
 It has no numpy: that of the Python that runs it is used. Equal bytes for equal versions.
@@ -9,6 +9,7 @@ It has no numpy: that of the Python that runs it is used. Equal bytes for equal 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,9 +23,9 @@ ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SYSTEMS = {
-    "linux-x86_64": "manylinux2014_x86_64",
-    "linux-aarch64": "manylinux2014_aarch64",
-    "darwin-arm64": "macosx_11_0_arm64",
+    "linux-x86_64": "x86_64-manylinux2014",
+    "linux-aarch64": "aarch64-manylinux2014",
+    "darwin-arm64": "aarch64-apple-darwin",
 }
 COMPILED = "msgspec"
 TYPER = "typer==0.28.0"
@@ -35,9 +36,9 @@ DATE = (2020, 2, 2, 0, 0, 0)
 
 def install(folder: Path, *words: str) -> None:
     """Unpack wheels into a folder."""
-    quiet = ["--quiet", "--disable-pip-version-check", "--no-compile", "--only-binary", ":all:"]
-    command = [sys.executable, "-m", "pip", "install", *quiet, "--target", str(folder), *words]
-    subprocess.run(command, check=True)
+    flags = ["--quiet", "--only-binary", ":all:", "--python", sys.executable]
+    uv = shutil.which("uv") or sys.exit("uv is not on PATH")
+    subprocess.run([uv, "pip", "install", *flags, "--target", str(folder), *words], check=True)
 
 
 def requirements(wheel: Path) -> list[str]:
@@ -69,14 +70,22 @@ def fill(folder: Path) -> None:
     for python in PYTHONS:
         for system, platform in SYSTEMS.items():
             part = folder / "parts" / f"CPython {python}_{system}"
-            install(part, "--no-deps", "--python-version", python, "--platform", platform, compiled)
+            install(
+                part,
+                "--no-deps",
+                "--python-version",
+                python,
+                "--python-platform",
+                platform,
+                compiled,
+            )
     if strays := [*folder.glob("packages/**/*.so")]:
         sys.exit(f"compiled: {strays}")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Name -> bytes, without what an installer writes for itself."""
-    own = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
+    own = {".lock", "INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"}
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in own]
     wanted = [p for p in files if not {"bin", "share"} & set(p.relative_to(folder).parts[1:2])]
     return {str(path.relative_to(folder)): path.read_bytes() for path in wanted}

@@ -189,6 +189,11 @@ def _named(
     if followed:
         return
     present = list(_passed(reading, value, scope, depth)) or list(_field(reading, value, scope))
+    if not present and value.kind == "item" and len(value.items) == 2:
+        key = value.items[1].literal
+        tables = _options(reading, value.items[0], scope, position, arms, depth - 1)
+        written = [entry(reading, each, key) for each in tables] if isinstance(key, str) else []
+        present = [each for each in written if each is not None and not each.names]
     yield from present or [value]
 
 
@@ -213,7 +218,7 @@ def _passed(reading: Reading, value: Value, scope: int, depth: int) -> Iterator[
     names = [parameter.name for parameter in reading.function(owner).parameters]
     if name not in names:
         return
-    for site in reading.call_sites.get(owner, ())[:8]:
+    for site in (reading.call_sites.get(owner) or reading.made_at(owner))[:8]:
         call = reading.calls[site]
         passed = argument_of(reading, call, owner, name)
         if passed is not None:

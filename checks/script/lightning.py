@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
 from doctor.checks.script.installed import limited
+from doctor.checks.script.lightning_schedules import lightning_modules
 from doctor.checks.script.naming import direction
 from doctor.checks.script.rule import Match, Rule, Severity
 from doctor.checks.script.training import Training
@@ -33,14 +34,6 @@ ARGUMENTS = {
 PACKAGES = ("lightning.", "pytorch_lightning.")
 
 
-def _modules(reading: Training) -> set[str]:
-    return {
-        each.name
-        for each in reading.script.classes
-        if any(base.endswith("LightningModule") for base in each.bases)
-    }
-
-
 def _severity(reading: Training) -> Severity | None:
     """The package lightning begins with 2; pytorch_lightning may be older."""
     if limited(reading, "pytorch-lightning", (2,)) or limited(reading, "lightning", (2,)):
@@ -56,7 +49,7 @@ def gone_in_2(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 
 def _gone_hooks(reading: Training) -> Iterator[tuple[Span, str]]:
-    modules = _modules(reading)
+    modules = lightning_modules(reading)
     for function in reading.script.functions:
         if function.owner not in modules:
             continue
@@ -79,7 +72,7 @@ def _gone_arguments(reading: Training) -> Iterator[tuple[Span, str]]:
 
 
 def wrong_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    modules = _modules(reading)
+    modules = lightning_modules(reading)
     yield from _wrong_mode(reading)
     yield from _options_of_automatic(reading, modules)
     if not modules or reading.mentions("automatic_optimization"):
@@ -218,58 +211,6 @@ def _options_of_automatic(reading: Training, modules: set[str]) -> Iterator[Matc
                     if isinstance(value, (int, float)) and value > least:
                         message = "raises with automatic_optimization = False"
                         yield Match(call.span, f"{name} of the Trainer {message}")
-
-
-def stepped_per_epoch(reading: Training) -> Iterator[Match]:
-    """Schedules that count batches, returned to Lightning without interval="step"."""
-    if reading.mentions("automatic_optimization", "lr_scheduler_step"):
-        return
-    modules = _modules(reading)
-    for scope in reading.functions_by_name.get("configure_optimizers", ()) if modules else ():
-        function = reading.function(scope)
-        changed = any(
-            each.scope == scope and each.target.endswith("[interval]")
-            for each in reading.script.assignments
-        )
-        if function.owner not in modules or changed:
-            continue
-        for number in reading.scope_calls(scope):
-            made = reading.calls[number]
-            if _counts_batches(reading, made) and any(
-                _is_bare(reading, value, scope, number) for value in function.returns
-            ):
-                message = f"{made.method} counts batches, and Lightning steps it once per epoch"
-                yield Match(made.span, message, "warn")
-
-
-def _counts_batches(reading: Training, made: Call) -> bool:
-    per_epoch = made.keywords.get("steps_per_epoch")
-    if made.method == "OneCycleLR" and per_epoch is not None:
-        return per_epoch.literal != 1
-    if not ("lr_scheduler" in made.name or "schedule" in made.method):
-        return False
-    return any(
-        name.endswith("estimated_stepping_batches")
-        for value in (*made.args, *made.keywords.values())
-        for option in (value, *evaluate.options(reading, value, made))
-        for name in (option.name, *option.names)
-    )
-
-
-def _is_bare(reading: Training, value: Value, scope: int, number: int) -> bool:
-    """The returned value holds the scheduler, and nothing beside it says the interval."""
-    for each in evaluate.options_at(reading, value, scope, len(reading.calls), ()):
-        if each.kind == "call" and each.call == number:
-            return True
-        items, keys = each.items, set(each.keys)
-        if each.kind == "call" and reading.calls[each.call].name == "dict":
-            keywords = reading.calls[each.call].keywords
-            items, keys = tuple(keywords.values()), set(keywords)
-        elif each.kind not in ("list", "dict") or (each.kind == "dict" and len(keys) < len(items)):
-            continue
-        if "interval" not in keys and any(_is_bare(reading, item, scope, number) for item in items):
-            return True
-    return False
 
 
 def _some(names: set[object]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop import calls_reached
 from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
@@ -117,7 +118,9 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
 
 def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """An IterableDataset whose workers all read the same files."""
-    if reading.mentions("get_worker_info", "worker_init_fn", "split_by_worker", "worker_id"):
+    if reading.mentions(
+        "get_worker_info", "worker_init_fn", "split_by_worker", "worker_id", "initial_seed"
+    ):
         return
     if reading.imports_from("datasets", "webdataset", "litdata", "streaming"):  # these split
         return
@@ -130,14 +133,24 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
                 if v.kind == "call"] if data is not None else []  # fmt: skip
         if len(made) != 1 or made[0] not in streams or not _has_workers(reading, call):
             continue
-        for scope in reading.functions_by_name.get("__iter__", ()):
-            loops = [loop for loop in reading.script.loops if loop.scope == scope]
-            drawn = any("rand" in reading.calls[n].name for n in reading.scope_calls(scope)
-                        if reading.calls[n].method not in ("shuffle", "Random"))  # fmt: skip
-            over = [loop.iterable for loop in loops if loop.iterable is not None]
-            reads = any(value.name or value.names for value in over)
-            if reading.function(scope).owner == made[0] and reads and not drawn:
-                yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
+        if _reads_all(reading, made[0]):
+            yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
+
+
+OF_WORKERS = ("random.", "torch.rand", "numpy.random.")
+"""What draws from a state that each worker has of its own."""
+
+
+def _reads_all(reading: Training, name: str) -> bool:
+    """What __iter__ of a class runs loops over something, and draws nothing."""
+    start = objects.method_of(reading, name, "__iter__")
+    numbers = calls_reached(reading, reading.scope_calls(start)) if start is not None else []
+    calls = [reading.calls[n] for n in numbers]
+    scopes = {start, *(call.scope for call in calls)}
+    over = [loop.iterable for loop in reading.script.loops if loop.scope in scopes]
+    drawn = any(c.name.startswith(OF_WORKERS) and c.method not in ("shuffle", "Random",
+                "default_rng", "RandomState", "Generator") for c in calls)  # fmt: skip
+    return any(v is not None and (v.name or v.names) for v in over) and not drawn
 
 
 def _has_workers(reading: Training, call: Call) -> bool:
@@ -244,7 +257,7 @@ RULES = (
         code="SCR332",
         slug="stream-repeated",
         title="Workers share the samples of a stream",
-        severity="fail",
+        severity="warn",
         find=stream_repeated,
         why="Every worker of a loader has its own copy of an IterableDataset. Without a split by "
         "get_worker_info() each sample is read as often as there are workers.",

@@ -92,6 +92,17 @@ def operand(call: Call) -> Value | None:
     return Value("name", name=call.receiver) if call.receiver else None
 
 
+def functions_of(reading: Reading, value: Value, call: Call) -> Iterator[int]:
+    """The function of this file that is passed, also by a function that makes it."""
+    if value.kind == "name":
+        yield from reading.functions_by_name.get(value.name.rpartition(".")[2], ())
+    factory = reading.target_function(reading.calls[value.call]) if value.kind == "call" else None
+    for each in reading.function(factory).returns if factory is not None else ():
+        for n in reading.functions_by_name.get(each.name, ()):
+            if reading.function(n).parent == factory:
+                yield n
+
+
 def sites(reading: Reading, function: int) -> list[int]:
     """Calls that enter a function of this file, also a forward through its module."""
     found = reading.call_sites.get(function, [])

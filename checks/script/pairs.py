@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from doctor.checks.script.reading import flatten
+from doctor.checks.script import evaluate
+from doctor.checks.script.naming import words
+from doctor.checks.script.reading import exclusive, flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 LISTS = {"listdir", "glob", "iterdir", "rglob", "scandir"}
@@ -61,6 +63,106 @@ def _read_together(reading: Training) -> Iterator[tuple[Key, Key]]:
         yield from ((one, other) for one in keys for other in keys)
 
 
+GEOMETRIC = {
+    "RandomHorizontalFlip", "RandomVerticalFlip", "RandomRotation", "RandomCrop", "RandomAffine",
+    "RandomResizedCrop", "RandomPerspective", "HorizontalFlip", "VerticalFlip", "RandomRotate90",
+    "Rotate", "ShiftScaleRotate", "Affine", "ElasticTransform", "RandomSizedCrop", "RandomRotate",
+    "Flip", "D4", "RandFlip", "RandRotate", "RandAffine",
+}  # fmt: skip
+"""Random transforms that move pixels, of torchvision, albumentations, kornia and MONAI."""
+MOVES = {"hflip", "vflip", "rotate", "crop", "affine", "flip", "rot90", "fliplr", "flipud"}
+MASK = {"mask", "masks", "seg", "segmentation", "segm", "segmap"}
+OF_MASKS = {"VOCSegmentation", "Cityscapes", "SBDataset", "OxfordIIITPet", "CocoDetection"}
+
+
+def transformed_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """An image and its mask get random flips or crops of their own."""
+    message = "image and mask are transformed apart: each draws its own flips and crops"
+    if reading.mentions("replayed", "set_rng_state", "setstate", "get_params", "to_deterministic"):
+        return
+    for scope in range(len(reading.script.functions)):
+        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        masks = [c for c in calls if _is_mask(reading, c) and len((*c.args, *c.keywords)) == 1]
+        if not masks or any("seed" in c.method for c in calls):
+            continue
+        images = [call for call in calls if not _is_mask(reading, call)]
+        for mask in masks:
+            if any(_draws_apart(reading, image, mask) for image in images):
+                yield Match(mask.span, message)
+                break
+    for n in reading.calls_where(OF_MASKS.__contains__):
+        call = reading.calls[n]
+        texts = {str(v.literal) for v in call.keywords.values()}
+        given = [v for k, v in call.keywords.items() if k in ("transform", "target_transform")]
+        of_masks = "segmentation" in texts or call.method in ("VOCSegmentation", "SBDataset")
+        if of_masks and len(given) == 2 and _is_random(reading, given[0], call):
+            yield Match(call.span, message)
+
+
+def _is_mask(reading: Training, call: Call) -> bool:
+    """The word is in what is assigned, or in what is passed."""
+    values = (*call.args, *call.keywords.values())
+    parts = reading.cached(_parts_assigned).get(reading.numbers[id(call)], ())
+    names = [*call.targets, *parts, *(n for v in values for n in (v.name, *v.names))]
+    return any(MASK & set(words(name)) for name in names)
+
+
+def _parts_assigned(reading: Training) -> dict[int, tuple[str, ...]]:
+    """Names that get a part of what a call returns: x = aug(image=x)["image"]."""
+    items = [each for each in reading.script.assignments if each.value.kind == "item"]
+    return {v.call: (each.target,) for each in items for v in each.value.items[:1] if v.call >= 0}
+
+
+def _draws_apart(reading: Training, image: Call, mask: Call) -> bool:
+    """Both are called on one thing, as transforms of which one is random, or below two coins."""
+    if exclusive(image.arms, mask.arms):
+        return False
+    if image.method in MOVES:
+        first, last = sorted(reading.numbers[id(call)] for call in (image, mask))
+        again = any("rand" in call.name for call in reading.calls[first + 1 : last])
+        coins = _is_drawn(reading, image) and _is_drawn(reading, mask)
+        return image.method == mask.method and coins and again
+    if len((*image.args, *image.keywords)) != 1:
+        return False
+    if reading.target_function(image) is not None or not _given(image) or not _given(mask):
+        return False
+    made = Value("name", name=mask.name)
+    known = any(v.kind == "call" and v.items == () and reading.calls[v.call].args for v in
+                evaluate.options(reading, made, mask))  # fmt: skip
+    return known and _is_random(reading, Value("name", name=image.name), image)
+
+
+def _given(call: Call) -> bool:
+    """It is called on a name, or on what a file holds."""
+    return not call.name.endswith(("()", "[]")) and not call.method[:1].isupper()
+
+
+def _is_drawn(reading: Training, call: Call) -> bool:
+    """A condition around draws a number."""
+    return any("rand" in test.text for test in reading.tests(call))
+
+
+def _is_random(reading: Training, value: Value, call: Call) -> bool:
+    """A pipeline that moves pixels at random, also by lists that it is put together from."""
+    pending, seen = [(value, call)], set[int]()
+    while pending and len(seen) < 40:
+        each, place = pending.pop()
+        for option in evaluate.options(reading, each, place):
+            for n in option.calls:
+                made = reading.calls[n]
+                if made.method in GEOMETRIC:
+                    return True
+                if n not in seen and made.method in (
+                    "Compose",
+                    "Sequential",
+                    "AugmentationSequential",
+                ):
+                    seen.add(n)
+                    names = [Value("name", name=name) for v in made.args for name in v.names]
+                    pending += [(v, made) for v in (*made.args, *names)]
+    return False
+
+
 RULES = (
     Rule(
         code="SCR333",
@@ -77,5 +179,31 @@ RULES = (
         fix="Sort both lists, or derive the second name from the first.",
         sources=("python-listdir",),
         needs=tuple(sorted(LISTS)),
+    ),
+    Rule(
+        code="SCR334",
+        slug="pair-transformed-apart",
+        title="An image and its mask get the same random transform",
+        severity="warn",
+        find=transformed_apart,
+        why="Each call of a random flip, crop or rotation draws anew: the mask no longer belongs "
+        "to the image, and the model learns from wrong targets.",
+        fires=(
+            "a random pipeline of flips, crops or rotations that is called on the image, and "
+            "another call for the mask",
+            "transform and target_transform of a dataset of masks, with random ones",
+            "two drawn numbers that decide about the same flip of image and mask",
+        ),
+        fix="Call one transform with both: torchvision.transforms.v2 with tv_tensors, or "
+        "albumentations with image= and mask=.",
+        sources=("torchvision-masks",),
+        training=False,
+        words=(
+            "Random(?:Hor|Ver|Rot|Crop|Res|Aff|Per)",
+            "HorizontalFlip",
+            "ShiftScaleRotate",
+            r"hflip\s*\(",
+        ),
+        needs=tuple(sorted(GEOMETRIC | MOVES)),
     ),
 )

@@ -64,65 +64,131 @@ def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Keys that begin with module. or model., and a load that expects none."""
-    if reading.mentions("removeprefix", "consume_prefix", "startswith", "replace", "lstrip"):
+    if reading.mentions("consume_prefix") or any(map(_cuts_prefix, reading.calls)):
         return
     yield from _of_ddp(reading)
     yield from _of_lightning(reading)
 
 
+def _cuts_prefix(call: Call) -> bool:
+    """k.replace("module.", ""), k.startswith("model."), state.pop(k)."""
+    texts = [str(v.literal) for v in call.args[:1] if v.kind == "literal"]
+    named = any(text.startswith(("module", "model", "net")) for text in texts)
+    renamed = call.method == "pop" and call.loops and [v.kind for v in call.args] == ["name"]
+    return (named and call.method in CUTS) or bool(renamed)
+
+
+CUTS = {"removeprefix", "startswith", "replace", "lstrip", "sub", "partition", "split"}
+
+
 def _of_ddp(reading: Training) -> Iterator[Match]:
-    wrapped: set[tuple[object, str]] = set()
-    for n in ddp_calls(reading):
-        for target in reading.calls[n].targets:
-            wrapped |= reading.names_of(target, reading.calls[n].scope)
-    first = min(ddp_calls(reading), default=0)
+    """A file gets the state of a wrapped model, and a model that is not wrapped reads it."""
     saved = [
-        call
-        for n in reading.methods("state_dict")
-        if wrapped
-        if (call := reading.calls[n]).receiver
-        and not call.arms[2:]
-        and reading.key(call.receiver, call.scope) in wrapped
-        and _is_saved(reading, n)
-        and (n > first or call.scope != reading.calls[first].scope)
-    ]
+        (call, path, key)
+        for n in reading.methods("state_dict") if _is_wrapped(reading, n)
+        for call in (reading.calls[n],)
+        for path, key in _written(reading, n)
+    ]  # fmt: skip
     for n in reading.methods("load_state_dict") if saved else ():
         call = reading.calls[n]
-        base, _, last = call.receiver.rpartition(".")
-        inner = last == "module" and reading.key(base, call.scope) in wrapped
-        early = (
-            n < first
-            and call.scope == reading.calls[first].scope
-            and (reading.key(call.receiver, call.scope) in wrapped)
-        )
-        if (inner or early) and _reads_file(reading, call):
-            yield Match(
-                saved[0].span,
-                f"the keys of {saved[0].receiver} begin with module., and "
-                f"{call.receiver} has none of these",
-            )
-            return
+        if not call.receiver or _is_wrapped(reading, n) is not False:
+            continue
+        for path, key in _read(reading, call):
+            for state, written, under in saved:
+                if key == under and _same_file(reading, path, written):
+                    message = f"the keys of {state.receiver} begin with module., and "
+                    message += f"{call.receiver} has none of these"
+                    always = any(not reading.calls[w].arms for w in _wraps(reading))
+                    yield Match(state.span, message, None if always else "warn")
+                    return
 
 
-def _is_saved(reading: Training, number: int) -> bool:
-    """The state is part of what torch.save gets."""
-    return any(
-        number in value.calls
-        for n in reading.methods("save")
-        for first in reading.calls[n].args[:1]
-        for value in (first, *evaluate.options(reading, first, reading.calls[n]))
+def _wraps(reading: Training) -> list[int]:
+    data = [n for n in reading.methods("DataParallel") if reading.calls[n].name.startswith("torch")]
+    return sorted((*ddp_calls(reading), *data))
+
+
+def _is_wrapped(reading: Training, number: int) -> bool | None:
+    """What the method is called on is a wrapper: True, another object: False."""
+    call = reading.calls[number]
+    if call.receiver.endswith(".module"):
+        return False
+    wraps = _wraps(reading)
+    if early := [n for n in wraps if call.receiver in reading.calls[n].targets
+                 and _runs_before(reading, call, n)]:  # fmt: skip
+        wraps = [n for n in wraps if n not in early]
+    value = Value("name", name=call.receiver)
+    found = [v for v in evaluate.options(reading, value, call) if v.call not in early]
+    if any(v.kind == "name" and v.name.endswith(".module") for v in found):
+        return None
+    made = [_unmoved(reading, v) for v in found if v.kind == "call"]
+    return any(each in wraps for each in made) if wraps or early else None
+
+
+def _runs_before(reading: Training, call: Call, wrap: int) -> bool:
+    """A method that the function which wraps calls before it does."""
+    sites = reading.call_sites.get(call.scope, ()) if call.scope else ()
+    scope = reading.calls[wrap].scope
+    return bool(sites) and all(reading.calls[n].scope == scope and n < wrap for n in sites)
+
+
+def _unmoved(reading: Training, value: Value) -> int:
+    """The call below .cuda() and .to()."""
+    number = value.call
+    while reading.calls[number].method in ("to", "cuda", "eval", "train"):
+        if reading.calls[number].receiver_call < 0:
+            break
+        number = reading.calls[number].receiver_call
+    return number
+
+
+Place = tuple[Value, Call]
+
+
+def _written(reading: Training, number: int) -> Iterator[tuple[Place, str]]:
+    """Paths that torch.save writes a state to, with its key in the dictionary that is written."""
+    for n in reading.methods("save"):
+        call = reading.calls[n]
+        for value in evaluate.options(reading, call.args[0], call) if len(call.args) > 1 else ():
+            place = (call.args[1], call)
+            if value.kind == "dict":
+                keys = zip(value.keys, value.items, strict=False)
+                yield from ((place, key) for key, item in keys if item.call == number)
+            elif value.call == number and value.kind == "call":
+                yield place, ""
+
+
+def _read(reading: Training, call: Call) -> Iterator[tuple[Place, str]]:
+    """Paths that torch.load reads a state from, with its key in what is read."""
+    for value in evaluate.options(reading, call.args[0], call) if call.args else ():
+        key = ""
+        if value.kind == "item" and len(value.items) == 2:
+            key, value = str(value.items[1].literal), value.items[0]
+        for made in evaluate.options(reading, value, call):
+            load = reading.calls[made.call] if made.kind == "call" else None
+            if load is not None and load.name == "torch.load" and load.args:
+                yield (load.args[0], load), key
+
+
+def _same_file(reading: Training, one: Place, other: Place) -> bool:
+    """The same name, or something that both names may be."""
+    return one[0] == other[0] or any(
+        each in _paths(reading, *other) for each in _paths(reading, *one)
     )
 
 
-def _reads_file(reading: Training, call: Call) -> bool:
-    """What is loaded comes from torch.load."""
-    values = evaluate.options(reading, call.args[0], call) if call.args else []
-    roots = {v.name.partition("[")[0] for v in (*call.args[:1], *values) if v.name}
-    return any(
-        reading.calls[n].name == "torch.load"
-        and (roots & set(reading.calls[n].targets) or n in [v.call for v in values])
-        for n in reading.methods("load")
-    )
+def _paths(reading: Training, value: Value, call: Call) -> list[Value]:
+    """What a path may be; path.with_suffix(".tmp") and path + ".tmp" are written in its place."""
+    found = []
+    for each in evaluate.options(reading, value, call):
+        made = reading.calls[each.call] if each.kind == "call" else None
+        if made is not None and made.method in ("with_suffix", "with_name", "str", "fspath"):
+            name = made.receiver or next((v.name for v in made.args), "")
+            found += evaluate.options(reading, Value("name", name=name), made) if name else [each]
+        elif each.kind == "other" and len(each.names) == 1 and not each.calls:
+            found += evaluate.options(reading, Value("name", name=each.names[0]), call)
+        found.append(each)
+    return found
 
 
 def _of_lightning(reading: Training) -> Iterator[Match]:
@@ -176,8 +242,10 @@ RULES = (
         "a LightningModule. Loaded without the wrapper nothing matches: it raises, and with "
         "strict=False the network keeps its random weights.",
         fires=(
-            "torch.save of ddp.state_dict(), and ddp.module.load_state_dict() of it",
+            "torch.save of the state_dict() of DDP or DataParallel, and load_state_dict() of this "
+            "file in a model that is not, or not yet, wrapped",
             "net.load_state_dict(checkpoint['state_dict'], strict=False) of Lightning",
+            "a warning: the same where a condition decides about the wrapper",
         ),
         fix="Save model.module.state_dict(); remove the prefix from the keys before loading.",
         sources=("torch-saving",),

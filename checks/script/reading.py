@@ -199,6 +199,11 @@ class Reading:
                 sites[function].append(number)
         return sites
 
+    def made_at(self, function: int) -> list[int]:
+        """Calls of the class whose __init__ a function is."""
+        owner = self.function(function).owner if self.function(function).name == "__init__" else ""
+        return [n for n in self.by_method.get(owner, ()) if self.calls[n].name == owner]
+
     @cached_property
     def expressions(self) -> list[tuple[Value, Span, int]]:
         """What is assigned, passed or returned, with its place and scope."""

@@ -175,9 +175,14 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
     if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
         return
     made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
+    held = _saved_by_container(reading)
     for number, name in (*schedulers(reading), *made):
         call = reading.calls[number]
-        if "Plateau" in call.name or "SGD" in call.name:
+        if (
+            "Plateau" in call.name
+            or "SGD" in call.name
+            or held & reading.names_of(name, call.scope)
+        ):
             continue
         keys, last = reading.names_of(name, call.scope), name.rpartition(".")[2]
         steps = [
@@ -193,6 +198,20 @@ def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]
         if steps and not saved and not advanced:
             yield Match(starts[0].span, f"{name} starts anew on a resume: it is not saved")
             return
+
+
+def _saved_by_container(reading: Training) -> set[tuple[object, str]]:
+    """Names in dictionaries, lists and arguments, where state_dict() is called on what these hold:
+    part.state_dict() of a loop, a comprehension or a parameter, getattr(self, name).state_dict().
+    """
+    calls = [reading.calls[n] for n in reading.methods("state_dict")]
+    if all(reading.assigned.get(reading.key(each.receiver, each.scope)) for each in calls):
+        return set()
+    held = [(item, scope) for value, _, scope in reading.expressions
+            if value.kind in ("list", "dict") for item in value.items]  # fmt: skip
+    held += [(v, c.scope) for c in reading.calls for v in (*c.args, *c.keywords.values())
+             if reading.target_function(c) is not None or c.method[:1].isupper()]  # fmt: skip
+    return {reading.key(value.name, scope) for value, scope in held if value.kind == "name"}
 
 
 def _trains(reading: Training) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
@@ -28,14 +29,19 @@ def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         return
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
-        shuffle = evaluate.argument(reading, call, "shuffle", 3)
-        if shuffle is not None and evaluate.truth(reading, shuffle, call) is not True:
-            continue
-        loader = _loader_of(reading, call, number)
+        loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
-        if _in_epochs(reading, loader) or _epochs_in_calls(reading):
+        if _in_epochs(reading, loader) or _trains_in_epochs(reading):
             yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
+
+
+def _shuffles(reading: Training, call: Call) -> bool:
+    """By default, by what is given, or for training where a function makes both parts."""
+    shuffle = evaluate.argument(reading, call, "shuffle", 3)
+    if shuffle is None or evaluate.truth(reading, shuffle, call) is True:
+        return True
+    return shuffle.kind == "test" and bool(TRAINS.search(shuffle.text))
 
 
 def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
@@ -48,22 +54,30 @@ def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
     return None
 
 
-def _epochs_in_calls(reading: Training) -> bool:
-    """A loop over a range calls functions of the file that loop over batches and train."""
-    for number, loop in enumerate(reading.script.loops):
-        iterable = loop.iterable
-        made = reading.calls[iterable.call] if iterable and iterable.kind == "call" else None
-        if made is None or made.name not in ("range", "tqdm", "trange"):
-            continue
-        inside = [n for n in reading.by_loop.get(number, ()) if n not in reading.backward_numbers]
-        outer = calls_reached(reading, inside)
-        if any(
-            n in reading.backward_numbers and reading.calls[n].loops
-            for n in outer
-            if n not in inside
-        ):
-            return True
-    return False
+TRAINS = re.compile(r"== *['\"]train|^(?:\w+\.)*(?:is_)?train(?:ing)?$")
+
+
+def _trains_in_epochs(reading: Training) -> bool:
+    """In a loop over numbers, also by way of functions, a loop over something else trains."""
+    return any(
+        _counts(reading, outer)
+        and any(
+            not _counts(reading, inner)
+            and not reading.backward_numbers.isdisjoint(calls_reached(reading, [n]))
+            for n in calls_reached(reading, reading.by_loop.get(outer, []))
+            for inner in reading.calls[n].loops
+        )
+        for outer in range(len(reading.script.loops))
+    )
+
+
+def _counts(reading: Training, loop: int) -> bool:
+    """`while`, or `for` over a range: epochs or steps, and no data."""
+    value = reading.script.loops[loop].iterable
+    made = reading.calls[value.call].method if value and value.kind == "call" else ""
+    over = made in ("range", "trange", "count") or (made in ("tqdm", "track") and value and any(
+        reading.calls[n].method == "range" for n in value.calls))  # fmt: skip
+    return value is None or bool(over)
 
 
 def _in_epochs(reading: Training, loader: Call) -> bool:

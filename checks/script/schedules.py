@@ -7,9 +7,10 @@ from functools import partial
 from operator import is_
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.lightning import stepped_per_epoch
+from doctor.checks.script.lightning_schedules import stepped_per_epoch
 from doctor.checks.script.loop import stepped
 from doctor.checks.script.naming import direction
+from doctor.checks.script.objects import functions_of
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import leaves
@@ -364,22 +365,11 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
         if not made or any((rate := m.keywords.get("lr")) is None or rate.literal in (1, 1.0)
                            for m in made):  # fmt: skip
             continue
-        for function in _functions(reading, given, call):
+        for function in functions_of(reading, given, call):
             returns = reading.function(function).returns
             if returns and any(_is_rate(value) for value in returns):
                 name = reading.function(function).name
                 yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
-
-
-def _functions(reading: Training, value: Value, call: Call) -> Iterator[int]:
-    """The function of this file that is passed, also by a function that makes it."""
-    if value.kind == "name":
-        yield from reading.functions_by_name.get(value.name.rpartition(".")[2], ())
-    factory = reading.target_function(reading.calls[value.call]) if value.kind == "call" else None
-    for each in reading.function(factory).returns if factory is not None else ():
-        for n in reading.functions_by_name.get(each.name, ()):
-            if reading.function(n).parent == factory:
-                yield n
 
 
 def _is_rate(value: Value) -> bool:

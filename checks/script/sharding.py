@@ -97,7 +97,11 @@ def _global_rank(reading: Training) -> Iterator[Match]:
         for value in call.args[-1:] if call.name.startswith("torch.") or call.receiver else ():
             if any(_is_rank(reading, v) for v in evaluate.options(reading, value, call)):
                 message = "the rank among all nodes chooses the GPU: on the second node it has none"
-                yield Match(call.span, message, "warn")
+                nodes = reading.mentions("nnodes", "num_nodes", "n_nodes", "node_rank") or any(
+                    launch.launcher.get("nnodes", "1") not in ("1", "1:1")
+                    for launch in reading.script.launches
+                )
+                yield Match(call.span, message, "warn" if nodes else "note")
                 return
 
 

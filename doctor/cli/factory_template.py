@@ -8,13 +8,21 @@ does not need.
 from __future__ import annotations
 
 import ast
-import builtins
-import symtable
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from doctor._util.errors import UserError
+from doctor.cli.script_names import (
+    DEFINITIONS,
+    Scope,
+    made_in,
+    names_in,
+    needed,
+    read_in,
+    unbound,
+    uses,
+    uses_any,
+)
 from doctor.probes.training_side.subject.flat_script import (
     executed,
     is_main_guard,
@@ -24,8 +32,6 @@ from doctor.probes.training_side.subject.flat_script import (
 )
 
 LIMIT = 4 << 20
-SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "set_float32_matmul_precision")
-"""Calls that are kept for their effect."""
 WRAPPERS = ("tqdm", "trange", "enumerate", "prefetch", "islice", "list", "iter")
 """Functions around a loader in the head of a loop; the batch is the same without them."""
 HEAD = '''"""The factory of {name}, made by `doctor init --factory-for {name}`.
@@ -99,25 +105,21 @@ def render(source: str, name: str, target: str) -> str:
         )
     body = _body(step, trainers_of(tree))
     file = [each for each in tree.body if not _guard(each)]
-    local = {name for each in body if not isinstance(each, DEFINITIONS) for name in _stores(each)}
+    local = {name for each in body if not isinstance(each, DEFINITIONS) for name in made_in(each)}
     moved = [each for each in body if isinstance(each, DEFINITIONS) and each in file]
-    moved = [each for each in moved if not _uses_any(each, local)]
+    moved = [each for each in moved if not uses_any(each, local)]
     body = [each for each in body if each not in moved]
     outer = file if step.scope is not None else [each for each in file if each in moved]
-    kept = _needed(outer, _reads([*moved, *body]) | {name for e in moved for name in _stores(e)})
-    used = {name for each in [*kept, *body] for name in _names(each, ast.Load)}
+    kept = needed(outer, read_in([*moved, *body]) | {name for e in moved for name in made_in(e)})
+    used = {name for each in [*kept, *body] for name in names_in(each, ast.Load)}
     parts = [*_imports(tree, used), *kept]
     blocks = ["\n\n" * isinstance(each, DEFINITIONS) + ast.unparse(each) for each in parts]
     make = "\n".join(f"    {line}" if line else "" for line in _lines(body))
     code = f"\n{chr(10).join(blocks)}\n\n\ndef make():\n{make}\n"
     head = HEAD.format(name=name, target=target)
-    if unknown := sorted(_unbound(code)):
+    if unknown := sorted(unbound(code)):
         head += f"# Not found in {name}, set them here: {', '.join(unknown)}\n"
     return head + code
-
-
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-Scope = Sequence[ast.stmt]
 
 
 def _lines(statements: Scope) -> list[str]:
@@ -201,15 +203,15 @@ def _body(step: Step, trainers: set[str]) -> list[ast.stmt]:
     owner, _, attribute = name_of(step.call.func).rpartition(".")
     if attribute in ("train", "fit"):
         wanted = _of_trainer(step.call, owner, attribute)
-        return [*_needed(step.setup, _reads(wanted)), *wanted]
+        return [*needed(step.setup, read_in(wanted)), *wanted]
     loss = _loss_of(step.call, owner)
-    inner = _needed(step.before, _names(loss, ast.Load))
-    names = _reads(inner) | _names(loss, ast.Load)
+    inner = needed(step.before, names_in(loss, ast.Load))
+    names = read_in(inner) | names_in(loss, ast.Load)
     model, optimizer = _model_of(step.setup, names)
     if model is None:
         model = _called(step.setup, names) or "model"
     data = _data(step.loop, names)
-    drawn = [each for each in inner if not _uses(each, model)] if not data else []
+    drawn = [each for each in inner if not uses(each, model)] if not data else []
     first = inner.index(next((e for e in inner if e not in drawn), inner[-1])) if inner else 0
     drawn = inner[:first] if drawn else []
     made, parameter, unpacked = _batch(step.loop, data, drawn, inner[first:], loss)
@@ -221,7 +223,7 @@ def _body(step: Step, trainers: set[str]) -> list[ast.stmt]:
     end = ast.parse(f"return {{{entries}}}").body
     inside = [*made, function, *end]
     return [
-        *_needed(step.setup, _reads(inside) - {"loss_of_step", "first_batch"} | {model}),
+        *needed(step.setup, read_in(inside) - {"loss_of_step", "first_batch"} | {model}),
         *inside,
     ]
 
@@ -263,7 +265,7 @@ def _model_of(setup: Scope, names: set[str]) -> tuple[str | None, str | None]:
 
 def _called(setup: Scope, names: set[str]) -> str | None:
     """The object of the script that the loss calls, by its name."""
-    made = {name for each in setup for name in _names(each, ast.Store)}
+    made = {name for each in setup for name in names_in(each, ast.Store)}
     likely = sorted(
         names & made, key=lambda name: ("model" not in name and "net" not in name, name)
     )
@@ -272,7 +274,7 @@ def _called(setup: Scope, names: set[str]) -> str | None:
 
 def _data(loop: ast.For | None, names: set[str]) -> ast.expr | None:
     """The loader in the head of a loop whose variables the loss needs."""
-    if loop is None or not names & _names(loop.target, ast.Store):
+    if loop is None or not names & names_in(loop.target, ast.Store):
         return None
     data: ast.expr = loop.iter
     while isinstance(data, ast.Call) and data.args and name_of(data.func).endswith(WRAPPERS):
@@ -290,13 +292,13 @@ def _batch(
         counted = isinstance(loop.iter, ast.Call) and name_of(loop.iter.func) == "enumerate"
         number: list[ast.stmt] = []
         if counted and isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            if _names(target.elts[0], ast.Store) & (_reads(rest) | _names(loss, ast.Load)):
+            if names_in(target.elts[0], ast.Store) & (read_in(rest) | names_in(loss, ast.Load)):
                 number = ast.parse(f"{ast.unparse(target.elts[0])} = 0").body
             target = target.elts[1]
         made = ast.parse(f"first_batch = next(iter({ast.unparse(data)}))").body
         return made, True, [*number, *ast.parse(f"{ast.unparse(target)} = given").body]
-    made_names = {name for each in drawn for name in _names(each, ast.Store)}
-    passed = sorted(made_names & (_reads(rest) | _names(loss, ast.Load)))
+    made_names = {name for each in drawn for name in names_in(each, ast.Store)}
+    passed = sorted(made_names & (read_in(rest) | names_in(loss, ast.Load)))
     if not passed:
         return [], False, []
     listed = ", ".join(passed) + ("," if len(passed) == 1 else "")
@@ -311,91 +313,3 @@ def _function(model: str, batch: bool, body: Scope, loss: ast.expr) -> ast.stmt:
         [f"def loss_of_step({parameters}):", *lines, f"    return {ast.unparse(loss)}"]
     )
     return ast.parse(text).body[0]
-
-
-# Names
-
-
-def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    return {
-        each.id
-        for each in ast.walk(node)
-        if isinstance(each, ast.Name) and isinstance(each.ctx, context)
-    }
-
-
-def _stores(statement: ast.stmt) -> set[str]:
-    names = _names(statement, ast.Store)
-    if isinstance(statement, DEFINITIONS):
-        names = {statement.name}
-    if isinstance(statement, (ast.Import, ast.ImportFrom)):
-        names = {(each.asname or each.name).partition(".")[0] for each in statement.names}
-    return names
-
-
-def _reads(statements: Scope) -> set[str]:
-    """Names that the statements read and do not make before."""
-    read: set[str] = set()
-    for each in reversed(statements):
-        read = (read - _stores(each)) | (_names(each, ast.Load) - _arguments(each))
-    return read
-
-
-def _arguments(statement: ast.stmt) -> set[str]:
-    """The parameters and local names of a function that is defined there."""
-    if not isinstance(statement, ast.FunctionDef):
-        return set()
-    return {each.arg for each in statement.args.args} | _names(statement, ast.Store)
-
-
-def _uses_any(statement: ast.stmt, names: set[str]) -> bool:
-    parameters = {each.arg for each in ast.walk(statement) if isinstance(each, ast.arg)}
-    return bool(names & _names(statement, ast.Load) - parameters - _names(statement, ast.Store))
-
-
-def _uses(statement: ast.stmt, name: str) -> bool:
-    return name in _names(statement, ast.Load)
-
-
-def _needed(statements: Scope, wanted: set[str]) -> list[ast.stmt]:
-    """The statements that what is wanted depends on, in their order."""
-    wanted, kept = set(wanted), list[ast.stmt]()
-    others = [each for each in statements if not isinstance(each, (ast.Import, ast.ImportFrom))]
-    while True:  # a function may read what is made after it
-        before = len(kept)
-        for each in reversed(others):
-            if each not in kept and (_stores(each) & wanted or _acts_on(each, wanted)):
-                kept.append(each)
-                wanted |= _names(each, ast.Load)
-        if len(kept) == before:
-            return _in_order(statements, kept)
-
-
-def _in_order(scope: Scope, kept: Scope) -> list[ast.stmt]:
-    return [each for each in scope if each in kept]
-
-
-def _acts_on(statement: ast.stmt, wanted: set[str]) -> bool:
-    """A call for its effect: on an object that is wanted, or a seed."""
-    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
-        return False
-    owner, _, method = name_of(statement.value.func).rpartition(".")
-    if method in SEEDS:
-        return True
-    return owner.partition(".")[0] in wanted and method not in ("step", "zero_grad", "train")
-
-
-def _unbound(text: str) -> set[str]:
-    """Global names that the text reads and does not make."""
-    top = symtable.symtable(text, "factory", "exec")
-    made = {
-        each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()
-    }
-    read: set[str] = set()
-    tables = [top]
-    while tables:
-        table = tables.pop()
-        tables += table.get_children()
-        names = (each for each in table.get_symbols() if each.is_referenced())
-        read |= {each.get_name() for each in names if each.is_global() or table is top}
-    return read - made - set(dir(builtins)) - {"__file__", "__name__"}

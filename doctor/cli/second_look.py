@@ -12,7 +12,7 @@ from msgspec import structs
 
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, BY_SLUG
 from doctor.checks.log.patterns import line_patterns
-from doctor.errors.match import lines_of, with_message
+from doctor.errors.match import lines_of, with_message, without_retried
 from doctor.facts.log import LogEvent
 from doctor.log.collector import UNCAUGHT
 from doctor.log.lines import excerpt
@@ -34,7 +34,7 @@ def look_again(result: FileResult) -> FileResult:
     for a training's log: metrics show that a line did not end it."""
     if not result.text or result.curves or result.last_step is not None or _is_told(result.events):
         return result
-    text = result.text.decode("utf-8", "replace")
+    text = without_retried(result.text.decode("utf-8", "replace"))
     for glue in GLUES:
         joined = unwrapped(text, glue)
         if joined.splitlines() != text.splitlines() and _is_told(events := _read(joined, result)):

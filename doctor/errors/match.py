@@ -28,6 +28,20 @@ _IGNORED = "Exception ignored in"
 """Errors while an object or the interpreter ends: they follow from nothing and lead to nothing."""
 
 
+TRIED_AGAIN = (
+    r"\W{0,3}(?:Trying (?:to resume|again)|(?:Will )?[Rr]etry(?:ing)?)\b"
+    r"(?![^\n]*\[Retry (?P<tries>\d{1,3})/(?P=tries)\])"
+)
+"""How a line begins that says of the error above it that the program goes on; not at the last
+try."""
+_RETRIED = re.compile(rf"^[^\n]*\n{TRIED_AGAIN}[^\n]*$", re.MULTILINE)
+
+
+def without_retried(text: str) -> str:
+    """The text with empty lines in the place of errors after which the program tried again."""
+    return _RETRIED.sub("\n", text)
+
+
 INFORMS = re.compile(r"(?i)[^\n]{0,120}?\b(?:\w*warning|info|debug)\b(?!.*error)")
 """The text is one line of a level below an error."""
 
@@ -35,6 +49,7 @@ INFORMS = re.compile(r"(?i)[^\n]{0,120}?\b(?:\w*warning|info|debug)\b(?!.*error)
 def message_of(text: str) -> str:
     """The lines of a pasted text that are messages, without stacks and what Python ignored."""
     text = text.partition(_IGNORED)[0].strip() or text
+    text = without_retried(text).strip() or text
     if _TRACEBACK not in text:
         return text
     stack, _, end = text.rpartition(_TRACEBACK)

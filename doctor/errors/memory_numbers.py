@@ -24,6 +24,9 @@ OTHERS = 0.15
 CUDA's own context and libraries take up to about 1 GiB."""
 
 
+BESIDE = 0.25
+"""Share of the GPU that this process holds outside torch before another library is blamed. Our own
+number."""
 NEARLY, BEYOND = 0.8, 1.02
 """Shares of the GPU: from which on one request leaves no room for anything else, and what rounding
 explains. Our own numbers."""
@@ -35,6 +38,11 @@ LARGEST = (
     "No GPU serves this request beside the model: look for the one sample that is far longer than "
     "the others, a shape that is wrong, an attention mask or logits of the whole sequence, or a "
     "missing chunk size. A smaller batch alone rarely suffices."
+)
+PREALLOCATED = (
+    "Another library in the same process holds it: JAX and TensorFlow take most of the GPU when "
+    "they start. Set XLA_PYTHON_CLIENT_PREALLOCATE=false (or XLA_PYTHON_CLIENT_MEM_FRACTION=0.2) "
+    "before jax is imported, TF_FORCE_GPU_ALLOW_GROWTH=true, or keep them on the CPU."
 )
 SPILLED = (
     "The driver had moved memory to the host (WSL, Windows): training is slow long before it "
@@ -112,6 +120,8 @@ def describe_oom(text: str) -> Described | None:
         )
     if request >= NEARLY * capacity:
         return Described(ONE_REQUEST, f"{head}: one request takes nearly the whole GPU", LARGEST)
+    if foreign := _foreign(numbers, head):
+        return foreign
     pieces = max(request, PIECES * capacity)
     if numbers.reserved is not None and numbers.reserved >= pieces and own < IN_USE * capacity:
         return Described(
@@ -133,7 +143,24 @@ def _others(numbers: Numbers, head: str) -> Described | None:
         "other-process",
         f"{head}: {gib(missing)} are neither free nor this process's",
         "Another process holds the memory: end it, or choose another GPU with "
-        "CUDA_VISIBLE_DEVICES. nvidia-smi lists the processes.",
+        "CUDA_VISIBLE_DEVICES. nvidia-smi lists the processes. If it is this one, "
+        f"{PREALLOCATED[0].lower()}{PREALLOCATED[1:]}",
+    )
+
+
+def _foreign(numbers: Numbers, head: str) -> Described | None:
+    """Memory that this process holds beside torch's allocator."""
+    if None in (numbers.own, numbers.allocated, numbers.reserved) or numbers.capacity is None:
+        return None
+    beside = (numbers.own or 0.0) - (numbers.allocated or 0.0) - (numbers.reserved or 0.0)
+    if beside < BESIDE * numbers.capacity:
+        return None
+    return Described(
+        "other-library",
+        f"{head}: {gib(beside)} of this process are not torch's",
+        f"{PREALLOCATED} For vLLM lower gpu_memory_utilization. NCCL, CUDA graphs and custom "
+        "kernels allocate by themselves, too. A smaller batch or expandable_segments changes "
+        "little.",
     )
 
 

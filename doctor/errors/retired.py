@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _JOINED = {
+    "shm-bus-error": "shared-memory-full",
     "numpy-of-gradient": "numpy-bfloat16",
     "schedule-mode": "schedule-of-no-optimizer schedule-factors schedule-momentum "
     "schedule-without-steps schedule-resumed",

@@ -33,6 +33,18 @@ SAID: tuple[Said, ...] = (
         "It is LlamaTokenizer: correct the name, also in tokenizer_config.json.",
     ),
     (
+        "numpy-of-other-build",
+        r"Expected (?P<built>96) from C header, got (?P<has>88)",
+        "The package was built for numpy 2 and numpy 1 is installed: upgrade numpy to 2, or "
+        "install a release of the package for numpy 1.",
+    ),
+    (
+        "numpy-of-other-build",
+        r"Expected (?P<built>88) from C header, got (?P<has>96)|(?P<old>using NumPy 1\.x)",
+        "The package was built for numpy 1 and numpy 2 is installed: upgrade the package that the "
+        'traceback ends in, or python -m pip install "numpy<2".',
+    ),
+    (
         "weights-only-load",
         r"Unsupported global: GLOBAL (?P<name>[\w.]+)",
         "torch.serialization.add_safe_globals([{name}]) before torch.load allows what the file "
@@ -82,8 +94,9 @@ SAID: tuple[Said, ...] = (
     (
         "no-kernel-image",
         r"(?P<sm>capability 3\.\d|sm_3\d)",
-        "No current wheel has code for {sm} (Kepler), of no index: torch of the time of this GPU "
-        "(1.12 and older), or another GPU.",
+        "No current wheel has code for {sm} (Kepler). sm_37 (K80): torch up to 2.6 from the index "
+        "cu118, with a driver of the series 450 to 470; other Kepler GPUs: torch 1.2 and older, or "
+        "another GPU.",
     ),
     (
         "rendezvous-timeout peer-lost",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from doctor.errors.match import TRIED_AGAIN
 from doctor.facts.log import LogEvent, RankSeen
 from doctor.log.launcher import Launcher
 from doctor.log.lines import Line, excerpt, local_rank, time_of
@@ -43,6 +44,7 @@ OTHER = re.compile(
     r"|(?:\w+\.){0,8}\w+(?:Error|Exception)\b"
 )
 """How a line begins that is no part of the message above it."""
+_TRIED_AGAIN = re.compile(TRIED_AGAIN)
 MOST_LINES = 8
 """Lines that an event keeps: the first one and its frames, and later ones of the same class, which
 may say more."""
@@ -135,7 +137,7 @@ class Collector:
         """An exception without a traceback: another one, or the one before once more."""
         groups, bare = _groups(ending), self._bare
         same = bare is not None and _alike(bare.groups) == _alike(groups)
-        if bare is None or not same or self.progress - bare.progress >= RECOVERED:
+        if bare is None or not same or bare.recovered or self.progress - bare.progress >= RECOVERED:
             bare = self._bare = self._begin(UNCAUGHT, line, ending, None, before, harmless=False)
             bare.rank = self._rank_of(line)
             self._open(bare, line)
@@ -153,6 +155,8 @@ class Collector:
         prefix, body = split_prefix(line.text)
         body = body.strip()
         empty = not event.groups.get("message")
+        if _TRIED_AGAIN.match(body):
+            event.recovered = True
         gone = line.number > event.line + MOST_CONTINUED or self.progress != event.progress
         if gone or prefix != self._prefix or HEADER in body or OTHER.match(body):
             self._unfinished = None
@@ -176,9 +180,9 @@ class Collector:
         """Count the line as part of an open event of its class and rank, or begin one."""
         rank = None if harmless else self._rank_of(line)
         event = self._current.get((name, rank))
-        if event and not harmless and self.progress - event.progress >= RECOVERED:
-            event.recovered = True
-            event = None
+        if event and not harmless:
+            event.recovered |= self.progress - event.progress >= RECOVERED
+            event = None if event.recovered else event
         if event is None:
             if len(self._events) >= MOST_EVENTS:
                 self.omitted += 1

@@ -123,6 +123,10 @@ FORMS = {
     "already allocated; 8.38 GiB free; 1.75 GiB reserved in total by PyTorch)",
     "other-process": "Tried to allocate 200.00 MiB (GPU 0; 23.65 GiB total capacity; 3.00 GiB "
     "already allocated; 10.38 MiB free; 3.10 GiB reserved in total by PyTorch)",
+    "other-library": "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 47.50 GiB of which "
+    "1.11 GiB is free. Including non-PyTorch memory, this process has 46.36 GiB memory in use. Of "
+    "the allocated memory 6.93 GiB is allocated by PyTorch, and 512.40 MiB is reserved by PyTorch "
+    "but unallocated.",
     "beyond-the-card": "Tried to allocate 200.00 MiB. GPU 0 has a total capacity of 8.00 GiB of "
     "which 0 bytes is free. Of the allocated memory 22.44 GiB is allocated by PyTorch, and 10.00 "
     "MiB is reserved by PyTorch but unallocated.",

@@ -109,6 +109,20 @@ def test_what_is_normal_and_what_is_not(curves: tuple[Curve, ...], slugs: set[st
     assert set(problems(with_curves(*curves))) == slugs
 
 
+@pytest.mark.parametrize(("norm", "learns"), [(0.0, False), (0.02, True)])
+def test_a_loss_of_zero_is_harmless_only_with_gradients(norm: float, learns: bool) -> None:
+    curves = (loss([0.0] * 30), curve("grad_norm", [norm] * 30))
+    finding = findings(with_curves(*curves))["loss-plateau"]
+    assert finding.status is (Status.SKIP if learns else Status.WARN)
+    assert ("max_completion_length" in (finding.fix or "")) is not learns
+
+
+def test_a_loss_that_is_never_finite_has_no_shape() -> None:
+    rules = findings(with_curves(loss([NAN] * 30)))
+    assert rules["loss-plateau"].status is Status.SKIP
+    assert "SDXL" in rules["loss-nonfinite"].fix
+
+
 def test_a_spike_that_stays_is_a_failure_and_its_harbinger_is_named() -> None:
     values = [1.0 + 0.01 * (n % 3) for n in range(100)] + [4.0] * 30
     norms = [1.0] * 90 + [5.0] * 40

@@ -12,9 +12,9 @@ from command import doctor
 from recorded import machines
 
 from doctor.facts.facts import decode, encode
+from doctor.report.formats.table import FORMATS
 
 HOSTILE = "no\x1b[31m\n::error file=x::pwned\nREADY: forged\u202e"
-FORMATS = ("console", "plain", "json", "junit", "github", "markdown", "sarif", "nagios", "html")
 USAGE = (
     ("triage", HOSTILE),
     ("scan", HOSTILE),

@@ -47,6 +47,57 @@ PRODUCT = "RuntimeError: mat1 and mat2 shapes cannot be multiplied ({})"
             "huggingface.co/datasets/acme/words",
             "huggingface.co/api",
         ),
+        (
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected "
+            "96 from C header, got 88 from PyObject",
+            "built for numpy 2 and numpy 1 is installed",
+            '"numpy<2"',
+        ),
+        (
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected "
+            "88 from C header, got 96 from PyObject",
+            '"numpy<2"',
+            "built for numpy 2",
+        ),
+        (
+            "RuntimeWarning: numpy.ndarray size changed, may indicate binary incompatibility. "
+            "Expected 80 from C header, got 88 from PyObject",
+            "--force-reinstall",
+            "built for",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision "
+            "on a different device than the one you're training on.",
+            "LOCAL_RANK",
+            "",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on "
+            "multiple devices.",
+            "device_map=",
+            "LOCAL_RANK",
+        ),
+        (
+            "ImportError: TorchCodec is required for save_with_torchcodec. Please install "
+            "torchcodec to use this function.",
+            "torchcodec of this torch",
+            "",
+        ),
+        ("ModuleNotFoundError: No module named 'torchcodec'", "torchcodec of this torch", ""),
+        (
+            "NCCL WARN Error: failed to extend /dev/shm/nccl-WU88OE to 9637892 bytes, error: No "
+            "space left on device (28)",
+            "--shm-size",
+            "save_total_limit",
+        ),
+        ("OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'", "--shm-size", "save_"),
+        ("OSError: [Errno 28] No space left on device: '/data/out'", "save_total_limit", "shm"),
+        (
+            "RuntimeError: The NVIDIA Tesla K80 GPU with CUDA capability sm_37 is not compatible "
+            "with the current PyTorch installation.",
+            "torch up to 2.6 from the index cu118",
+            "1.12",
+        ),
         ("KeyError: 'llama_index'", "", "newer than the installed transformers"),
         ("KeyError: 'qwen3_moe'", "newer than the installed transformers", ""),
     ],

@@ -45,6 +45,7 @@ ALSO = {
     "bitsandbytes-setup": {"extension-abi-mismatch"},  # its library lacks a symbol
     "cudnn-sdpa-nan": {"nan-in-backward"},  # one function of many
     "scaler-collapse": {"first-overflows"},  # the last overflow of many
+    "shm-bus-error": {"disk-full", "nccl-error"},  # the file system of /dev/shm
 }
 """Special cases of other classes; they come first in the table."""
 

@@ -38,9 +38,64 @@ def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
     return report.findings[0], plain.render(report)
 
 
+THROWN = (
+    "'({}(\"HTTPSConnectionPool(host='huggingface.co', port=443): {}\"), '(Request ID: 1e0)')' "
+    "thrown while requesting HEAD https://huggingface.co/a/b/resolve/main/config.json"
+)
+EXCEEDED = "Max retries exceeded with url: /a/b/resolve/main/config.json (Caused by {})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        THROWN.format("ReadTimeoutError", "Read timed out. (read timeout=10)"),
+        THROWN.format("MaxRetryError", EXCEEDED.format("NameResolutionError")),
+        "W _http.py:320: " + THROWN.format("MaxRetryError", EXCEEDED.format("ConnectTimeoutError")),
+        "Error while downloading from https://cas-bridge.xethub.hf.co/x: HTTPSConnectionPool(host="
+        "'cas-bridge.xethub.hf.co', port=443): Read timed out.\nTrying to resume download...",
+        "WARNING:huggingface_hub.utils._http:Retrying in 2s [Retry 2/5].",
+        "Token indices sequence length is longer than the specified maximum sequence length for "
+        "this model (20411 > 16384). Running this sequence through the model will result in "
+        "indexing errors",
+    ],
+)
+def test_what_is_tried_again_or_only_informs_accuses_nothing(text: str, tmp_path: Path) -> None:
+    finding, _ = judged(tmp_path, f"{text}\neval: acc_norm 0.8089\ndone.")
+    assert finding.status is Status.UNKNOWN
+    assert not finding.verdict.causes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+        "misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-a to 9637892 bytes, "
+        "error: No space left on device (28)",
+        "[3] include/shm.h:48 NCCL WARN Error while creating shared memory segment nccl-shm-recv-1",
+        "OSError: [Errno 28] No space left on device: '/dev/shm/torch_1'",
+    ],
+)
+def test_a_full_dev_shm_is_no_full_disk(text: str, tmp_path: Path) -> None:
+    finding, _ = judged(tmp_path, text)
+    assert finding.check.slug == "shm-bus-error"
+
+
+def test_the_last_try_and_its_exception_are_the_failure(tmp_path: Path) -> None:
+    tried = THROWN.format("MaxRetryError", EXCEEDED.format("ConnectTimeoutError"))
+    for end in (
+        "Retrying in 8s [Retry 5/5].",
+        "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
+    ):
+        finding, _ = judged(tmp_path, f"{tried}\nRetrying in 4s [Retry 4/5].\n{tried}\n{end}")
+        assert finding.check.slug == "hf-offline"
+
+
 @pytest.mark.parametrize(
     ("text", "row"),
     [
+        ("ModelCheckpoint(monitor='val_loss', mode='max')", "monitored-in-the-wrong-direction"),
+        ("monitor: val/wer\t mode=max".replace("\t", ","), "monitored-in-the-wrong-direction"),
+        ('EarlyStopping(monitor="val_f1", mode="min")', "monitored-in-the-wrong-direction"),
         (IOMMU, "iommu-not-passed-through"),
         (
             'File "deepspeed/runtime/zero/stage3.py", line 525, in defragment\n'

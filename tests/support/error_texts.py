@@ -135,10 +135,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "NCCL error: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4000",
     ),
     "nccl-versions-differ": ("NCCL WARN Mismatched NCCL version detected : rank 0 version 22603",),
-    "shared-memory-full": (
-        "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)",
-        "OSError: [Errno 28] No space left on device",
-    ),
+    "disk-full": ("OSError: [Errno 28] No space left on device",),
     "nccl-timeout": (
         "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=3, OpType=ALLR",
     ),

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import documents_page
 import error_index
+import figures
 import flag_table
 import hardware_page
 import man_pages
@@ -67,6 +68,7 @@ def generated(checks: Sequence[Check] = catalog.CHECKS) -> dict[Path, str]:
         **{man_pages.FOLDER / name: text for name, text in man_pages.pages().items()},
         surface.FILE: surface.text(),
         check_index.FILE: check_index.text(checks),
+        **figures.pages(),
         DOCS / "commands.md": flag_table.page().rstrip("\n") + "\n",
         DOCS / "documents.md": documents_page.page(),
         DOCS / "hardware.md": hardware_page.page(),

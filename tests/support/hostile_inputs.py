@@ -99,8 +99,8 @@ def _scripts() -> Iterator[Case]:
     for kind, text in TEXTS.items():
         comment = "".join(f"  # {part}\n" for part in text.split("\n"))
         source = SCRIPT.replace("1.0)\n", f"1.0){comment}").encode("utf-8", "surrogatepass")
-        formats = ("console", "concise", "plain", "json", "junit", "github", "markdown", "sarif")
-        for name in formats if kind in ("escape", "secret", "separator") else ("console", "github"):
+        formats = REPORTS if kind in ("escape", "secret", "separator") else ("console", "github")
+        for name in formats:
             yield Case(f"script {kind} {name}", ("lint", "--format", name), {"t.py": source})
         if kind not in ("nul", "long", "surrogate", "secret"):
             path = f"t{text}.py".replace("/", ":")[:200]

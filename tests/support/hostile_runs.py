@@ -7,18 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from hostile_texts import SCRIPT, TEXTS, TOKENS, Case, executes, program, safetensors
+from hostile_texts import REPORTS, SCRIPT, TEXTS, TOKENS, Case, executes, program, safetensors
 
-EXTRACTS = (
-    "console",
-    "json",
-    "html",
-    "github",
-    "markdown",
-    "prometheus",
-    "nodes-good",
-    "nodes-bad",
-)
+from doctor.report.formats.table import RENDERERS
+
 LOUD = ("line", "escape", "html", "secret")
 """Kinds of text that are tried in many formats."""
 IN_NAMES = [kind for kind in TEXTS if kind not in ("nul", "long", "surrogate", "secret")]
@@ -56,7 +48,7 @@ def _nodes(healthy: dict[str, Any]) -> Iterator[Case]:
     good = json.dumps(healthy).encode()
     for kind, text in TEXTS.items():
         files = {"f/a.json": _node(healthy, "gpu-1", text), "f/b.json": good}
-        for form in EXTRACTS if kind in LOUD else ("console",):
+        for form in RENDERERS if kind in LOUD else ("console",):
             yield Case(f"nodes {kind} {form}", ("compare", "f", "--format", form), files)
         if kind not in IN_NAMES:
             continue
@@ -117,7 +109,7 @@ def _fleets() -> Iterator[Case]:
         yield Case(f"fleet triage {kind}", ("fleet", "triage", "t.log", *alone), {"t.log": log})
         files = {"c/model.safetensors": safetensors(text, "F32", [2, 2])}
         words = ("fleet", "scan", "c", "--deep", *alone)
-        for form in EXTRACTS[:5] if kind in LOUD else ("console",):
+        for form in REPORTS if kind in LOUD else ("console",):
             yield Case(f"fleet scan {kind} {form}", (*words, "--format", form), files)
         if kind in IN_NAMES:
             path = f"c{named(text)}.safetensors"

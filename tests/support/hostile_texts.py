@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from doctor.report.formats.table import FORMATS
+
 SCRIPT = """import torch
 for x in loader:
     scaler.scale(model(x)).backward()
@@ -64,8 +66,7 @@ TEXTS = {
     ),
 }
 """What names, versions, messages and paths of others may hold."""
-REPORTS = ("console", "plain", "json", "junit", "github", "markdown", "html", "sarif", "gitlab",
-           "nagios")  # fmt: skip
+REPORTS = tuple(FORMATS)
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _checks() -> Iterator[Check]:
             "the loss improved by 5 % or still falls",
             "it hardly changed: a note, since a training at its floor looks the same",
         ),
-        warns=("all logged values are equal",),
+        warns=("all logged values are equal", "loss and gradient norm are 0 at every step"),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
         "not all -100, and that the learning rate is high enough.",
         commands=("doctor run --only SMK007",),

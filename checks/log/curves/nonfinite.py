@@ -40,7 +40,7 @@ def _hidden_nan(log: Log, loss: Curve) -> Verdict:
         f"loss 0.0 and gradient norm {norms[since]} from {step_at(loss, hidden[0])} "
         f"on, at {len(hidden):,} logged steps: the Trainer shows a NaN loss as 0.0"
         f"{_norm_before(log, loss, hidden[0])}",
-        fix=_after_nan(rate, since),
+        fix=_after_nan(rate, since, hidden[0]),
         places=(place_at(loss, hidden[0]),),
     )
 
@@ -54,8 +54,18 @@ UNCLEAR = (
 )
 
 
-def _after_nan(rate: Curve | None, since: int) -> str:
-    """The remedy, by whether the optimizer went on stepping."""
+FROM_THE_START = (
+    "Not finite from the first logged steps on, so no weights of this run are sound: start again "
+    "in bf16, or fp32 on GPUs without it. In fp16 models of the T5 family and the VAE of SDXL "
+    "overflow at any learning rate (keep the VAE in fp32, or take madebyollin/sdxl-vae-fp16-fix). "
+    "In bf16 already: the data of the first batch, and the weights that were loaded."
+)
+
+
+def _after_nan(rate: Curve | None, since: int, at: int) -> str:
+    """The remedy, by whether values came before and whether the optimizer went on stepping."""
+    if not at:
+        return FROM_THE_START
     stepping = _is_stepping(rate, since)
     if stepping is None:
         return UNCLEAR
@@ -121,7 +131,7 @@ def _nonfinite_loss(log: Log, loss: Curve) -> Verdict:
     if math.isfinite(values[-1]) and len(bad) <= MOST_OVERCOME:
         return warn(f"{summary}; it was finite again later", places=places)
     rate = partner(log, loss, "learning_rate")
-    return fail(summary, fix=_after_nan(rate, loss.steps[bad[0]]), places=places)
+    return fail(summary, fix=_after_nan(rate, loss.steps[bad[0]], bad[0]), places=places)
 
 
 def _norm_before(log: Log, loss: Curve, at: int) -> str:
@@ -154,7 +164,7 @@ def _stepping(log: Log, norm: Curve) -> Verdict:
         f"the gradient norm is {norm.values[first]} for {count:,} of {norm.points:,} values from "
         f"{step_at(norm, first)} on{trace}"
     )
-    places, fix = (place_at(norm, first),), _after_nan(rate, norm.steps[first])
+    places, fix = (place_at(norm, first),), _after_nan(rate, norm.steps[first], first)
     if count > 1 and (steps > CALIBRATION or (count >= SKIPS_IN_A_ROW and first > 0)):
         return fail(summary, fix=fix, places=places)
     if first == 0 and end < len(norm.values):

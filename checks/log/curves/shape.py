@@ -95,13 +95,32 @@ def _divergence(loss: Curve) -> Verdict:
 
 
 def progress(log: Log) -> Verdict:
-    return each_curve(log, "loss", _progress)
+    return each_curve(log, "loss", lambda curve: _progress(log, curve))
 
 
-def _progress(loss: Curve) -> Verdict:
+EQUAL_REWARDS = (
+    "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
+    "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
+    "max_completion_length or switch thinking off), frac_reward_zero_std, and what the reward "
+    "functions return for single completions. Elsewhere: labels that are all -100, or parameters "
+    "without gradients."
+)
+
+
+def _progress(log: Log, loss: Curve) -> Verdict:
     values, places = finite_of(loss)
+    if not values:
+        return skip("no value of the loss is finite: see LOG091")
     if len(values) >= ENOUGH and len(set(values)) == 1:
         if values[0] == 0.0:
+            norms = values_of(norm) if (norm := partner(log, loss, "grad_norm")) else []
+            if len(norms) >= ENOUGH and not any(norms):
+                return warn(
+                    f"loss and gradient norm are 0 at all {loss.points:,} logged steps: nothing "
+                    "is learned",
+                    fix=EQUAL_REWARDS,
+                    places=(place_at(loss, places[0]),),
+                )
             return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
         return warn(
             f"the loss is {values[0]:g} at all {loss.points:,} logged steps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from doctor.checks.training.errors import data, graph, shapes, values
+from doctor.checks.training.errors import data, graph, joining, shapes, values, views
 from doctor.checks.training.errors.explanation import Explanation, OwnProof, Proof
 from doctor.checks.training.errors.words import words
 from doctor.errors.cause import Cause
@@ -22,6 +22,8 @@ PROOFS: dict[str, Proof] = {
     **values.NAMES,
     **data.PROOFS,
     **shapes.PROOFS,
+    **joining.PROOFS,
+    **views.PROOFS,
 }
 OWN_PROOFS: dict[str, OwnProof] = data.OWN_PROOFS
 """Id of a row of `doctor.errors` -> its proof."""

@@ -6,6 +6,7 @@ import math
 import re
 from typing import NamedTuple
 
+from doctor.checks.training.errors import views
 from doctor.checks.training.errors.explanation import (
     Explanation,
     Proof,
@@ -15,11 +16,9 @@ from doctor.checks.training.errors.explanation import (
 )
 from doctor.checks.training.errors.sizes import (
     Call,
-    Sizes,
     broadcast,
     call_of,
     sizes_of,
-    tensors,
     text,
 )
 from doctor.facts.observations import Joined, Layout
@@ -37,9 +36,6 @@ LAYERS = {
 }
 """Function, without its number of dimensions -> the option of the layer, the dimension of its input
 and that of its weight, which are equal."""
-JOINING = {"cat": 0, "concat": 0, "concatenate": 0, "vstack": 0, "hstack": 1, "dstack": 2,
-           "stack": -1}  # fmt: skip
-"""Function -> the dimension along which sizes may differ; -1: none."""
 LARGE = 1000
 """Values of a result for each value of its larger argument. Our own number."""
 
@@ -258,7 +254,7 @@ def differing_sizes(raised: Raised) -> Explanation | None:
         return None
     if len(call.operands) == 1:
         return Explanation(
-            f"{_listed(call)} does not expand to {text(_target(raised))}",
+            f"{_listed(call)} does not expand to {text(views.target_sizes(raised))}",
             "Expand dimensions of size 1 only and repeat the others (x.repeat, "
             "repeat_interleave). For a table of positions truncate the samples (truncation=True, "
             "max_length=), or build the model with more positions.",
@@ -278,62 +274,6 @@ def differing_sizes(raised: Raised) -> Explanation | None:
     )
 
 
-# Joining
-
-
-class Unequal(NamedTuple):
-    """Two shapes that are joined, and the dimensions in which they may not differ."""
-
-    first: Sizes
-    other: Sizes
-    dimensions: list[int]
-    axis: int
-    """The one in which they may; -1: none."""
-
-
-def unequal(raised: Raised) -> Unequal | None:
-    sizes = [sizes_of(each) for each in tensors(raised)]
-    if raised.function not in JOINING or len(sizes) < 2 or not sizes[0]:
-        return None
-    if len({len(each) for each in sizes}) > 1:
-        return None
-    axis = JOINING[raised.function]
-    numbers = [each.numbers[0] for each in raised.operands if each.numbers]
-    if numbers and raised.function != "stack":
-        axis = numbers[0] % len(sizes[0])
-    for other in sizes[1:]:
-        pairs = enumerate(zip(sizes[0], other, strict=True))
-        if differing := [n for n, (a, b) in pairs if a != b and n != axis]:
-            return Unequal(sizes[0], other, differing, axis)
-    return None
-
-
-def odd_images(raised: Raised) -> Explanation | None:
-    """Images of nearly the same sides, as after halving and doubling an odd number."""
-    if (found := unequal(raised)) is None or len(found.first) < 4:
-        return None
-    sides = [(found.first[n], found.other[n]) for n in found.dimensions]
-    if min(found.dimensions) < 2 or any(abs(a - b) > 3 for a, b in sides):
-        return None
-    return Explanation(
-        f"{text(found.first)} and {text(found.other)}: {max(sides[0])} is halved and doubled to "
-        "another number"
-    )
-
-
-def joined_sizes(raised: Raised) -> Explanation | None:
-    if (found := unequal(raised)) is None:
-        return None
-    along = f"; {raised.function} joins along dimension {found.axis}" if found.axis >= 0 else ""
-    numbers = ", ".join(map(str, found.dimensions))
-    return Explanation(
-        f"{text(found.first)} and {text(found.other)} differ in dimension {numbers}{along}"
-    )
-
-
-# Broadcasting
-
-
 def memory_of_a_broadcast(raised: Raised) -> Explanation | None:
     """Two shapes that fit, and give many times as many values."""
     call = call_of(raised)
@@ -345,57 +285,6 @@ def memory_of_a_broadcast(raised: Raised) -> Explanation | None:
     return Explanation(
         f"{_listed(call)} broadcast to {text(together)}, {math.prod(together):,} values"
     )
-
-
-# Views and numbers of dimensions
-
-
-def _target(raised: Raised) -> Sizes:
-    return tuple(n for each in raised.operands for n in each.numbers)
-
-
-def view_size(raised: Raised) -> Explanation | None:
-    x, target = next(iter(tensors(raised)), None), _target(raised)
-    if raised.function not in ("view", "reshape") or x is None or not target:
-        return None
-    sizes, total = sizes_of(x), math.prod(sizes_of(x))
-    known = math.prod(each for each in target if each != -1)
-    if known == total or (-1 in target and known and total % known == 0):
-        return None
-    needs = f"a multiple of {known:,}" if -1 in target else f"{known:,}"
-    cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
-    rest = math.prod(target[1:])
-    if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
-        return Explanation(cause, PRODUCT_OF_SIZES.format(total=total))
-    return Explanation(
-        cause,
-        f"Do not write the batch size down: the first size is {target[0]} there, and "
-        f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
-    )
-
-
-PRODUCT_OF_SIZES = (
-    "Choose sizes whose product is {total} in that line, with -1 for one of them. A width is "
-    "divided into heads only if it is a multiple of their number."
-)
-
-
-def number_of_dimensions(raised: Raised) -> Explanation | None:
-    """Another number of dimensions than permute or an index names."""
-    x, key = next(iter(tensors(raised)), None), raised.operand("key")
-    indices = key.value.count(",") + 1 if key and key.kind == "tuple" else 0
-    named_ones = {"permute": len(_target(raised)), "__getitem__": indices}.get(raised.function, 0)
-    dimensions = len(sizes_of(x)) if x else 0
-    if x is None or named_ones in (0, dimensions) or (indices and indices < dimensions):
-        return None
-    cause = f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}"
-    if sizes_of(x) == (0,):
-        return Explanation(
-            f"{cause}: it is empty",
-            "Give an empty list its dimensions, torch.tensor(rows).reshape(-1, 4) of boxes for "
-            "instance, or leave samples without entries out: torch.tensor([]) has one dimension.",
-        )
-    return Explanation(cause)
 
 
 def fitted_by(codes: str) -> Proof:
@@ -413,10 +302,6 @@ PROOFS: dict[str, Proof] = {
     "short-parameter": short_parameter,
     "outputs-and-targets": outputs_and_targets,
     "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),
-    "odd-images": odd_images,
-    "joined-sizes": joined_sizes,
     "memory-of-a-broadcast": memory_of_a_broadcast,
-    "view-size": view_size,
-    "number-of-dimensions": number_of_dimensions,
     "differing-sizes": differing_sizes,
 }

@@ -41,22 +41,6 @@ ROWS = (
         next_check="GPU008",
     ),
     Cause(
-        id="shared-memory-full",
-        errors=("OSError", "RuntimeError"),
-        messages=(r"Error while creating shared memory segment", r"No space left on device"),
-        examples=(
-            "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)",
-            "OSError: [Errno 28] No space left on device",
-        ),
-        why="NCCL and DataLoader workers exchange data in /dev/shm, and it or the disk is full.",
-        fix="Shared memory or the disk is full: enlarge /dev/shm (--ipc=host or --shm-size=16g, "
-        "see MEM003).",
-        owner=Owner.ENVIRONMENT,
-        commands=("df -h /dev/shm",),
-        sources=("nccl-troubleshooting", "pytorch-5040"),
-        next_check="MEM003",
-    ),
-    Cause(
         id="nccl-timeout",
         code="LOG025",
         title="Every collective finished in time",

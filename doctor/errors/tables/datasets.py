@@ -51,13 +51,16 @@ ROWS = (
         id="decoder-missing",
         errors=("ImportError", "RuntimeError", "ValueError"),
         messages=(
-            r"please install 'torchcodec'",
+            r"(?:please|pip) install `?'?torchcodec|No module named 'torchcodec",
             r"Could not load libtorchcodec",
             r"lib(?:av\w{3,10}|sw\w{4,8})\.so[.\d]{0,10}: cannot open|find appropriate (?:audio "
             r")?backend to handle",
         ),
         examples=(
             "ImportError: To support decoding audio data, please install 'torchcodec'.",
+            "ImportError: TorchCodec is required for load_with_torchcodec. Please install "
+            "torchcodec to use this function.",
+            "ModuleNotFoundError: No module named 'torchcodec'",
             "RuntimeError: Could not load libtorchcodec. Likely causes: 1. FFmpeg is not properly "
             "installed",
             "OSError: libavutil.so.56: cannot open shared object file: No such file or directory",
@@ -79,13 +82,13 @@ ROWS = (
                 owner=Owner.JOB,
             ),
         ),
-        refines=("library-does-not-fit",),
+        refines=("library-does-not-fit", "import-failed"),
         why="Audio and video are decoded by torchcodec, which needs FFmpeg and the version that "
         "fits torch.",
         fix="Install FFmpeg (4 to 7) and the torchcodec of this torch, or load the bytes "
-        "(Audio(decode=False)) and decode them with soundfile (pip install soundfile; torchaudio "
-        "up to 2.8 takes sox or FFmpeg from the system: apt-get install ffmpeg, conda install "
-        "ffmpeg).",
+        "(Audio(decode=False)) and decode them with soundfile (pip install soundfile). "
+        "torchaudio 2.9 has no decoders of its own and needs torchcodec to load and save; before "
+        "it takes sox or FFmpeg from the system (apt-get install ffmpeg, conda install ffmpeg).",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

@@ -55,11 +55,13 @@ ROWS = (
     ),
     Cause(
         id="python-headers-missing",
-        refines=("compiler-misses-a-header", "compile-failed"),
+        refines=("compiler-misses-a-header", "compile-failed", "triton-helper-not-built"),
         errors=("RuntimeError",),
         messages=(r"(?:Python|pyconfig)\.h: No such file|error: Python\.h",),
         examples=(
             "fatal error: Python.h: No such file or directory",
+            "CalledProcessError: Command '['/bin/gcc', '/tmp/cuda_utils.c', '-lcuda']' returned "
+            "non-zero exit status 1.\n/tmp/cuda_utils.c:6: fatal error: Python.h: No such file",
             "pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such file "
             "or directory",
         ),
@@ -89,7 +91,7 @@ ROWS = (
             r"couldn't connect to",
             r"offline mode is enabled",
             r"urlopen error",
-            r"Max retries exceeded",
+            r"Max retries exceeded(?!.{0,900}thrown while requesting)",
             r"Name or service not known|Temporary failure in name resolution",
             r"is not the path to a directory",
         ),

@@ -35,8 +35,8 @@ ROWS = (
         code="LOG058",
         title="The disks have room",
         messages=(
-            r"No space left on device",
-            r"\[Errno 28\]",
+            r"No space left on device(?!\W{1,4}/dev/shm)",
+            r"\[Errno 28\](?![^\n]{0,60}/dev/shm)",
             r"Disk quota exceeded|\[Errno 122\] \w{4}",
             r"PytorchStreamWriter failed writing file",
             r"unexpected pos \d+ vs \d+",
@@ -184,8 +184,11 @@ ROWS = (
             r"cached files",
             r"outgoing traffic has been disabled|OfflineModeIsEnabled",
             r"We couldn't connect to 'https?://huggingface",
-            r"(?:Max retries exceeded with url|NameResolutionError).{0,400}huggingface|"
-            r"huggingface.{0,400}(?:Max retries exceeded|NameResolutionError|Read timed out)",
+            r"(?:Max retries exceeded with url|NameResolutionError)"
+            r"(?:(?!thrown while requesting).){0,400}huggingface"
+            r"(?!.{0,700}thrown while requesting)|huggingface.{0,400}(?:Max retries exceeded|"
+            r"NameResolutionError|Read timed out)(?!.{0,700}thrown while requesting)",
+            r"\[Retry (?P<tries>\d{1,3})/(?P=tries)\]",
             r"LocalEntryNotFoundError",
         ),
         examples=(
@@ -196,6 +199,7 @@ ROWS = (
             "OSError: We couldn't connect to 'https://huggingface.co' to load the files",
             "HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: "
             "/a",
+            "WARNING:huggingface_hub.utils._http:Retrying in 8s [Retry 5/5].",
             "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to "
             "locate the files on the Hub",
         ),

@@ -57,6 +57,24 @@ ROWS = (
         role="harmless",
     ),
     Cause(
+        id="request-tried-again",
+        messages=(
+            r"thrown while requesting (?:HEAD|GET|PUT|POST)|Trying to resume download|"
+            r"Retrying in [\d.]{1,8} ?s(?:econds)? \[Retry (?P<tried>\d{1,3})/(?!(?P=tried)\])|"
+            r"Retrying \(Retry\(total=\d",
+        ),
+        examples=(
+            "'(ReadTimeoutError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Read timed "
+            "out. (read timeout=10)\"), '(Request ID: 1)')' thrown while requesting HEAD "
+            "https://huggingface.co/a/b/resolve/main/config.json",
+            "Retrying in 1s [Retry 1/5].",
+        ),
+        why="A request to the hub failed and is tried again; only an exception after the last try "
+        "ends the program.",
+        fix="",
+        role="harmless",
+    ),
+    Cause(
         id="tokenizers-forked",
         messages=(r"huggingface/tokenizers: The current process just got forked",),
         examples=(

@@ -195,8 +195,8 @@ ROWS = (
         messages=(
             r"CAS (?:service|Client) ?error",
             r"Consistency check failed: file should be of size",
-            r"ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out|50[0234] "
-            r"Server Error",
+            r"(?:ChunkedEncodingError|IncompleteRead\(|ReadTimeoutError|Read timed out|50[0234] "
+            r"Server Error)(?!.{0,900}(?:thrown while requesting|\n?Trying to resume))",
         ),
         examples=(
             "RuntimeError: Data processing error: CAS service error : ReqwestMiddleware Error",

@@ -117,7 +117,9 @@ ROWS = (
             r"unable to (?:open|mmap|allocate|resize) (?:shared memory|file|\d+ "
             r"bytes)(?![^\n]{0,200}Too many open)[^\n]{0,200}(?:/torch_|No space left|Cannot "
             r"allocate)",
-            r"Error while creating shared memory segment",
+            r"Error while creating shared memory segment|failed to extend /dev/shm|shm\.h:\d{1,4} "
+            r"NCCL WARN Call to posix_fallocate failed|/dev/shm[^\n]{0,120}No space left|No space "
+            r"left [^\n]{0,60}/dev/shm",
         ),
         examples=(
             "RuntimeError: DataLoader worker (pid 1234) is killed by signal: Bus error. It is "
@@ -129,6 +131,10 @@ ROWS = (
             "RuntimeError: unable to write to file </torch_1234_1>: unable to mmap 128 bytes from "
             "file </torch_1234_1>: Cannot allocate memory (12)",
             "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-abc (size 9637888)",
+            "misc/shmutils.cc:88 NCCL WARN Error: failed to extend /dev/shm/nccl-WU88OE to 9637892 "
+            "bytes, error: No space left on device (28)",
+            "include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+            "OSError: [Errno 28] No space left on device: '/dev/shm/torch_2217_9'",
         ),
         why="DataLoader workers and NCCL exchange data in /dev/shm, which containers limit to 64 "
         "MiB by default.",
@@ -137,7 +143,7 @@ ROWS = (
         "storage that failed.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h /dev/shm",),
-        sources=("pytorch-5040",),
+        sources=("pytorch-5040", "nccl-troubleshooting"),
         next_check="MEM003",
     ),
     Cause(

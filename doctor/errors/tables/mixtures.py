@@ -10,7 +10,7 @@ ROWS = (
         id="numpy-of-other-build",
         errors=("ValueError", "ImportError", "AttributeError", "RuntimeError"),
         messages=(
-            r"numpy\.dtype size changed, may indicate binary incompatibility",
+            r"numpy\.\w{2,30} size changed, may indicate binary incompatibility",
             r"module that was compiled using NumPy 1\.x cannot be run",
             r"numpy\.core\.multiarray failed to import|_ARRAY_API not found",
             r"Numpy is not available",
@@ -24,8 +24,9 @@ ROWS = (
             "RuntimeError: Numpy is not available",
         ),
         why="A compiled package, or torch itself, was built for another major version of numpy.",
-        fix="Install numpy<2 (torch before 2.3 needs it), or upgrade the package that the "
-        "traceback ends in to a release for numpy 2.",
+        fix="Bring both to one major version: numpy and the package that the traceback ends in "
+        "(python -m pip install --force-reinstall --no-cache-dir PACKAGE), in one environment. "
+        "torch before 2.3 needs numpy<2.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip check",),
     ),

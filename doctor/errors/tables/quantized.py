@@ -73,7 +73,7 @@ ROWS = (
             r"`?\.to`? is not supported for `?(?:4-bit|8-bit)",
             r"Calling `?\w{2,8}\(\)`? is not supported for `?(?:4-bit|8-bit)",
             r"cannot cast a (?:bitsandbytes|GPTQ) model in a new `?dtype",
-            r"loaded in (?:8|4)-bit precision on a different device than the one",
+            r"loaded in .{1,40}\bprecision on (?:a different device than the one|multiple dev)",
         ),
         examples=(
             "ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models. "
@@ -84,6 +84,8 @@ ROWS = (
             "ValueError: You cannot cast a bitsandbytes model in a new `dtype`.",
             "ValueError: You can't train a model that has been loaded in 8-bit precision on a "
             "different device than the one you're training on.",
+            "ValueError: You can't train a model that has been loaded in 8-bit or 4-bit precision "
+            "on a different device than the one you're training on.",
         ),
         wordings=(
             Wording(

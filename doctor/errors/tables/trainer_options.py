@@ -85,6 +85,7 @@ ROWS = (
         "positions fail at the next step (index out of range, size of tensor a must match).",
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
+        role="warning",
     ),
     Cause(
         id="generations-do-not-divide-batch",
@@ -102,6 +103,27 @@ ROWS = (
         fix="Choose num_generations as a divisor of per_device_train_batch_size x number of ranks "
         "x gradient_accumulation_steps; the message lists the valid values. num_generations is at "
         "least 2.",
+    ),
+    Cause(
+        id="monitored-in-the-wrong-direction",
+        messages=(
+            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:loss|perplexity|ppl|wer|cer|mae|mse|error)\b"
+            r"[^\n]{0,160}mode['\"]?[=:] ?['\"]?max\b",
+            r"monitor['\"]?[=:] ?['\"]?[\w/-]{0,40}(?:acc|accuracy|f1|auc|auroc|bleu|rouge\w?|map|"
+            r"dice|iou|miou|psnr|ssim|recall|precision)\b[^\n]{0,160}mode['\"]?[=:] ?['\"]?min\b",
+            r"metric_for_best_model['\"]?[=:] ?['\"]?[\w/-]{0,40}loss\b[^\n]{0,400}"
+            r"greater_is_better['\"]?[=:] ?True",
+        ),
+        examples=(
+            "ModelCheckpoint(monitor='val_loss', mode='max', save_top_k=1)",
+            'EarlyStopping: monitor="val/acc", patience=3, mode="min"',
+            "metric_for_best_model='eval_loss', greater_is_better=True",
+        ),
+        why="The best checkpoint is chosen, or the training stopped, in the wrong direction: the "
+        "first and worst epoch counts as the best, and later ones are not kept.",
+        fix="mode='min' for a loss or an error rate (greater_is_better=False), 'max' for an "
+        "accuracy or a score; and save_last=True. Checkpoints that were not kept are lost: train "
+        "again.",
     ),
     Cause(
         id="monitored-metric-missing",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from own_code import Own, Well, completes, judged, smoke_of
 
 from doctor.checks.training import own_model
-from doctor.checks.training.own_steps import explodes
+from doctor.checks.training.own_trend import explodes
 from doctor.facts.own_model import OwnModel, Trend
 from doctor.facts.training import Step
 from doctor.judge.check import Status

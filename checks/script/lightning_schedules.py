@@ -1,0 +1,103 @@
+"""Schedules that Lightning steps: once per epoch, unless their dictionary says otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.objects import functions_of
+from doctor.checks.script.rule import Match
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+
+
+def lightning_modules(reading: Training) -> set[str]:
+    return {
+        each.name
+        for each in reading.script.classes
+        if any(base.endswith("LightningModule") for base in each.bases)
+    }
+
+
+def stepped_per_epoch(reading: Training) -> Iterator[Match]:
+    """Schedules that count batches, returned to Lightning without interval="step"."""
+    if reading.mentions("automatic_optimization", "lr_scheduler_step"):
+        return
+    modules = lightning_modules(reading)
+    for scope in reading.functions_by_name.get("configure_optimizers", ()) if modules else ():
+        function = reading.function(scope)
+        changed = any(
+            each.scope == scope and each.target.endswith("[interval]")
+            for each in reading.script.assignments
+        )
+        if function.owner not in modules or changed:
+            continue
+        for number in reading.scope_calls(scope):
+            made = reading.calls[number]
+            if _counts_batches(reading, made) and any(
+                _is_bare(reading, value, scope, number) for value in function.returns
+            ):
+                message = f"{made.method} counts batches, and Lightning steps it once per epoch"
+                yield Match(made.span, message, "warn")
+
+
+def _counts_batches(reading: Training, made: Call) -> bool:
+    per_epoch = made.keywords.get("steps_per_epoch")
+    if made.method == "OneCycleLR" and per_epoch is not None:
+        return per_epoch.literal != 1
+    if not ("lr_scheduler" in made.name or "schedule" in made.method):
+        return False
+    given = (*made.args, *made.keywords.values())
+    return not made.method.startswith(("StepLR", "MultiStepLR", "Exponential")) and any(
+        _is_steps(reading, value, made) for value in given
+    )
+
+
+STEPS = re.compile(
+    r"(?:^|[._])(?:estimated_stepping_batches|steps_per_epoch|"
+    r"(?:num|max|total|warmup|warm_up|train|training)_(?:\w+_)?steps)$"
+)
+
+
+def _is_steps(reading: Training, value: Value, made: Call) -> bool:
+    """A number of batches by the names that it is made of; of a function, by those it reads."""
+    options = [each for each in evaluate.options(reading, value, made) if each != value]
+    for function in functions_of(reading, value, made):
+        options += [each for each, _, scope in reading.expressions if scope == function]
+        options += [v for c in reading.script.comparisons if c.scope == function
+                    for v in (c.left, c.right)]  # fmt: skip
+    if any(_counts_loader(reading, n) for each in (value, *options) for n in each.calls):
+        return True
+    names = [n for each in options for n in (each.name, *each.names)]
+    if any("epoch" in name for name in names):
+        return any(map(STEPS.search, names))
+    return any(map(STEPS.search, (value.name, *value.names, *names)))
+
+
+def _counts_loader(reading: Training, number: int) -> bool:
+    """len(train_loader), len(self.train_dataloader())."""
+    call = reading.calls[number]
+    parts = [n for v in call.args for n in (v.name, *v.names)]
+    parts += [reading.calls[n].name for v in call.args for n in v.calls]
+    return call.name == "len" and any("loader" in part for part in parts)
+
+
+def _is_bare(reading: Training, value: Value, scope: int, number: int) -> bool:
+    """The returned value holds the scheduler, and nothing beside it says another interval."""
+    for each in evaluate.options_at(reading, value, scope, len(reading.calls), ()):
+        if each.kind == "call" and each.call == number:
+            return True
+        items = each.items
+        if each.kind == "call" and reading.calls[each.call].name == "dict":
+            items = tuple(reading.calls[each.call].keywords.values())
+        elif each.kind not in ("list", "dict") or (
+            each.kind == "dict" and len(each.keys) < len(items)
+        ):
+            continue
+        interval = evaluate.entry(reading, each, "interval")
+        if (interval is None or interval.literal == "epoch") and any(
+            _is_bare(reading, item, scope, number) for item in items
+        ):
+            return True
+    return False

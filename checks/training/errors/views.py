@@ -1,0 +1,65 @@
+"""Views and indices of another number of values or dimensions than the tensor has."""
+
+from __future__ import annotations
+
+import math
+
+from doctor.checks.training.errors.explanation import Explanation, Proof
+from doctor.checks.training.errors.sizes import Sizes, sizes_of, tensors, text
+from doctor.facts.raised import Raised
+
+
+def target_sizes(raised: Raised) -> Sizes:
+    return tuple(n for each in raised.operands for n in each.numbers)
+
+
+def view_size(raised: Raised) -> Explanation | None:
+    x, target = next(iter(tensors(raised)), None), target_sizes(raised)
+    if raised.function not in ("view", "reshape") or x is None or not target:
+        return None
+    sizes, total = sizes_of(x), math.prod(sizes_of(x))
+    known = math.prod(each for each in target if each != -1)
+    if known == total or (-1 in target and known and total % known == 0):
+        return None
+    needs = f"a multiple of {known:,}" if -1 in target else f"{known:,}"
+    cause = f"{text(sizes)} has {total:,} values, {text(target)} needs {needs}"
+    rest = math.prod(target[1:])
+    if -1 in target or sizes[:1] == target[:1] or not rest or total % rest:
+        return Explanation(cause, PRODUCT_OF_SIZES.format(total=total))
+    return Explanation(
+        cause,
+        f"Do not write the batch size down: the first size is {target[0]} there, and "
+        f"{total // rest} fits. Write x.size(0) or -1 for it, or x.flatten(1).",
+    )
+
+
+PRODUCT_OF_SIZES = (
+    "Choose sizes whose product is {total} in that line, with -1 for one of them. A width is "
+    "divided into heads only if it is a multiple of their number."
+)
+
+
+def number_of_dimensions(raised: Raised) -> Explanation | None:
+    """Another number of dimensions than permute or an index names."""
+    x, key = next(iter(tensors(raised)), None), raised.operand("key")
+    indices = key.value.count(",") + 1 if key and key.kind == "tuple" else 0
+    named_ones = {"permute": len(target_sizes(raised)), "__getitem__": indices}.get(
+        raised.function, 0
+    )
+    dimensions = len(sizes_of(x)) if x else 0
+    if x is None or named_ones in (0, dimensions) or (indices and indices < dimensions):
+        return None
+    cause = f"{text(sizes_of(x))} has {dimensions} dimensions, not {named_ones}"
+    if sizes_of(x) == (0,):
+        return Explanation(
+            f"{cause}: it is empty",
+            "Give an empty list its dimensions, torch.tensor(rows).reshape(-1, 4) of boxes for "
+            "instance, or leave samples without entries out: torch.tensor([]) has one dimension.",
+        )
+    return Explanation(cause)
+
+
+PROOFS: dict[str, Proof] = {
+    "view-size": view_size,
+    "number-of-dimensions": number_of_dimensions,
+}
