@@ -151,7 +151,7 @@ RULES = (
             r"all_gather\w*\(",
             r"broadcast\w*\(",
             r"wait_for_everyone\(",
-            r"checkpoint",
+            r"save_checkpoint\s*\(",
             r"FullyShardedDataParallel",
         ),
     ),

@@ -488,7 +488,13 @@ RULES = (
         needs=("sklearn", "references"),
         sources=("attnsleep-13",),
         training=False,
-        words=("_score", "classification_report", "confusion_matrix", "log_loss", "references="),
+        words=(
+            r"_score\s*\(",
+            "classification_report",
+            "confusion_matrix",
+            "log_loss",
+            "references=",
+        ),
     ),
     Rule(
         code="SCR267",
