@@ -207,8 +207,8 @@ def _is_decision(reading: Training, value: Value, call: Call) -> bool:
                   ]  # fmt: skip
     for each in values:
         while each.kind == "call" and reading.calls[each.call].method in CASTS:
-            made = reading.calls[each.call]
-            each = made.base or Value("call", call=made.receiver_call)
+            cast = reading.calls[each.call]
+            each = cast.base or Value("call", call=cast.receiver_call)
             if each.kind == "call" and each.call < 0:
                 return False
         made = reading.calls[each.call] if each.kind == "call" else None
