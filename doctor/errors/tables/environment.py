@@ -137,22 +137,6 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
-        id="ipc-files",
-        errors=("RuntimeError", "OSError"),
-        messages=(r"unable to open shared memory object", r"unable to mmap \d"),
-        examples=(
-            "RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: "
-            "Too many open files (24)",
-            "RuntimeError: unable to mmap 400 bytes from file </torch_1_2>: Cannot allocate "
-            "memory (12)",
-        ),
-        why="Workers exchange tensors through files in /dev/shm, of which there are too many, or "
-        "there is no space.",
-        fix="Raise the limit of open files (ulimit -n 65536), call "
-        "torch.multiprocessing.set_sharing_strategy('file_system'), and check /dev/shm (MEM003).",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
         id="data-ends",
         errors=("EOFError", "RuntimeError", "UnpicklingError"),
         messages=(
