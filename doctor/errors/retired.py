@@ -7,7 +7,6 @@ _JOINED = {
     "device-side-assert": "assert-labels assert-probabilities assert-embedding assert-index "
     "assert-gather",
     "too-many-open-files": "ipc-files",
-    "driver-library-mismatch": "driver-api-mismatch",
     "settings-refused": "option-unknown option-value-unknown options-exclude-each-other "
     "setting-missing",
     "shm-bus-error": "shared-memory-full",

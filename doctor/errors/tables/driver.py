@@ -34,15 +34,10 @@ ROWS = (
         id="driver-library-mismatch",
         refines=("cuda-unavailable",),
         errors=("RuntimeError",),
-        messages=(
-            r"Driver/library version mismatch",
-            r"NVML/RM version mismatch",
-            r"API mismatch: the client has the version",
-        ),
+        messages=(r"Driver/library version mismatch", r"NVML/RM version mismatch"),
         examples=(
             "Failed to initialize NVML: Driver/library version mismatch",
             "nvmlInit: RM has detected an NVML/RM version mismatch.",
-            "NVRM: API mismatch: the client has the version 535.54.03, but",
         ),
         why="A library of the driver has another version than the kernel module.",
         fix="Run nvidia-smi on the host. If it works there, this image or environment brings its "

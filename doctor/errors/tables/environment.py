@@ -70,6 +70,7 @@ ROWS = (
         "for a Python of that version); conda's and uv's own interpreters bring them.",
         commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
         owner=Owner.ENVIRONMENT,
+        sources=("sglang-18644",),
     ),
     Cause(
         id="tf32-two-apis",

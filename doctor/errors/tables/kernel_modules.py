@@ -132,4 +132,16 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("lspci -nnk -d 10de:", "lsmod | grep -E 'nouveau|nvidia'"),
     ),
+    Cause(
+        id="driver-api-mismatch",
+        messages=(r"API mismatch: the client has the version",),
+        examples=("NVRM: API mismatch: the client has the version 535.54.03, but",),
+        why="A library of the driver has another version than the loaded kernel module: the "
+        "driver was upgraded without a restart, or the image brings its own.",
+        fix="On the host: reboot, or unload and load the nvidia modules while nothing uses them; "
+        "hold the driver's packages out of automatic upgrades. In a container: remove the "
+        "driver's libraries from the image.",
+        owner=Owner.ENVIRONMENT,
+        commands=("cat /proc/driver/nvidia/version", "dpkg -l | grep nvidia-driver"),
+    ),
 )
