@@ -118,7 +118,9 @@ def _normalized_first(reading: Training) -> Iterator[Match]:
 
 def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """An IterableDataset whose workers all read the same files."""
-    if reading.mentions("get_worker_info", "worker_init_fn", "split_by_worker", "worker_id"):
+    if reading.mentions(
+        "get_worker_info", "worker_init_fn", "split_by_worker", "worker_id", "initial_seed"
+    ):
         return
     if reading.imports_from("datasets", "webdataset", "litdata", "streaming"):  # these split
         return
@@ -135,6 +137,10 @@ def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match
             yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
 
 
+OF_WORKERS = ("random.", "torch.rand", "numpy.random.")
+"""What draws from a state that each worker has of its own."""
+
+
 def _reads_all(reading: Training, name: str) -> bool:
     """What __iter__ of a class runs loops over something, and draws nothing."""
     start = objects.method_of(reading, name, "__iter__")
@@ -142,7 +148,8 @@ def _reads_all(reading: Training, name: str) -> bool:
     calls = [reading.calls[n] for n in numbers]
     scopes = {start, *(call.scope for call in calls)}
     over = [loop.iterable for loop in reading.script.loops if loop.scope in scopes]
-    drawn = any("rand" in c.name and c.method not in ("shuffle", "Random") for c in calls)
+    drawn = any(c.name.startswith(OF_WORKERS) and c.method not in ("shuffle", "Random",
+                "default_rng", "RandomState", "Generator") for c in calls)  # fmt: skip
     return any(v is not None and (v.name or v.names) for v in over) and not drawn
 
 

@@ -198,6 +198,12 @@ RULES = (
         "albumentations with image= and mask=.",
         sources=("torchvision-masks",),
         training=False,
-        words=("[mM]ask", "[sS]eg"),
+        words=(
+            "Random(?:Hor|Ver|Rot|Crop|Res|Aff|Per)",
+            "HorizontalFlip",
+            "ShiftScaleRotate",
+            r"hflip\s*\(",
+        ),
+        needs=tuple(sorted(GEOMETRIC | MOVES)),
     ),
 )

@@ -64,10 +64,21 @@ def other_tokenizer(reading: Training, machine: ScriptMachine) -> Iterator[Match
 
 def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Keys that begin with module. or model., and a load that expects none."""
-    if reading.mentions("removeprefix", "consume_prefix", "startswith", "replace", "lstrip"):
+    if reading.mentions("consume_prefix") or any(map(_cuts_prefix, reading.calls)):
         return
     yield from _of_ddp(reading)
     yield from _of_lightning(reading)
+
+
+def _cuts_prefix(call: Call) -> bool:
+    """k.replace("module.", ""), k.startswith("model."), state.pop(k)."""
+    texts = [str(v.literal) for v in call.args[:1] if v.kind == "literal"]
+    named = any(text.startswith(("module", "model", "net")) for text in texts)
+    renamed = call.method == "pop" and call.loops and [v.kind for v in call.args] == ["name"]
+    return (named and call.method in CUTS) or bool(renamed)
+
+
+CUTS = {"removeprefix", "startswith", "replace", "lstrip", "sub", "partition", "split"}
 
 
 def _of_ddp(reading: Training) -> Iterator[Match]:
@@ -161,10 +172,23 @@ def _read(reading: Training, call: Call) -> Iterator[tuple[Place, str]]:
 
 def _same_file(reading: Training, one: Place, other: Place) -> bool:
     """The same name, or something that both names may be."""
-    if one[0] == other[0]:
-        return True
-    first, second = (evaluate.options(reading, *place) for place in (one, other))
-    return any(each in second for each in first)
+    return one[0] == other[0] or any(
+        each in _paths(reading, *other) for each in _paths(reading, *one)
+    )
+
+
+def _paths(reading: Training, value: Value, call: Call) -> list[Value]:
+    """What a path may be; path.with_suffix(".tmp") and path + ".tmp" are written in its place."""
+    found = []
+    for each in evaluate.options(reading, value, call):
+        made = reading.calls[each.call] if each.kind == "call" else None
+        if made is not None and made.method in ("with_suffix", "with_name", "str", "fspath"):
+            name = made.receiver or next((v.name for v in made.args), "")
+            found += evaluate.options(reading, Value("name", name=name), made) if name else [each]
+        elif each.kind == "other" and len(each.names) == 1 and not each.calls:
+            found += evaluate.options(reading, Value("name", name=each.names[0]), call)
+        found.append(each)
+    return found
 
 
 def _of_lightning(reading: Training) -> Iterator[Match]:

@@ -21,6 +21,7 @@ from doctor.facts.data_rows import (
     Pairs,
     Rendered,
     Repeats,
+    Rereading,
     RowTexts,
     Seeds,
     Shards,
@@ -176,6 +177,7 @@ class Split(Section, frozen=True, kw_only=True):
     epochs: Epochs | Unknown | None = None
     agreement: Agreement | None = None
     seeds: Seeds | None = None
+    rereading: Rereading | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):

@@ -21,9 +21,15 @@ def within(body: Iterable[ast.AST], skipped: tuple[type, ...]) -> Iterator[ast.A
     waiting = list(body)
     while waiting:
         node = waiting.pop()
-        if not isinstance(node, skipped):
-            yield node
-            waiting.extend(ast.iter_child_nodes(node))
+        if isinstance(node, skipped):
+            continue
+        yield node
+        for name in node._fields:  # a third of the time of ast.iter_child_nodes
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                waiting += [each for each in value if isinstance(each, ast.AST)]
+            elif isinstance(value, ast.AST):
+                waiting.append(value)
 
 
 def names(body: Iterable[ast.AST], *, stored: bool = False) -> set[str]:

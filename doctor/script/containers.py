@@ -11,12 +11,31 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from doctor.script.bodies import clone
+from doctor.facts.script import Script, Value
+from doctor.script.bodies import clone, within
 
 MARK = "\u02d1"
 """Before the key in the name of such an attribute."""
+TRAINED = {"step", "parameters", "backward", "train", "eval", "fit", "state_dict"}
+"""One of them is in each file that does something to what it trains."""
 MOST_ENTRIES = 6
 """Of a container or a tuple. Our own number."""
+
+
+def may_hold(script: Script) -> bool:
+    """Whether a file that trains has a dict of objects, or a loop over names, written out."""
+    if script.identifiers.isdisjoint(TRAINED):
+        return False
+    dicts = (each.value for each in script.assignments if each.value.kind == "dict")
+    lists = (loop.iterable for loop in script.loops if loop.iterable is not None)
+    return any(
+        {v.kind for v in each.items} == {"call"} and _has_class(script, each) for each in dicts
+    ) or any(each.kind == "list" and {v.kind for v in each.items} == {"name"} for each in lists)
+
+
+def _has_class(script: Script, value: Value) -> bool:
+    names = [part for n in value.calls for part in script.calls[n].name.split(".")]
+    return any(name[:1].isupper() for name in names)
 
 
 def spread(tree: ast.Module) -> ast.Module:
@@ -28,7 +47,7 @@ def _containers(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     """Keys by the name of a container."""
     made: dict[str, ast.Dict] = {}
     twice: set[str] = set()
-    for node in ast.walk(tree):
+    for node in within([tree], ()):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             name = _dotted(node.targets[0])
             if name and isinstance(node.value, ast.Dict) and _holds_objects(node.value):
@@ -37,7 +56,7 @@ def _containers(tree: ast.Module) -> dict[str, tuple[str, ...]]:
     if not made:
         return {}
     found: dict[str, int] = defaultdict(int)
-    for node in ast.walk(tree):
+    for node in within([tree], ()):
         if isinstance(node, ast.Name | ast.Attribute) and (name := _dotted(node)) in made:
             found[name] += 1
         for inner in _known_uses(node):
@@ -170,5 +189,5 @@ def _leaves_loop(body: Sequence[ast.stmt]) -> bool:
     return any(
         isinstance(inner, ast.Break | ast.Continue | ast.Return)
         for each in body
-        for inner in ast.walk(each)
+        for inner in within([each], ())
     )

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from doctor.facts.script import Script
 from doctor.script import bodies, containers
 
 STEPS = {"backward", "manual_backward", "zero_grad", "unscale_", "clip_grad_norm_"}
@@ -28,9 +29,14 @@ Key = tuple[str, str]
 """The class, "" for none, and the name of a function."""
 
 
-def inlined(tree: ast.Module) -> ast.Module | None:
-    """The tree with the functions of its training joined, None where there is nothing to join."""
-    joined = _Joiner(tree).joined()
+def inlined(tree: ast.Module, script: Script) -> ast.Module | None:
+    """The tree with the functions of its training joined, None where there is nothing to join.
+
+    `script` is what was read of it: most files have neither a step nor a container of objects.
+    """
+    joined = _Joiner(tree).joined() if not STEPS.isdisjoint(script.identifiers) else None
+    if not containers.may_hold(script):
+        return joined
     plain = containers.spread(joined or tree)
     return joined if plain is tree else plain
 
@@ -89,7 +95,7 @@ class _Joiner:
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
                 own.steps |= name in STEPS
             elif isinstance(node, ast.For | ast.While) and not own.within_loop:
-                own.within_loop = any(isinstance(n, ast.Return) for n in ast.walk(node))
+                own.within_loop = any(isinstance(n, ast.Return) for n in bodies.within([node], ()))
 
     def _called(self, call: ast.Call, owner: str) -> Key | None:
         """The function of this file that a call enters for certain."""

@@ -89,7 +89,7 @@ def _script(
 ) -> Script:
     try:
         script = _walked(path, kind, source, tree, launches, requirements)
-        joined = inlined(tree)
+        joined = inlined(tree, script)
         if joined is not None:
             other = _walked(path, kind, source, joined, launches, requirements, ast.unparse)
             script = msgspec.structs.replace(script, inlined=other)

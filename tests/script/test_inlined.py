@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from doctor.script.inlined import as_written, inlined
+from doctor.script.python import read_python
 
 STEP = """
 def step(model, opt, x):
@@ -18,7 +19,7 @@ def step(model, opt, x):
 
 
 def joined(code: str) -> str:
-    tree = inlined(ast.parse(code))
+    tree = inlined(ast.parse(code), read_python("train.py", code.encode()))
     return "" if tree is None else ast.unparse(tree).replace("with :", "with block:")
 
 
