@@ -77,6 +77,13 @@ def _well_written(split: Split) -> Verdict:
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
         return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
+    if (found := _columns(texts)) is not None:
+        return found
+    answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
+    return passed(answers, split)
+
+
+def _columns(texts: RowTexts) -> Verdict | None:
     for each in texts.spellings:
         if each.minor >= FAULTY * texts.rows and texts.rows >= FEW:
             same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
@@ -85,8 +92,14 @@ def _well_written(split: Split) -> Verdict:
                 f"in several spellings, which differ in case or space: {same}"
             )
             return observed(text, texts.rows, fix=SPELLED)
-    answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
-    return passed(answers, split)
+    for cut in texts.cuts:
+        what = f"texts of {shown(cut.column)} end at {cut.length:,} characters, the longest, most "
+        text = share(cut.rows, cut.of, f"{what}of them within a sentence")
+        return observed(text, texts.rows, fix=CUT)
+    for code in texts.sentinels:
+        what = f"values of {shown(code.column)} are {float(code.value):g}, far from all others"
+        return observed(share(code.rows, code.of, what), texts.rows, fix=MISSING)
+    return None
 
 
 def _empty(texts: RowTexts, split: Split) -> Verdict | None:
@@ -106,14 +119,23 @@ GARBLED = (
     "Export the rows again as UTF-8, or repair each text once: "
     "text.encode('cp1252').decode('utf-8')."
 )
+CUT = (
+    "Export the answers whole, or drop those that end at this length: the model learns to stop "
+    "within a sentence."
+)
+MISSING = (
+    "Read this number as missing (na_values= of pandas.read_csv), then drop or impute it and, "
+    "where it says something, add a column that marks it: scaling takes it for a measurement."
+)
 SPELLED = "Bring the classes to one spelling before they are numbered: value.strip().lower()."
 
 WRITTEN = Check(
     code="DAT021",
     slug="rows-well-written",
     title="Rows have answers, decoded text and one spelling for each class",
-    why="A model that is trained on empty answers learns to say nothing; garbled letters become "
-    "tokens of their own, and each spelling of a class is a class.",
+    why="A model that is trained on empty answers learns to say nothing, on cut ones to stop "
+    "within a sentence; garbled letters become tokens of their own, each spelling of a class is a "
+    "class, and -999 for a missing value is a measurement.",
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
     notes=("at least 2 % of the answers to questions about a text of the row are empty",),
     warns=(
@@ -121,6 +143,8 @@ WRITTEN = Check(
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
+        "at least 1 % of the answers end at the greatest length, most of them within a sentence",
+        "at least 1 % of a column are one number such as -999, far from all others",
     ),
     fix="Look at the rows that are named.",
     owner=Owner.JOB,

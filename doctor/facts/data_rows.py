@@ -178,6 +178,25 @@ class Spellings(Section, frozen=True, kw_only=True):
     pairs: RowPairs = ()
 
 
+class Cut(Section, frozen=True, kw_only=True):
+    """Answers of one length, the longest, that end within a sentence."""
+
+    column: str
+    length: int
+    """Characters."""
+    rows: int
+    of: int
+
+
+class Sentinel(Section, frozen=True, kw_only=True):
+    """A number far from all others of its column, such as -999."""
+
+    column: str
+    value: Number
+    rows: int
+    of: int
+
+
 class RowTexts(Section, frozen=True, kw_only=True):
     """The rows of files and tables as they are written."""
 
@@ -195,6 +214,8 @@ class RowTexts(Section, frozen=True, kw_only=True):
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    sentinels: tuple[Sentinel, ...] = ()
 
 
 class Epochs(Section, frozen=True, kw_only=True):

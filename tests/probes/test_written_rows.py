@@ -181,3 +181,67 @@ def test_short_rows_tell_of_a_leak_where_no_two_are_equal(distinct: bool, shared
                for name, part in (("train", train), ("eval", train[:16]))]  # fmt: skip
     record = rows.overlap(rows.read(sources[0], 5.0), sources[1], 5.0)
     assert record["shared"] == shared
+
+
+def prose(rows: int, limit: int | None = None) -> list[dict[str, str]]:
+    words = "the pump runs hot when its filter is blocked and nobody looks at the gauge".split()
+    made = []
+    for number in range(rows):
+        length = 30 + 7 * number % 90
+        text = " ".join(words[(number + n) % len(words)] for n in range(length)) + "."
+        made.append({"instruction": f"why, case {number}?", "output": text[:limit]})
+    return made
+
+
+def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    texts = row_texts.RowTexts()
+    for number, row in enumerate(rows):
+        texts.add(row, number)
+    record = texts.record()
+    assert record is not None
+    return record
+
+
+def test_answers_that_are_cut_at_one_length() -> None:
+    (cut,) = columns(prose(200, 300))["cuts"]
+    assert (cut["column"], cut["length"], cut["of"]) == ("output", 300, 200)
+    chats = [
+        {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": row["output"]}]}
+        for row in prose(200, 300)
+    ]  # fmt: skip
+    assert [each["length"] for each in columns(chats)["cuts"]] == [300]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        prose(200),
+        [{"instruction": f"hash {n}", "output": f"{n:064x}"} for n in range(200)],
+        [{"instruction": f"{n}", "output": ("x" * (n % 40)) + "y" * 40} for n in range(200)],
+        [{"instruction": f"{n}", "output": row["output"][:280].rstrip() + "."} for n, row in
+         enumerate(prose(200))],
+    ],
+)  # fmt: skip
+def test_answers_of_their_own_length(rows: list[dict[str, Any]]) -> None:
+    assert not columns(rows)["cuts"]
+
+
+@pytest.mark.parametrize("code", [-999, "-9999.0", 99999.0, -32768])
+def test_a_number_that_stands_for_missing(code: Any) -> None:
+    rows = [{"id": f"r{n}", "t": code if n % 20 == 3 else 15 + n % 11} for n in range(200)]
+    (found,) = columns(rows)["sentinels"]
+    assert (found["column"], found["value"], found["rows"]) == ("t", float(code), 10)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [n % 1200 for n in range(4000)],  # 999 among its neighbours
+        [15 + n % 11 for n in range(200)],
+        [-999 if n == 7 else 15 + n % 11 for n in range(200)],  # once: an outlier
+        ["-999" if n % 20 == 3 else f"code {n}" for n in range(200)],
+        [n % 2 for n in range(200)],
+    ],
+)
+def test_numbers_that_are_measured(values: list[Any]) -> None:
+    assert not columns([{"t": value} for value in values])["sentinels"]

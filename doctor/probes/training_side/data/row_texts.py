@@ -12,6 +12,7 @@ import torch
 
 from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, messages_of
+from .columns import Columns
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -37,6 +38,7 @@ class RowTexts:
         """Column -> whether an answer was empty, with the column's value."""
         self._columns: Dict[str, Optional[Dict[str, List[int]]]] = {}
         """Column -> its values and the rows of each; None: no classes."""
+        self._values = Columns()
 
     def add(self, row: Foreign, number: int) -> None:
         if containers.is_mapping(row):
@@ -62,6 +64,7 @@ class RowTexts:
         garbled = any(is_garbled(each) for each in texts if not each.isascii())
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
+        self._values.add(row)
         for name, value in row.items():
             if isinstance(value, str):
                 self._add_class(str(name), value, number)
@@ -91,6 +94,8 @@ class RowTexts:
             "escaped_rows": self.escaped_rows,
             "marked_by": next(filter(self._marks_empty, self._marks), ""),
             "spellings": spellings[:MOST_ROWS],
+            "cuts": self._values.cuts()[:MOST_ROWS],
+            "sentinels": self._values.sentinels()[:MOST_ROWS],
         }
 
     def _marks_empty(self, name: str) -> bool:
