@@ -85,7 +85,7 @@ def test_a_block_of_yaml_is_for_its_reader(text: str) -> None:
         assert named <= {hook["id"] for hook in hooks}
     elif "steps" in read:
         actions = [step["uses"] for step in read["steps"] if "uses" in step]
-        assert all(re.search(r"@([0-9a-f]{40}|v[0-9]+)$", each) for each in actions)
+        assert all(re.search(r"@[0-9a-f]{40}$", each) for each in actions)
     else:
         (job,) = read.values()
         (line,) = job["script"]

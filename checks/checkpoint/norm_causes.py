@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from doctor._util.units import counted
 from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, Norm, NormEvidence, Optimizer
 from doctor.judge.check import Status
@@ -94,7 +95,8 @@ def causes(
             return []
         return [Cause(Status.WARN, "the optimizer has not stepped yet: too early for a verdict")]
     if steps is not None and steps < MIN_STEPS and not created_anew(checkpoint, optimizer):
-        summary = f"the optimizer has taken {steps:g} steps; {MIN_STEPS} required for a verdict"
+        taken = f"the optimizer has taken {counted(round(steps), 'step')}"
+        summary = f"{taken}; {MIN_STEPS} required for a verdict"
         return [Cause(Status.WARN, summary)]
     return [
         *_without_steps(evidence, steps, legitimate),

@@ -7,7 +7,7 @@ import math
 import re
 
 from doctor._util.records import Unknown
-from doctor._util.units import listed, shown
+from doctor._util.units import counted, listed, shown
 from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, History, Norm, Optimizer
 from doctor.checks.checkpoint.loading import ADAPTER
@@ -202,7 +202,9 @@ def _observed(norms: tuple[Norm, ...], initial: list[Norm]) -> str:
     if len(initial) < len(norms):
         return f"{len(initial)} of {len(norms)} norms are exactly {_value(initial)}"
     elements = sum(norm.size for norm in norms)
-    return f"all {len(norms)} norms ({elements:,} elements) are exactly {_value(norms)}"
+    some = f"all {len(norms)} norms" if len(norms) > 1 else "the only norm"
+    verb = "are" if len(norms) > 1 else "is"
+    return f"{some} ({counted(elements, 'element')}) {verb} exactly {_value(norms)}"
 
 
 def _names(norms: list[Norm]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
+from doctor._util.units import counted
 from doctor.checkpoint.dtypes import HALVES
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.checks.checkpoint.norm_causes import (
@@ -85,7 +86,9 @@ def _by_moments(optimizer: Optimizer) -> Verdict:
 
 
 def _counts(moments: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} in {DTYPE_NAMES[dtype]}" for dtype, count in moments.items())
+    return ", ".join(
+        f"{counted(count, 'parameter')} in {DTYPE_NAMES[dtype]}" for dtype, count in moments.items()
+    )
 
 
 def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:

@@ -9,6 +9,7 @@ from doctor.checks.data import (
     labels,
     pace,
     prompts,
+    rereading,
     samples,
     targets,
     tokens,
@@ -28,4 +29,5 @@ CHECKS = (
     *written.CHECKS,
     *delivered.CHECKS,
     *agreement.CHECKS,
+    *rereading.CHECKS,
 )

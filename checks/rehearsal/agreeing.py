@@ -29,6 +29,14 @@ def weights(rehearsal: Rehearsal) -> Verdict:
     if found.replicated:
         when = f"after step {found.differ_from}" if found.differ_from else "before the first step"
         return fail(f"the weights of {found.ranks} ranks differ {when}: {differ}")
+    if found.averaged and not found.differ_from:
+        return fail(
+            f"the weights of {found.ranks} ranks differ before the first step, and the gradients "
+            f"of {found.averaged} of them are the same on all ranks: they are averaged, and each "
+            f"rank applies them to a model of its own: {differ}",
+            fix="Broadcast parameters and buffers from rank 0 after building or loading the model, "
+            "or give all ranks one seed until then; DistributedDataParallel does both.",
+        )
     if found.differ_from:
         return warn(
             f"the weights of {found.ranks} ranks are equal at the start and differ after step "
@@ -50,7 +58,10 @@ WEIGHTS = Check(
     "GPUs, of which one is saved.",
     passes=("the weights of all ranks have the same bits after steps 1 and 4",),
     warns=("without DistributedDataParallel they are equal at first and differ later",),
-    fails=("under DistributedDataParallel they differ",),
+    fails=(
+        "under DistributedDataParallel they differ",
+        "they differ from the start, and their gradients are equal: the ranks average them",
+    ),
     fix="Change weights only through the optimizer, on all ranks alike: no reset, no load and no "
     "weight decay on one rank, and no call of model.module in the training step.",
     owner=Owner.JOB,

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from doctor._util.units import shown
-from doctor.checks.rehearsal.parts import not_tried, some, unobserved
-from doctor.facts.rehearsal import Lost, Rehearsal, RehearsedRun, Resumed
-from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.checks.rehearsal.parts import not_tried
+from doctor.checks.rehearsal.resumed_state import resumed
+from doctor.checks.rehearsal.saving import FINISH_FIX, temporary
+from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun, Resumed
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, unknown, warn
 
 NOT_RESUMED = (
     "If the job resumes with other arguments, give them: --resume-command 'COMMAND {output}'."
 )
+UNPREPARED_FIX = (
+    "Call accelerator.load_state() after accelerator.prepare(): it restores the models, optimizers "
+    "and schedulers that are prepared then, and without any nothing but random states."
+)
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
-RATE_SHARE = 0.1
-"""A rate that differs by less is that of a step before or after. Our own number."""
-
-
-def _resumed(rehearsal: Rehearsal) -> Resumed | Verdict:
-    """What was compared, or the verdict where nothing could be."""
-    if reason := not_tried(rehearsal, "continues"):
-        return reason
-    run = rehearsal.run("resume")
-    if run is not None and run.code and not run.steps:
-        return unknown("the continued run ended before its first step: see RHS009")
-    if reason := unobserved(rehearsal.run("stop")) or unobserved(run):
-        return reason
-    if rehearsal.resumed is None:
-        return unknown("no state was recorded both at a save and at the resume")
-    return rehearsal.resumed
 
 
 def resumes(rehearsal: Rehearsal) -> Verdict:
@@ -44,11 +34,12 @@ def resumes(rehearsal: Rehearsal) -> Verdict:
         )
     if run is not None and (run.code or run.cut):
         return _broken(run)
-    found = _resumed(rehearsal)
+    found = resumed(rehearsal)
     if isinstance(found, Verdict):
         return found
     if found.from_start:
-        return _from_start(found)
+        stopped = rehearsal.run("stop")
+        return _from_start(found, stopped.checkpoints if stopped else ())
     repeated = found.expected_steps is not None and found.steps - found.expected_steps
     if repeated and found.saved_step and repeated >= found.saved_step:
         return fail(
@@ -76,14 +67,20 @@ def _broken(run: RehearsedRun) -> Verdict:
     )
 
 
-def _from_start(found: Resumed) -> Verdict:
+def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:
     where = f"a checkpoint of step {found.newest_step} lies in {{output}}"
     begins = f"began anew with fresh weights at step 0, although {where}"
     if found.opened or found.request:
         evidence = [f"it opened {shown(found.opened, 200)}"] * bool(found.opened)
         evidence += [f"{shown(found.request, 200)} asks for a resume"] * bool(found.request)
+        text = f"{begins} and {' and '.join(evidence)}"
+        if found.unprepared:
+            text += "; accelerator.load_state() was called before a model was prepared"
+            return fail(text, fix=UNPREPARED_FIX)
+        if temporary(found.opened):
+            return fail(f"{text}, whose name is that of an unfinished save", fix=FINISH_FIX)
         return fail(
-            f"{begins} and {' and '.join(evidence)}",
+            text,
             fix="Print the path that the script looks for and what it finds there; a name or a "
             f"pattern that does not match is the usual cause. {NOT_RESUMED}",
         )
@@ -92,7 +89,16 @@ def _from_start(found: Resumed) -> Verdict:
         if found.looked
         else ("it opened nothing in {output}")
     )
-    return note(f"{begins}; the command asks for no resume, and {looked}", fix=NOT_RESUMED)
+    text = f"{begins}; the command asks for no resume, and {looked}"
+    saved = [each for each in checkpoints if each.weights]
+    if found.stateful and saved and all(each.optimizer is False for each in saved):
+        return warn(
+            f"{text}. The checkpoints hold weights alone, and the optimizer had a state for "
+            f"{found.stateful} parameters: nothing can go on from them as it was",
+            fix="Save optimizer, scheduler and step with the weights if the job may be preempted; "
+            f"else nothing is wrong. {NOT_RESUMED}",
+        )
+    return note(text, fix=NOT_RESUMED)
 
 
 RESUMES = Check(
@@ -105,6 +111,9 @@ RESUMES = Check(
     notes=(
         "it begins anew, no flag asks for a resume, and it opened no checkpoint in {output}",
         "it resumes from an older save than the newest",
+    ),
+    warns=(
+        "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),
     fails=(
         "it begins with fresh weights, although it opened a checkpoint in {output}, a flag asks "
@@ -120,206 +129,4 @@ RESUMES = Check(
     "is not seen, nor a checkpoint that C++ or Rust opens (safetensors).",
 )
 
-Judge = Callable[[Resumed, Sequence[Lost]], Verdict]
-
-
-def _of(rehearsal: Rehearsal, kinds: Sequence[str], judge: Judge) -> Verdict:
-    found = _resumed(rehearsal)
-    if isinstance(found, Verdict):
-        return found
-    if found.from_start:
-        return skip("nothing was resumed: see RHS009")
-    return judge(found, [each for each in found.lost if each.kind in kinds])
-
-
-def weights(rehearsal: Rehearsal) -> Verdict:
-    kinds = ("weights", "buffers", "average", "dtype", "shape")
-    return _of(rehearsal, kinds, _weights)
-
-
-WORDS = {
-    "weights": "weights", "buffers": "buffers", "average": "weights of other modules",
-    "dtype": "tensors", "shape": "tensors",
-}  # fmt: skip
-
-
-def _weights(found: Resumed, lost: Sequence[Lost]) -> Verdict:
-    if not lost:
-        return ok(f"all {found.compared} weights and buffers are as after step {found.saved_step}")
-    parts = [_tensors(each) for each in lost]
-    if not any(each.persistent for each in lost):
-        return note(
-            f"after step {found.saved_step}: {'; '.join(parts)}",
-            fix="Nothing, if the module computes them anew; else register them with "
-            "persistent=True, so that they are saved.",
-        )
-    keys = ""
-    fix = None
-    if found.prefix:
-        fix = (
-            f"The keys differ by the prefix {found.prefix!r}: save the unwrapped module's state "
-            "(model._orig_mod, model.module), and load it with strict=True."
-        )
-    if found.missed_keys:
-        keys = f"; load_state_dict missed {some(found.missed_keys, len(found.missed_keys), 1)}"
-        fix = fix or "Load with strict=True: what is missing is an error then."
-    return fail(f"after step {found.saved_step}: {'; '.join(parts)}{keys}", fix=fix)
-
-
-def _tensors(lost: Lost) -> str:
-    names = some(lost.names, lost.count, 1)
-    kept = "" if lost.persistent else " with persistent=False"
-    what = f"{lost.count} of {lost.of} {'buffers' if kept else WORDS[lost.kind]}{kept}"
-    if lost.kind in ("dtype", "shape"):
-        return f"{what} are {lost.after} and were {lost.before} ({names})"
-    if lost.kind == "weights" and lost.after:
-        return f"{what} have other names now ({lost.before}, now {lost.after})"
-    differ = "differ from what was saved" if lost.persistent else "differ from those at the save"
-    state = "are those of a fresh start" if lost.fresh else differ
-    return f"{what} {state} ({names})"
-
-
-WEIGHTS = Check(
-    code="RHS010",
-    slug="resume-weights",
-    title="The resume restores weights, buffers and their dtypes bit for bit",
-    why="strict=False hides keys that do not match, wrappers put prefixes before names, a round "
-    "trip through another dtype rounds, and buffers that are not persistent are never saved.",
-    passes=("every weight and buffer has the bits that it had at the save",),
-    notes=("only buffers with persistent=False differ: no checkpoint holds them",),
-    fails=("a weight or a persistent buffer differs, or has another dtype or shape",),
-    fix="Save model.state_dict() of the module that is trained, and every further module with a "
-    "state (averages, discriminators); register buffers with persistent=True.",
-    owner=Owner.JOB,
-    judge=weights,
-    limits="that tensors outside of nn.Module are restored.",
-    sources=("torch-load-module",),
-)
-
-
-def optimizer(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("optimizer", "group", "option", "scaler"), _optimizer)
-
-
-def _optimizer(found: Resumed, lost: Sequence[Lost]) -> Verdict:
-    if not lost:
-        return ok(f"optimizer and scaler are as after step {found.saved_step}")
-    return fail(f"after step {found.saved_step}: {'; '.join(map(_held, lost))}")
-
-
-def _held(lost: Lost) -> str:
-    match lost.kind:
-        case "optimizer" if lost.fresh:
-            return f"the optimizer's state is empty; {lost.of} parameters had one"
-        case "optimizer":
-            change = f": {lost.before}, now {lost.after}" if lost.before else ""
-            names = some(lost.names, lost.count, 1)
-            return f"the optimizer's state of {lost.count} parameters differs ({names}){change}"
-        case "group":
-            return f"the optimizer's groups differ: {lost.before}; now {lost.after}"
-        case "scaler":
-            return f"scale and growth of the GradScaler were {lost.before}, now {lost.after}"
-        case _:
-            return f"{some(lost.names, lost.count, 1)} was {lost.before}, now {lost.after}"
-
-
-OPTIMIZER = Check(
-    code="RHS011",
-    slug="resume-optimizer",
-    title="The resume restores the optimizer's state and the loss scale",
-    why="Without its moments Adam takes its largest steps right after the resume: a spike in the "
-    "loss that looks like bad data. State is matched by position, so other groups get other "
-    "parameters' moments.",
-    passes=("state, groups, options and loss scale are as they were at the save",),
-    fails=("one of them differs",),
-    fix="Save optimizer.state_dict() and scaler.state_dict(), load them after the optimizer has "
-    "its groups and before the first step, and create parameters and groups in one order.",
-    owner=Owner.JOB,
-    judge=optimizer,
-    limits="that an optimizer outside of torch.optim is restored.",
-    sources=("torch-load-optimizer",),
-)
-
-
-def schedule(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, ("rate", "schedule", "optimizer"), _schedule)
-
-
-def _schedule(found: Resumed, lost: Sequence[Lost]) -> Verdict:
-    if not lost:
-        return ok("the learning rate goes on where it was")
-    counters = [each for each in lost if each.kind == "schedule"]
-    rate = next((each for each in lost if each.kind == "rate"), None)
-    if not counters and any(each.kind == "optimizer" for each in lost):
-        return skip("schedules compute the rate from the optimizer's, which was lost: see RHS011")
-    if rate is None:
-        each = counters[0]
-        names = some(each.names, each.count, 1)
-        return note(f"{names} counted {each.before} steps, now {each.after}; the rate is the same")
-    begun = ", as in a fresh start" if rate.fresh else ""
-    step = rate.step or found.saved_step + 1
-    summary = f"the learning rate of step {step} is {rate.after}{begun}; without the stop it is "
-    summary += rate.before
-    before, after = float(rate.before), float(rate.after)
-    near = abs(before - after) <= RATE_SHARE * max(abs(before), abs(after))
-    return warn(summary) if near else fail(summary)
-
-
-SCHEDULE = Check(
-    code="RHS012",
-    slug="resume-schedule",
-    title="The resume restores the learning rate",
-    why="A schedule that starts over warms up again, or decays a second time. One that is saved "
-    "before it is stepped is a step behind.",
-    passes=("all steps have the rate that they have without the stop",),
-    notes=("a schedule's counter differs, and the rate does not",),
-    warns=("a rate differs by at most 10 %",),
-    fails=("it differs by more",),
-    fix="Save scheduler.state_dict() after scheduler.step(), load it after the optimizer's state, "
-    "and give the schedule the whole run's number of steps.",
-    owner=Owner.JOB,
-    judge=schedule,
-    limits="that the schedule of the real number of steps is right.",
-    sources=("torch-load-optimizer",),
-)
-
-
-def data(rehearsal: Rehearsal) -> Verdict:
-    return _of(rehearsal, (), _data)
-
-
-def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
-    order = found.order
-    if order is None:
-        return skip("no loader with a dataset that is read by index was observed")
-    if order.untold:
-        return skip(f"not compared: {shown(order.untold, 200)}")
-    after = f"the {order.steps} steps after step {found.saved_step}"
-    if order.same:
-        return ok(f"{after} take the samples that they take without the stop")
-    if not order.again and not order.left_out:
-        return note(f"{after} take the same samples in another order")
-    return note(
-        f"{after} take other samples than without the stop: of {order.samples:,} until then "
-        f"{order.again:,} are seen more often and {order.left_out:,} less often",
-        fix="Nothing, if that is acceptable. Else save the position in the epoch and the state of "
-        "the sampler's generator (StatefulDataLoader, skip_first_batches, set_epoch).",
-    )
-
-
-DATA = Check(
-    code="RHS019",
-    slug="resume-samples",
-    title="The resume goes on with the samples that were to come",
-    why="A resume that starts its epoch anew trains on the first samples twice and, if it always "
-    "stops in the same part of the epoch, never on the last ones.",
-    passes=("each step after the resume takes the samples that it takes without the stop",),
-    notes=("samples are seen more or less often than without the stop, which are counted",),
-    fix="Nothing, if that is acceptable: a correct resume may take another order.",
-    owner=Owner.JOB,
-    judge=data,
-    limits="that crops and masks drawn at random within a sample go on. Streams, and loops "
-    "without a DataLoader of torch, are not compared.",
-)
-
-CHECKS = (RESUMES, WEIGHTS, OPTIMIZER, SCHEDULE, DATA)
+CHECKS = (RESUMES,)

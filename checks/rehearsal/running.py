@@ -64,10 +64,17 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{_cut(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
+    if evaluating := _evaluating(run):
+        return unknown(
+            f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
+            f"--budget, or an evaluation of fewer samples, shows whether it goes on{where}"
+        )
     if run.stuck:
         where += f"; SIGKILL did not end {some(run.stuck, len(run.stuck))}"
-    if not run.steps:
+    if not run.ranks:
         return fail(f"no training step, {how}{where}")
+    if not run.steps:
+        return unknown(f"no training step, {how}: a larger --budget shows whether one comes{where}")
     if hang := _hang(run):
         return fail(
             f"{min(rank.steps for rank in run.ranks)} steps, then none for {run.still or 0:.0f} s, "
@@ -84,6 +91,13 @@ def _cut_off(run: RehearsedRun) -> Verdict:
         fix="Give the command fewer steps, such as --max_steps 20, or a larger --budget; if it "
         "waits at the same place each time, that call hangs.",
     )
+
+
+def _evaluating(run: RehearsedRun) -> RehearsedRank | None:
+    """A rank in an evaluation, unless all wait in collectives."""
+    if run.waiting and all(each.inside for each in run.waiting):
+        return None
+    return next((rank for rank in run.ranks if rank.evaluating is not None), None)
 
 
 def _printed_error(run: RehearsedRun) -> GuardError | None:
@@ -158,7 +172,8 @@ RUNS = Check(
     fails=(
         "the exit code is not 0",
         "a rank took no step",
-        "no step came for long, and the ranks wait in different collectives",
+        "no step came for long, and the ranks wait in different collectives; a long evaluation is "
+        "unknown",
     ),
     fix="Read the summary's error; doctor explain proposes the causes of its message.",
     owner=Owner.JOB,
@@ -211,6 +226,8 @@ def evaluates(rehearsal: Rehearsal) -> Verdict:
     if run is not None and dying is not None and (run.code or run.cut):
         how = _cut(run) or f"exit code {run.code}{_error(run)}"
         what = "generate()" if dying.generating else "the evaluation"
+        if not run.code and _evaluating(run):
+            return unknown(f"{what} after step {dying.evaluating} was under way: {how}")
         return fail(
             f"{what} after step {dying.evaluating} did not end: {how}",
             fix="The error of RHS003 is raised by the evaluation, not by the training step: call "

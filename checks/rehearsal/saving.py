@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.units import gib, shown
 from doctor.checks.rehearsal.parts import not_tried, some
 from doctor.facts.rehearsal import OnDisk, Rehearsal, RehearsedRun
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+
+TEMPORARY = re.compile(
+    r"(?:^|[/._-])(?:tmp|temp|incomplete|unfinished|in_?progress|writing|pending)(?:[/._-]|\d*$)"
+    r"|\.part(?:ial)?(?:/|$)"
+)
+FINISH_FIX = (
+    "Give it its name when it is written, in the thread that writes, and finish what is under way "
+    "at the end of the training and after a signal: one that is renamed at the next save is never "
+    "finished if it is the last."
+)
 
 
 def saves(rehearsal: Rehearsal) -> Verdict:
@@ -28,6 +40,12 @@ def _saved(run: RehearsedRun) -> Verdict:
             fix="Pass the directory of checkpoints as {output}.",
         )
     last = run.checkpoints[-1]
+    if temporary(last.path) and not run.code and not run.cut:
+        return warn(
+            f"the newest save, {shown(last.path, 200)}, still has a temporary name although the "
+            "run has ended",
+            fix=FINISH_FIX,
+        )
     unread = [each for each in run.checkpoints if each.unread]
     if unread:
         return unknown(f"{shown(unread[0].path, 200)}: {shown(unread[0].unread, 300)}")
@@ -38,6 +56,11 @@ def _saved(run: RehearsedRun) -> Verdict:
         f"{shown(last.path, 200)} is whole, {gib(last.bytes)}{first}; the slowest file took "
         f"{seconds:.2g} s"
     )
+
+
+def temporary(path: str) -> bool:
+    """Whether a part of the path says that it is not finished."""
+    return bool(TEMPORARY.search(path))
 
 
 def whole(run: RehearsedRun) -> Verdict | None:
@@ -60,6 +83,7 @@ SAVES = Check(
     "cannot be pickled, ranks that wait for each other, a disk that is full.",
     passes=("the checkpoints in {output} are whole",),
     notes=("something was saved, and not as a checkpoint in {output}",),
+    warns=("the run has ended, and the newest save still has a temporary name",),
     fails=("a checkpoint in {output} is damaged or lacks files",),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "
     "several ranks, let each write its own part, or rank 0 alone.",

@@ -12,6 +12,13 @@ MORE = 2
 """Steps after that of the signal from which on a job that takes all its steps ignores it."""
 
 
+HANDLER_FIX = (
+    "Only set a flag in the handler, and save and leave between two steps: a handler interrupts "
+    "the step at any line, so that a lock that the step holds is never released while the handler "
+    "waits for it."
+)
+
+
 def stops(rehearsal: Rehearsal) -> Verdict:
     if reason := not_tried(rehearsal, "stops"):
         return reason
@@ -20,9 +27,11 @@ def stops(rehearsal: Rehearsal) -> Verdict:
         return unknown("there is no record of the run that was stopped")
     after = run.seconds - run.signalled
     if run.cut == "grace":
+        inside = f": its handler is still in {shown(run.handler, 300)}" if run.handler else ""
         return fail(
-            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s; a scheduler kills "
-            f"it then{_lost(run)}"
+            f"{run.signal} did not end it within --grace {rehearsal.grace:g} s{inside}; a "
+            f"scheduler kills it then{_lost(run)}",
+            fix=HANDLER_FIX if run.handler else None,
         )
     if run.left:
         return fail(

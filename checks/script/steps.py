@@ -356,16 +356,6 @@ def method_not_called(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             yield Match(call.span, f"{first} is passed and not called: () is missing")
 
 
-def _saved_method(reading: Training) -> Iterator[Match]:
-    """torch.save({"model": model.state_dict}, path)."""
-    for number in reading.methods("save"):
-        call = reading.calls[number]
-        values = call.args[:1] if call.name == "torch.save" else ()
-        for item in (item for value in values if value.kind == "dict" for item in value.items):
-            if item.kind == "name" and item.name.endswith(".state_dict"):
-                yield Match(call.span, f"{item.name} is saved and not called: () is missing")
-
-
 def _is_setting(reading: Training, name: str, call: Call) -> bool:
     """config.parameters of an argument that is no model by its name."""
     root = name.partition(".")[0]

@@ -10,10 +10,12 @@ import re
 
 from doctor.errors.cause import Cause
 from doctor.errors.causes import BY_ID
+from doctor.errors.fitted import fitted
 from doctor.errors.match import first
-from doctor.errors.tables import assertions
 from doctor.facts.error_texts import ASYNCHRONOUS
 from doctor.facts.own_model import OwnModel
+
+ASSERTIONS = (BY_ID["assert-multinomial"], BY_ID["device-side-assert"])
 
 
 def raised_later(detail: str) -> bool:
@@ -35,7 +37,8 @@ def observed(own: OwnModel) -> str:
 
 def by_assertion(own: OwnModel) -> Cause | None:
     """The remedy for the assertion that failed, None if it is not known."""
-    return first(own.assertion, assertions.ROWS) if own.assertion else None
+    row = first(own.assertion, ASSERTIONS) if own.assertion else None
+    return fitted(row, own.assertion) if row else None
 
 
 def by_ignored_label(own: OwnModel) -> Cause | None:

@@ -39,6 +39,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def counted(number: int, word: str) -> str:
+    """ "1 node", "61 nodes"."""
+    return f"{number:,} {word}{'s' * (number != 1)}"
+
+
 def parse_count(text: str) -> int:
     """8B -> 8000000000. Raises ValueError unless it is 1 to 1000T, with k, M, B or T."""
     match = re.search(COUNT, text, re.ASCII)

@@ -16,7 +16,7 @@ from doctor.checkpoint.layouts.hints import checkpoints
 from doctor.checkpoint.records import Checkpoint, Optimizer, Problem, Sibling
 from doctor.checkpoint.scan import OnTensors, scan
 
-BROKEN = ("damaged", "disguised", "missing", "unloadable")
+BROKEN = ("damaged", "disguised", "missing", "empty", "unloadable")
 """Kinds of problems that keep a checkpoint from being loaded."""
 
 MOST = 50

@@ -7,7 +7,6 @@ from __future__ import annotations
 from doctor.errors.cause import Cause
 from doctor.errors.tables import (
     arguments,
-    assertions,
     attention,
     batches,
     building,
@@ -102,7 +101,6 @@ TABLES = (
     memory,
     rocm,
     cuda,
-    assertions,
     gpu,
     kernels,
     links,

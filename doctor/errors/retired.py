@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 _JOINED = {
+    "collective-mismatch": "parameters-without-gradient",
+    "device-side-assert": "assert-labels assert-probabilities assert-embedding assert-index "
+    "assert-gather",
+    "too-many-open-files": "ipc-files",
+    "settings-refused": "option-unknown option-value-unknown options-exclude-each-other "
+    "setting-missing",
     "shm-bus-error": "shared-memory-full",
     "numpy-of-gradient": "numpy-bfloat16",
     "schedule-mode": "schedule-of-no-optimizer schedule-factors schedule-momentum "
@@ -47,7 +53,6 @@ _JOINED = {
     "exchanged-arguments": "integer-input",
     "one-value-per-channel": "one-spatial-element",
     "padding-token-missing": "padding-token-in-config",
-    "assert-index": "assert-gather",
     "loss-of-several-values": "loss-not-scalar",
     "ambiguous-truth": "criterion-created-with-tensors",
     "under-vmap": "shape-by-values-under-vmap changed-in-place-under-vmap "

@@ -146,7 +146,7 @@ SAID: tuple[Said, ...] = (
         "{operand} on {first} and on {second} meet.",
     ),
     (
-        "index-out-of-range assert-labels",
+        "index-out-of-range",
         r"Target (?P<label>(?!255\b)\d{1,6}) is out of bounds",
         "A label is {label}: it needs at least {classes} classes in the last layer, or labels that "
         "begin with 0.",

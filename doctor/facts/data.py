@@ -16,11 +16,13 @@ from doctor.facts.data_rows import (
     LabelMaps,
     Markers,
     Mixing,
+    Numbering,
     Overlap,
     Pace,
     Pairs,
     Rendered,
     Repeats,
+    Rereading,
     RowTexts,
     Seeds,
     Shards,
@@ -176,6 +178,7 @@ class Split(Section, frozen=True, kw_only=True):
     epochs: Epochs | Unknown | None = None
     agreement: Agreement | None = None
     seeds: Seeds | None = None
+    rereading: Rereading | None = None
 
 
 class Offset(Section, frozen=True, kw_only=True):
@@ -229,6 +232,7 @@ class Data(Section, frozen=True, kw_only=True):
     offset: Offset | Unknown | None = None
     repeats: Repeats | Unknown | None = None
     overlap: Overlap | Unknown | None = None
+    numbering: Numbering | None = None
     shards: Shards | None = None
     broken: Problem | None = None
     """A row of the file further down that cannot be read."""

@@ -94,6 +94,34 @@ class Seeds(Section, frozen=True, kw_only=True):
     persistent: bool = False
 
 
+class Rereading(Section, frozen=True, kw_only=True):
+    """Rows that were read four times each, with the same random numbers."""
+
+    rows: int
+    how: Literal["same", "scaled", "longer", "raised", "other"]
+    """scaled: each reading has `factor` times the values of the last, plus `difference`; longer:
+    `difference` values more. Other: the rows have random numbers of their own."""
+    row: int = 0
+    """The one that changes."""
+    field: str = ""
+    factor: float = 1.0
+    difference: float = 0.0
+    error: str = ""
+
+
+class Numbering(Section, frozen=True, kw_only=True):
+    """Names that the datasets of train and eval number in an attribute of one name."""
+
+    name: str
+    """The attribute, such as class_to_idx."""
+    shared: int
+    moved: int = 0
+    """Of these, with another number in eval."""
+    example: str = ""
+    numbers: tuple[int, int] = (0, 0)
+    """Of the example, in train and in eval."""
+
+
 class Mixing(Section, frozen=True, kw_only=True):
     """The samples of batches."""
 

@@ -110,6 +110,8 @@ class OnDisk(Section, frozen=True, kw_only=True):
     bytes: int
     weights: bool = True
     """Weights were found."""
+    optimizer: bool | None = None
+    """An optimizer's state was found, or could not be read; None: not recorded."""
     torn: tuple[Text, ...] = ()
     """Files that are not whole, with what is wrong."""
     unread: Text = ""
@@ -169,6 +171,9 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     """Where its processes were when it was killed at its deadline."""
     waiting: tuple[Waiting, ...] = ()
     """The same of its ranks."""
+    handler: Text = ""
+    """The function that handles the signal, and where it was when it was killed; "": it was in
+    none."""
     still: float | None = None
     """Seconds without a step of any rank before it was killed at its deadline."""
 
@@ -243,6 +248,13 @@ class Resumed(Section, frozen=True, kw_only=True):
     missed_keys: tuple[Text, ...] = ()
     """Keys that load_state_dict did not find, and was told not to mind."""
     extra_keys: tuple[Text, ...] = ()
+    exchanged: bool = False
+    """The save held other weights than those with which the training went on after it, as an
+    average that is in the model while it is saved."""
+    unprepared: bool = False
+    """accelerator.load_state() was called before a model was prepared."""
+    stateful: int = 0
+    """Parameters for which the optimizer had a state at the save."""
     prefix: Text = ""
     """What the keys in the file have before the names of the model, or lack."""
     order: SampleOrder | None = None
@@ -262,6 +274,8 @@ class Agreement(Section, frozen=True, kw_only=True):
     names: tuple[Text, ...] = ()
     """The first weights that differ."""
     count: int = 0
+    averaged: int = 0
+    """Of these, the weights whose gradients at the first step are equal on all ranks."""
     batches: int = 0
     """Ranks whose first batch was seen."""
     distinct: int = 0

@@ -31,7 +31,6 @@ BARE = re.compile(
 BARE_CUES = (b"Error:", b"Exception:")
 LONGEST = 4000
 """Lines of a traceback that are waited for."""
-CHAINED = ("During handling of the above", "The above exception was")
 CODE = ("    ", "│", "|")
 INSIDE = (" ", "\t", "│", "╭", "╰", "|", "❱", "+", "^", "~")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-LADDERS = {"stable": "bts-stable", "fast": "bts-fast", "diagnostic": "bts-diagnostic"}
-"""Mode -> the section that it follows."""
-
 CITED = {
     "precision": ("ps-P1", "ps-P3", "ps-P4"),
     "precision bf16": ("ps-P1", "ps-P4", "ps-P6"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from doctor._util.secrets import HIDDEN, hide_secrets
-from doctor._util.units import shown, visible
+from doctor._util.units import counted, shown, visible
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Place
 from doctor.report.line import STYLES, Detail, Line
@@ -134,7 +134,7 @@ def summary_lines(report: Findings, files: int) -> Iterator[Line]:
 def _plural(count: int, word: str) -> str:
     if word == "undecided":
         return f"{count} undecided (-v)"
-    return f"{count:,} {word}{'s' * (count != 1)}"
+    return counted(count, word)
 
 
 def absent_habits(report: Findings) -> int:

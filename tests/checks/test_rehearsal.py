@@ -155,6 +155,22 @@ def hangs(*waiting: Waiting, still: float = 99.0) -> Rehearsal:
     return with_run(cut="deadline", code=None, waiting=waiting, still=still)
 
 
+def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:
+    rank = msgspec.structs.replace(RANK, evaluating=4, **fields)
+    return with_run(cut="deadline", code=None, ranks=(rank,), waiting=waiting, still=99.0)
+
+
+def named(path: str) -> OnDisk:
+    return msgspec.structs.replace(DISK, path=path)
+
+
+def weights_alone(optimizer: bool = False, **fields: Any) -> Rehearsal:
+    disk = (msgspec.structs.replace(DISK, optimizer=optimizer),)
+    stopped = msgspec.structs.replace(STOPPED, checkpoints=disk)
+    found = resumed(from_start=True, opened="", **fields)
+    return msgspec.structs.replace(found, runs=(RUN, stopped, CONTINUED))
+
+
 LONGEST = TriedBatch(name="longest", samples=4, length=512)
 
 CASES: list[tuple[str, Rehearsal, Status, str]] = [
@@ -185,6 +201,20 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", with_run(ranks=()), Status.FAIL, "no training step"),
     ("RHS003", with_run(cut="deadline", code=None), Status.WARN, "12 steps"),
     ("RHS003", with_run(cut="deadline", code=None, ranks=()), Status.FAIL, "no training step"),
+    ("RHS003", evaluating(steps=0), Status.UNKNOWN, "larger --budget"),
+    ("RHS003", evaluating(), Status.UNKNOWN, "larger --budget"),
+    ("RHS003", evaluating(waits(0, inside=False), waits(1)), Status.UNKNOWN, "larger --budget"),
+    ("RHS003", evaluating(waits(0, "gather"), waits(1)), Status.FAIL, "waits in gather"),
+    ("RHS006", with_run(checkpoints=(named("step_12.tmp/m.pt"),)), Status.WARN, "temporary name"),
+    ("RHS006", with_run(checkpoints=(named("templates_12/m.pt"),)), Status.PASS, "whole"),
+    ("RHS008", with_stop(cut="grace", code=None, handler="stop, at a.py:4"), Status.FAIL, "a.py:4"),
+    ("RHS009", resumed(from_start=True, unprepared=True), Status.FAIL, "before a model"),
+    ("RHS009", resumed(from_start=True, opened="a.tmp/m.pt"), Status.FAIL, "unfinished save"),
+    ("RHS009", weights_alone(stateful=4), Status.WARN, "weights alone"),
+    ("RHS009", weights_alone(stateful=0), Status.NOTE, "asks for no resume"),
+    ("RHS009", weights_alone(True, stateful=4), Status.NOTE, "asks for no resume"),
+    ("RHS010", resumed(exchanged=True), Status.FAIL, "average"),
+    ("RHS013", agreed(replicated=False, differ_from=0, averaged=2), Status.FAIL, "averaged"),
     ("RHS003", with_rank(world=2), Status.FAIL, "1 of 2 ranks"),
     ("RHS004", with_rank(allocated=79, reserved=79, total=80), Status.WARN, "rank 0"),
     ("RHS004", with_rank(allocated=40, reserved=79, total=80), Status.PASS, "rank 0"),
@@ -368,7 +398,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         with_run(
             cut="deadline", ranks=(msgspec.structs.replace(RANK, evaluating=4, generating=True),)
         ),
-        Status.FAIL,
+        Status.UNKNOWN,
         "generate() after step 4",
     ),
     ("RHS010", with_stop(ranks=(msgspec.structs.replace(RANK, broken="?"),)), Status.UNKNOWN, "?"),

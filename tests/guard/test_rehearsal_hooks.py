@@ -158,3 +158,91 @@ def test_an_evaluation_with_graphs_is_told_from_a_training_step(
         patches.remove()
     found = [each["graphs"] for each in recorded(tmp_path) if each["kind"] == "evaluated"]
     assert found == graphs
+
+
+class Averaged:
+    """A model, its optimizer and an average, with ways to save it."""
+
+    def __init__(self) -> None:
+        self.model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 1))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.average = [p.detach() * 0.5 for p in self.model.parameters()]
+
+    def copied(self, save: Any) -> None:
+        held = [p.detach().clone() for p in self.model.parameters()]
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.model.parameters()), self.average)
+            save()
+            torch._foreach_copy_(list(self.model.parameters()), held)
+
+    def pointed(self, save: Any) -> None:
+        held = [p.data for p in self.model.parameters()]
+        for parameter, value in zip(self.model.parameters(), self.average, strict=True):
+            parameter.data = value
+        save()
+        for parameter, value in zip(self.model.parameters(), held, strict=True):
+            parameter.data = value
+
+    def loaded(self, save: Any) -> None:
+        held = {name: value.clone() for name, value in self.model.state_dict().items()}
+        self.model.load_state_dict(dict(zip(held, self.average, strict=True)))
+        save()
+        self.model.load_state_dict(held)
+
+    def swapped(self, save: Any) -> None:
+        for _ in range(2):
+            for parameter, value in zip(self.model.parameters(), self.average, strict=True):
+                held = parameter.data.clone()
+                parameter.data.copy_(value)
+                value.copy_(held)
+            if _ == 0:
+                save()
+
+    def both(self, save: Any) -> None:
+        save()
+        self.copied(save)
+
+    def plain(self, save: Any) -> None:
+        save()
+
+    def pruned(self, save: Any) -> None:
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                parameter.mul_(parameter.abs() > 0.1).add_(1.0)
+        save()
+
+    def exported(self, save: Any) -> None:
+        self.copied(save)
+        save()
+
+
+@pytest.mark.parametrize(
+    ("way", "others", "restored"),
+    [
+        ("copied", [True], True),
+        ("pointed", [True], True),
+        ("loaded", [True], True),
+        ("swapped", [True], True),
+        ("both", [False, True], True),
+        ("exported", [True, False], True),
+        ("plain", [False], False),
+        ("pruned", [True], False),
+    ],
+)
+def test_an_average_in_the_model_while_it_is_saved(
+    tmp_path: Path, way: str, others: list[bool], restored: bool
+) -> None:
+    from doctor.guard.rehearsal.exchanged import Exchanged
+    from doctor.guard.rehearsal.records import Records
+
+    written, trained = Records(str(tmp_path)), Averaged()
+    written.open(0, 1)
+    watched, seen = Exchanged(torch, written), []
+    watched.stepped(trained.optimizer)
+    getattr(trained, way)(lambda: seen.append(watched.saving()))
+    watched.goes_on(4)
+    written.close()
+    assert seen == others
+    assert [each["s"] for each in recorded(tmp_path) if each["kind"] == "exchanged"] == [
+        4
+    ] * restored

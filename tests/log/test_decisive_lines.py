@@ -92,7 +92,7 @@ def judged(tmp_path: Path, text: str) -> tuple[Finding, str]:
         (WORKER, "numpy-of-other-build", "numpy<2"),
         (LOST, "xid-hardware", "drain the node"),
         (CAST, "columns-differ", "data_files="),
-        (ASSERTED, "assert-embedding", "resize_token_embeddings"),
+        (ASSERTED, "device-side-assert", "resize_token_embeddings"),
     ],
 )
 def test_the_first_cause_is_the_line_that_decides(

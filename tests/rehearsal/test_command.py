@@ -92,7 +92,7 @@ for step in range(6):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "status", "text"),
-    [("no resume", "note", "asks for no resume"), ("opens", "fail", "it opened last.pt")],
+    [("no resume", "warn", "weights alone"), ("opens", "fail", "it opened last.pt")],
 )
 def test_beginning_anew_is_a_failure_only_with_evidence(
     kind: str, status: str, text: str, tmp_path: Path

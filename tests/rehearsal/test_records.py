@@ -203,3 +203,64 @@ def test_a_rank_waits_where_its_own_code_is(tmp_path: Path) -> None:
     assert [(each.place, each.collective, each.inside) for each in found] == [
         ("/job/train.py:7 in main", "", False), ("train.py:9", "barrier", True), ("", "", False),
     ]  # fmt: skip
+
+
+def rank(number: int, weight: int, gradient: int, **fields: Any) -> records.Observed:
+    """With one weight, and its gradient at the first step."""
+    start = msgspec.structs.replace(
+        snapshot("start"), s=0, weights={"w": ["float32", [1], weight]}, **fields
+    )
+    found = records.Gradients({"w": ["float32", [1], gradient]})
+    process = records._Process(rank=number, world=2, pid=7 + number, moment=1.0)
+    return records.Observed([process, start, found])
+
+
+@pytest.mark.parametrize(
+    ("weights", "gradients", "averaged"),
+    [
+        ((1, 2), (5, 5), 1),
+        ((1, 2), (5, 6), 0),  # parts of one weight, or models of their own
+        ((1, 2), (0, 0), 0),
+        ((1, 1), (5, 5), 0),
+    ],
+)
+def test_weights_of_ranks_that_average_their_gradients(
+    weights: tuple[int, int], gradients: tuple[int, int], averaged: int
+) -> None:
+    ranks = [rank(n, *each) for n, each in enumerate(zip(weights, gradients, strict=True))]
+    assert agreement.compare(ranks, cut=False).averaged == averaged
+
+
+@pytest.mark.parametrize(("resumed", "exchanged"), [(5, True), (6, False)])
+def test_the_resume_goes_on_from_weights_that_were_exchanged(resumed: int, exchanged: bool) -> None:
+    """Otherwise they were computed anew, as a schedule-free optimizer does."""
+    saved = msgspec.structs.replace(snapshot("save"), exchanged=True)
+    start = msgspec.structs.replace(snapshot("start"), weights={"w": ["float32", [1], resumed]})
+    stopped = observed(saved, records.Exchanged(s=4))
+    found = resume.compare(
+        [observed()], [stopped], [observed(start)], looked=True, request="", opened=""
+    )
+    assert found is not None
+    assert found.exchanged is exchanged
+    assert not found.lost
+
+
+@pytest.mark.parametrize(("weight", "known"), [(5, True), (6, False)])
+def test_what_another_thread_saves_is_a_copy_of_an_earlier_state(weight: int, known: bool) -> None:
+    saved = msgspec.structs.replace(snapshot("save"), background=True)
+    start = msgspec.structs.replace(snapshot("start"), weights={"w": ["float32", [1], weight]})
+    found = resume.compare(
+        [observed()], [observed(saved)], [observed(start)], looked=True, request="", opened=""
+    )
+    assert (found is not None) is known
+
+
+def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
+    ended = observed(records._Paused(s=6, handlers={"SIGTERM": "on_term"}))
+    frames = 'Current thread 0x1 (most recent call first):\n  File "/a/t.py", line 44 in save\n'
+    path = tmp_path / "frames-7.txt"
+    path.write_text(frames + '  File "/a/t.py", line 90 in on_term\n')
+    assert hanging.handler(tmp_path, [ended], "SIGTERM") == "on_term, at /a/t.py:44 in save"
+    assert hanging.handler(tmp_path, [ended], "SIGUSR1") == ""
+    path.write_text(frames)
+    assert hanging.handler(tmp_path, [ended], "SIGTERM") == ""

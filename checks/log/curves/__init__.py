@@ -45,7 +45,7 @@ def _checks() -> Iterator[Check]:
         fails=("more values are NaN or infinite, or the last one is",),
         fix=NUMERICS,
         commands=("doctor run --only SMK002,NUM001",),
-        sources=("ps-P8", "ps-P10"),
+        sources=("ps-P8", "ps-P10", "transformers-23918", "sliders-30"),
         limits="that the loss was finite between the logged steps.",
     )
     yield _check(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from doctor.collect.rehearsal.records import Epoch, Joined, Loader, Observed, Snapshot, Tensor
+from doctor.collect.rehearsal.records import (
+    Epoch,
+    Gradients,
+    Joined,
+    Loader,
+    Observed,
+    Snapshot,
+    Tensor,
+)
 from doctor.facts.rehearsal import Agreement
 
 NAMED = 3
@@ -41,6 +49,7 @@ def compare(processes: Sequence[Observed], *, cut: bool) -> Agreement:
         differ_from=differ_from,
         names=tuple(name[:300] for name in names[:NAMED]),
         count=len(names),
+        averaged=len(_averaged(processes, names)),
         parted=parted,
         whole=whole,
         batches=len(batches),
@@ -79,6 +88,19 @@ def _different(snapshots: Sequence[Snapshot]) -> list[str]:
         name
         for name in snapshots[0].weights
         if any(other != held[0] for held in _held(name, snapshots).values() for other in held[1:])
+    ]
+
+
+def _averaged(processes: Sequence[Observed], names: Sequence[str]) -> list[str]:
+    """Of these weights, those whose gradients are the same on all ranks, and not zero."""
+    of_ranks = [each.of(Gradients)[0].tensors for each in processes if each.of(Gradients)]
+    if len(of_ranks) < len(processes) or not of_ranks:
+        return []
+    first, *others = of_ranks
+    return [
+        name
+        for name in names
+        if name in first and first[name][2] and all(o.get(name) == first[name] for o in others)
     ]
 
 

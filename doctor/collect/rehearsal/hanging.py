@@ -78,6 +78,16 @@ def waiting(directory: Path, processes: Sequence[Observed]) -> tuple[Waiting, ..
     return tuple(found)
 
 
+def handler(directory: Path, processes: Sequence[Observed], signal: str) -> str:
+    """The function that handles the signal, where a process was in it, and where in it; "" else."""
+    for each in processes:
+        name = each.handler(signal)
+        text = _text(directory / f"frames-{each.process.pid}.txt").rpartition(CURRENT)[2]
+        if name and any(match[3] == name for match in FRAME.finditer(text)):
+            return hide_secrets(f"{name}, at {_place(text)}")[:500]
+    return ""
+
+
 def still(processes: Sequence[Observed], killed: float) -> float | None:
     """Seconds from the last step of any rank to this moment; None without a step."""
     moments = [step.moment for each in processes for step in each.steps]

@@ -78,8 +78,9 @@ def _examine(children: Children, output: Path, place: str, size: int) -> OnDisk:
     torn = tuple(each.message[:500] for each in checkpoint.problems if each.kind in BROKEN)
     reason = checkpoint.not_inspectable or ""
     return OnDisk(
-        path=name, bytes=size, weights=_has_weights(checkpoint), torn=torn[:5], unread=reason
-    )
+        path=name, bytes=size, weights=_has_weights(checkpoint), torn=torn[:5], unread=reason,
+        optimizer=checkpoint.training.optimizer is not None,
+    )  # fmt: skip
 
 
 def _has_weights(checkpoint: Checkpoint) -> bool:

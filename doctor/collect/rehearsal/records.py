@@ -90,6 +90,25 @@ class _Broken(msgspec.Struct, tag="broken", tag_field="kind"):
 
 class _Paused(msgspec.Struct, tag="paused", tag_field="kind"):
     s: int
+    handlers: dict[str, str] = {}
+
+
+class Unprepared(msgspec.Struct, tag="unprepared", tag_field="kind"):
+    """accelerator.load_state() was called with no model prepared."""
+
+    s: int
+
+
+class Exchanged(msgspec.Struct, tag="exchanged", tag_field="kind"):
+    """A save after step `s` had other weights than those with which the training went on."""
+
+    s: int
+
+
+class Gradients(msgspec.Struct, tag="gradients", tag_field="kind"):
+    """At the first step."""
+
+    tensors: dict[str, Tensor]
 
 
 class Group(msgspec.Struct):
@@ -121,6 +140,10 @@ class Snapshot(msgspec.Struct, tag="snapshot", tag_field="kind"):
     """A DistributedDataParallel was in memory."""
     data_parallel: bool = False
     """It, or FSDP over all ranks."""
+    exchanged: bool = False
+    """Of a save: the weights are others than after the step."""
+    background: bool = False
+    """Of a save by another thread, which holds a copy of an earlier state."""
 
 
 class _Batch(msgspec.Struct, tag="batch", tag_field="kind"):
@@ -153,7 +176,8 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 
 _Record = (
     _Process | _Step | _Memory | _Saved | _Load | _Evaluating | _Evaluated | _End | _Broken
-    | _Paused | _Batch | Snapshot | Loader | Taken | Epoch | Joined
+    | _Paused | _Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
+    | Gradients
 )  # fmt: skip
 _decode = msgspec.json.Decoder(_Record).decode
 
@@ -223,6 +247,10 @@ class Observed:
             SavedFile(step=each.s, what=each.what[:100], path=each.path[:LONGEST], seconds=each.t)
             for each in self.of(_Saved)[:MOST_SAVED]
         )
+
+    def handler(self, name: str) -> str:
+        """The function that handled a signal when the training was stopped; "" for none."""
+        return next((each.handlers.get(name, "") for each in self.of(_Paused)), "")
 
     def loads(self) -> list[_Load]:
         """States that modules took before the first step."""

@@ -7,7 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from doctor.collect.rehearsal.records import Observed, OptimizerState, Snapshot
+from doctor.collect.rehearsal.records import (
+    Exchanged,
+    Observed,
+    OptimizerState,
+    Snapshot,
+    Unprepared,
+)
 from doctor.collect.rehearsal.resume_rates import rates_apart
 from doctor.facts.rehearsal import Lost, Resumed
 
@@ -55,12 +61,21 @@ def compare(
         and not _same(saved.weights, now.weights)
         and not any(optimizer.state for optimizer in now.optimizers.values())
     )
+    if saved.background and not from_start and not _same(saved.weights, now.weights):
+        return None  # the copy that was written is not known
     total = max((each.rank().steps for each in first if each.rank().ended), default=0)
     ends_well = bool(first) and all(e.rank().ended and not e.rank().error for e in first)
     rates = None if from_start else rates_apart(first, continued, saved)
     worst = max(loads, key=lambda load: load.missed + load.extra, default=None)
+    exchanged = saved.exchanged and any(e.s == saved.s for o in stopped for e in o.of(Exchanged))
+    if exchanged and not _same(_apart(saved.weights)[0], _apart(now.weights)[0]):
+        lost = [each for each in lost if each.kind != "weights"]  # schedule-free: computed anew
+        exchanged = False
     return Resumed(
         saved_step=saved.s,
+        exchanged=exchanged,
+        unprepared=any(each.of(Unprepared) for each in continued),
+        stateful=sum(len(each.state) for each in saved.optimizers.values()),
         newest_step=newest.s,
         from_start=from_start,
         looked=looked,

@@ -246,8 +246,7 @@ class _Run:
         if not self.end.cut and (now > self.deadline or late):
             self.end.cut = "grace" if late else "deadline"
             self.end.seconds = time.time() - self.end.began
-            if not late:
-                self.frames()
+            self.frames()
             self.order("kill")
             self.cut_at = time.monotonic()
 

@@ -241,6 +241,9 @@ class _Stages:
             checkpoints=on_disk.checkpoints(output),
             tail=hanging.last_lines(directory / runs.LOG) if failed else (),
             refusals=hanging.refusals(directory / runs.LOG),
+            handler=hanging.handler(directory, processes, self.options.signal)
+            if ended.cut == "grace"
+            else "",
             frames=hanging.frames(directory) if late else (),
             waiting=hanging.waiting(directory, processes) if late else (),
             still=hanging.still(processes, ended.began + ended.seconds) if late else None,

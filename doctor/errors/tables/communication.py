@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import LD_PATHS
 
 ROWS = (
@@ -239,8 +239,6 @@ ROWS = (
             r"Detected mismatch between collectives on ranks",
             r"Mismatch between collective operation types",
             r"params?\[\d+\] in this process with sizes .{0,200}appears not to match sizes",
-            r"Expected to have finished reduction in the prior iteration",
-            r"has parameters that were not used in producing",
             r"DDP expects same model across all ranks",
         ),
         examples=(
@@ -249,12 +247,23 @@ ROWS = (
             "RuntimeError: Mismatch between collective operation types across ranks.",
             "RuntimeError: [1]: params[0] in this process with sizes [10, 10] appears not to "
             "match sizes of the same param in process 0.",
-            "RuntimeError: Expected to have finished reduction in the prior iteration before "
-            "starting a new one. This error indicates that your module has parameters that were "
-            "not used in producing loss.",
             "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 10 params",
-            "RuntimeError: It looks like your LightningModule has parameters that were not used "
-            "in producing the loss returned by training_step.",
+        ),
+        wordings=(
+            Wording(
+                r"Expected to have finished reduction in the prior iteration|has parameters that "
+                r"were not used in producing",
+                "RuntimeError: It looks like your LightningModule has parameters that were not "
+                "used in producing the loss returned by training_step.",
+                "DistributedDataParallel waits for the gradient of every parameter, and some took "
+                "no part in the loss of this step: unused heads, branches that depend on the "
+                "data, an output that the loss ignores.",
+                "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters. Freeze or remove those that "
+                "never take part; for branches set find_unused_parameters=True (Trainer: "
+                "ddp_find_unused_parameters=True; Lightning: "
+                'strategy="ddp_find_unused_parameters_true"), or add 0 * parameter.sum() to the '
+                "loss.",
+            ),
         ),
         why="The ranks do not do the same: other parameters, parameters that take no part in the "
         "loss on some step, or collectives that only some ranks call.",

@@ -36,6 +36,7 @@ ROWS = (
             "docker run --rm --gpus all ubuntu nvidia-smi",
         ),
         next_check="DRV001",
+        sources=("dcgm-exporter-33", "nvidia-docker-1034"),
     ),
     Cause(
         id="image-needs-newer-driver",

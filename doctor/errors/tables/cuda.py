@@ -331,5 +331,6 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         next_check="TOR004",
+        sources=("CTranslate2-1826",),
     ),
 )

@@ -70,6 +70,7 @@ ROWS = (
         "for a Python of that version); conda's and uv's own interpreters bring them.",
         commands=("python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))'",),
         owner=Owner.ENVIRONMENT,
+        sources=("sglang-18644",),
     ),
     Cause(
         id="tf32-two-apis",
@@ -134,22 +135,6 @@ ROWS = (
         why="A download failed: no network, a proxy, or a name that is not resolved.",
         fix="Download the model or the data beforehand and load it from a local path "
         "(local_files_only=True), or check network, proxy and token.",
-        owner=Owner.ENVIRONMENT,
-    ),
-    Cause(
-        id="ipc-files",
-        errors=("RuntimeError", "OSError"),
-        messages=(r"unable to open shared memory object", r"unable to mmap \d"),
-        examples=(
-            "RuntimeError: unable to open shared memory object </torch_1_2> in read-write mode: "
-            "Too many open files (24)",
-            "RuntimeError: unable to mmap 400 bytes from file </torch_1_2>: Cannot allocate "
-            "memory (12)",
-        ),
-        why="Workers exchange tensors through files in /dev/shm, of which there are too many, or "
-        "there is no space.",
-        fix="Raise the limit of open files (ulimit -n 65536), call "
-        "torch.multiprocessing.set_sharing_strategy('file_system'), and check /dev/shm (MEM003).",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS
 
 ROWS = (
@@ -135,13 +135,45 @@ ROWS = (
             "RuntimeError: CUDA error: device-side assert triggered",
             "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss_forward_reduce_cuda_kernel_2d: "
             "block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed.",
-            "../aten/src/ATen/native/cuda/Indexing.cu:1146: indexSelectLargeIndex: block: "
-            "[1,0,0], thread: [0,0,0] Assertion `srcIndex < srcSelectDimSize` failed.",
+        ),
+        wordings=(
+            Wording(
+                r"t ?< ?n_classes|cur_target [<>]",
+                "nll_loss_forward_reduce_cuda_kernel_2d: Assertion `t >= 0 && t < n_classes` "
+                "failed.",
+                "A label is outside the classes of the loss.",
+                "Fix the labels: one is outside the classes, 0 <= label < classes. Count the "
+                "classes that the last layer has, map labels that start at 1 to 0, and mark what "
+                "is to be ignored with -100.",
+            ),
+            Wording(
+                r"(?:input|target)_val >= zero",
+                "Loss.cu:94: operator(): Assertion `input_val >= zero && input_val <= one` failed.",
+                "binary_cross_entropy got a value outside [0, 1], or NaN.",
+                "Pass probabilities to binary_cross_entropy: inputs and targets in [0, 1], and no "
+                "NaN. binary_cross_entropy_with_logits takes raw outputs.",
+            ),
+            Wording(
+                r"srcIndex < srcSelectDimSize|ind_dim_size|vectorized gather",
+                "indexSelectLargeIndex: block: [63,0,0], thread: [0,0,0] Assertion `srcIndex < "
+                "srcSelectDimSize` failed.",
+                "An index exceeds the rows of an embedding, index_select or gather.",
+                "Fix the index of an embedding, index_select or gather: it exceeds the rows of "
+                "the table. After adding tokens call resize_token_embeddings; compare positions "
+                "with the model's length, and do not use a label of -100 as an index.",
+            ),
+            Wording(
+                r"-sizes\[i\] <= index|index < sizes\[i\]|idx_dim < index_size|idx_dim >= 0",
+                "IndexKernel.cu: operator(): Assertion `-sizes[i] <= index && index < sizes[i] && "
+                '"index out of bounds"` failed.',
+                "An index of x[index], gather or scatter exceeds the dimension.",
+                "Fix the index of x[index], gather or scatter: it exceeds the dimension that it "
+                "selects from. A label of -100 is no index: use labels.clamp(min=0), and mask the "
+                "result.",
+            ),
         ),
         why="A kernel found an index out of range and ended the CUDA context; everything after it "
-        "fails as well. `t >= 0 && t < n_classes`: a label outside the classes. `srcIndex < "
-        "srcSelectDimSize`: a token id beyond the embedding. `input_val >= zero`: an input of "
-        "binary cross-entropy outside 0 to 1, or NaN.",
+        "fails as well.",
         fix="Check the labels and token ids on the CPU. After adding tokens call "
         "model.resize_token_embeddings(len(tokenizer)); mark padding with -100. "
         "CUDA_LAUNCH_BLOCKING=1 makes the traceback point to the call.",

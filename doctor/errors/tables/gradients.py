@@ -38,6 +38,7 @@ ROWS = (
         fix="Write it without an in-place change: x = x + y for x += y, torch.cat, torch.stack or "
         "torch.where for x[i] = y, masked_fill for masked_fill_, or work on x.clone().",
         told_by="the tensor in the message is a result of the forward pass",
+        sources=("graphcmr-19",),
     ),
     Cause(
         id="backward-in-the-loss",

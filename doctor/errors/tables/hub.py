@@ -54,6 +54,7 @@ ROWS = (
         why="tokenizer.json is newer than the installed tokenizers, or the package that reads "
         "the older files is missing.",
         owner=Owner.ENVIRONMENT,
+        sources=("sentence-transformers-1105",),
     ),
     Cause(
         id="model-not-found",

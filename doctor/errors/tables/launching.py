@@ -213,25 +213,6 @@ ROWS = (
         next_check="GPU001",
     ),
     Cause(
-        id="parameters-without-gradient",
-        refines=("collective-mismatch",),
-        errors=("RuntimeError",),
-        messages=(r"Expected to have finished reduction in the prior iteration",),
-        examples=(
-            "RuntimeError: Expected to have finished reduction in the prior iteration before "
-            "starting a new one. This error indicates that your module has parameters that were "
-            "not used in producing loss.",
-        ),
-        why="DistributedDataParallel waits for the gradient of every parameter, and some took no "
-        "part in the loss of this step: unused heads, branches that depend on the data, an output "
-        "that the loss ignores.",
-        fix="TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters. Freeze or remove those that "
-        "never take part; for branches set find_unused_parameters=True (Trainer: "
-        'ddp_find_unused_parameters=True; Lightning: strategy="ddp_find_unused_parameters_true"), '
-        "or add 0 * parameter.sum() to the loss.",
-        commands=("TORCH_DISTRIBUTED_DEBUG=DETAIL torchrun ...",),
-    ),
-    Cause(
         id="parameter-ready-twice",
         refines=("autograd-misuse",),
         errors=("RuntimeError",),

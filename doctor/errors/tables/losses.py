@@ -26,6 +26,22 @@ ROWS = (
         "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
     ),
     Cause(
+        id="assert-multinomial",
+        errors=("RuntimeError",),
+        messages=(r"probability tensor contains", r"sum of probabilities", r"cumdist"),
+        examples=(
+            "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+            "RuntimeError: invalid multinomial distribution (sum of probabilities <= 0)",
+            "MultinomialKernel.cu: binarySearchForMultinomial: Assertion `cumdist[size - 1] > "
+            "scalar_t(0)` failed.",
+        ),
+        why="torch.multinomial got probabilities that are negative, NaN, or add up to 0.",
+        fix="Pass probabilities to torch.multinomial: finite, not negative, and with a sum above "
+        "0. Look for the first NaN before it: in generation and RL usually fp16 that overflowed "
+        "(use bfloat16, or float32 on GPUs without it), broken or half-merged weights, or a mask "
+        "that leaves no token.",
+    ),
+    Cause(
         id="distribution-parameters",
         errors=("ValueError", "NotImplementedError"),
         messages=(r"to satisfy the constraint", r"to satisfy Real\(\)"),

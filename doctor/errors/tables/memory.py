@@ -47,7 +47,7 @@ ROWS = (
         "that needs more than there is.",
         fix="Reduce what the step needs: smaller micro-batch with gradient accumulation, gradient "
         "checkpointing, shorter sequences, an 8-bit optimizer, or shard with FSDP or ZeRO-3.",
-        sources=("pytorch-16417",),
+        sources=("pytorch-16417", "jax2torch-2"),
         next_check="MEM001",
     ),
     Cause(
@@ -143,7 +143,7 @@ ROWS = (
         "storage that failed.",
         owner=Owner.ENVIRONMENT,
         commands=("df -h /dev/shm",),
-        sources=("pytorch-5040", "nccl-troubleshooting"),
+        sources=("pytorch-5040", "nccl-troubleshooting", "nccl-342", "nccl-525"),
         next_check="MEM003",
     ),
     Cause(

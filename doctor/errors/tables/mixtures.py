@@ -29,6 +29,7 @@ ROWS = (
         "torch before 2.3 needs numpy<2.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip check",),
+        sources=("valis-165",),
     ),
     Cause(
         id="architecture-unknown",
@@ -73,6 +74,7 @@ ROWS = (
         "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, too "
         "(LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
+        sources=("ComfyUI-QwenVL-23",),
     ),
     Cause(
         id="trainer-argument-renamed",
@@ -96,6 +98,7 @@ ROWS = (
         "library's own (trl calls transformers), upgrade that library. Or install the versions "
         "that the code was written for.",
         commands=("python -m pip show transformers trl accelerate",),
+        sources=("Whisper-Finetune-112", "transformers-7974"),
     ),
     Cause(
         id="chat-format",

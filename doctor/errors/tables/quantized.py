@@ -120,6 +120,7 @@ ROWS = (
         fix="Remove .to(), .cuda() and .half() on the model, choose the GPU at loading with "
         'device_map={"": torch.cuda.current_device()}, and upgrade accelerate, transformers and '
         "bitsandbytes together.",
+        sources=("llama-cookbook-333", "peft-414"),
     ),
     Cause(
         id="packed-weight-multiplied",

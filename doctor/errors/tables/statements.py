@@ -97,77 +97,6 @@ ROWS = (
         quotes=True,
     ),
     Cause(
-        id="option-unknown",
-        refines=("missing-key",),
-        messages=(
-            r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
-            r"argument|flag|parameter|keyword|key)s?\b",
-            r"are not used by the HfArgumentParser",
-            r"Extra inputs are not permitted|extra fields not permitted",
-            r"ConfigKeyError|ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' (?:is "
-            r"not in struct|not in ')",
-        ),
-        examples=(
-            "ValueError: remaining_argv: ['--ld_alpha', '0.8']",
-            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--x']",
-            "pydantic ValidationError: Extra inputs are not permitted",
-            "omegaconf.errors.ConfigKeyError: Key 'use_tarred_dataset' not in 'MTEncDecConfig'",
-        ),
-        why="An argument or a key of the configuration is unknown to the installed version: it is "
-        "misspelled, stands on the wrong level, or belongs to a newer or older release.",
-        fix="Compare its spelling and its level with --help or the schema of the installed "
-        "version; hydra adds new keys with +key=value. If the documentation has it, upgrade the "
-        "program: it describes another release than the installed one.",
-        quotes=True,
-    ),
-    Cause(
-        id="option-value-unknown",
-        messages=(
-            r"is not a valid \w|is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) (?:value|"
-            r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)",
-            r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]",
-            r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
-            r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)",
-            r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
-            r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
-        ),
-        examples=(
-            "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
-            "ValueError: `mode` must be one of ['a', 'b']",
-            "train.py: error: argument --optim: invalid choice: 'adamw8'",
-            "ValueError: Unknown optimizer: adamw8",
-        ),
-        why="An option has a value that the installed version does not know.",
-        fix="Take one of the values that the message or --help lists. If the documentation has "
-        "yours, the installed version is older or newer than it: upgrade, or install the version "
-        "that it describes.",
-        quotes=True,
-    ),
-    Cause(
-        id="options-exclude-each-other",
-        messages=(
-            rf"cannot be {TOGETHER}|can not be {TOGETHER}",
-            r"mutually exclusive|at the same time|cannot (?:use|set|specify|pass|provide|enable|"
-            r"have) both",
-            r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b",
-            r"conflicts? with\b|in conflict with|[Oo]nly one of\b",
-        ),
-        examples=(
-            "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set in "
-            "the DeepSpeed config file.",
-            "ValueError: --a and --b are mutually exclusive",
-            "ValueError: packing is not compatible with this collator",
-            "ValueError: only one of a and b can be set",
-        ),
-        why="Two settings that exclude each other are both on; one often stands where nobody "
-        "looks: accelerate's default configuration, a DeepSpeed file, an environment variable.",
-        fix="Decide which of the two is meant and give both places the same value, or remove the "
-        'other: command line, YAML, accelerate config, DeepSpeed JSON ("auto" takes the value of '
-        "the Trainer), environment.",
-        commands=("accelerate env", "env | grep -E 'ACCELERATE|FSDP|DEEPSPEED'"),
-        quotes=True,
-    ),
-    Cause(
         id="sizes-do-not-divide",
         messages=(
             r"divisible by|to be a multiple of|must be a multiple|is not a multiple of|must "
@@ -208,32 +137,8 @@ ROWS = (
         quotes=True,
     ),
     Cause(
-        id="setting-missing",
-        messages=(
-            r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |"
-            r"[Pp]lease set |the following arguments are required",
-            r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|"
-            r"set|passed|given|supply)",
-            r"[Mm]issing (?:mandatory|required) (?:value|key|option|field|argument|parameter|"
-            r"config)",
-            r"(?:is|are) (?:required|not set|not specified|not provided|not configured|null)\b|No "
-            r"'?\w{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|specified)",
-        ),
-        examples=(
-            "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
-            "ValueError: `tokenizer` must be specified",
-            "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: model.path",
-            "MisconfigurationException: No 'test_dataloader()' method defined to run "
-            "'Trainer.test'.",
-        ),
-        why="A setting, a file or a method that this step needs was not given.",
-        fix="Give what the message names, where it names it: the call, the command line, a "
-        "section of the configuration file (DeepSpeed: zero_optimization; YAML: the same level as "
-        "in the documentation), the environment; or leave out the step that needs it.",
-        quotes=True,
-    ),
-    Cause(
         id="settings-refused",
+        refines=("missing-key",),
         messages=(
             r"MisconfigurationException|ConfigValueError|DeepSpeedConfigError|\d{1,4} validation "
             r"errors? for \w|omegaconf\.errors\.|hydra\.errors\.",
@@ -243,6 +148,74 @@ ROWS = (
             "MisconfigurationException: Invalid type provided for checkpoint_callback: Expected "
             "bool",
             "yaml.scanner.ScannerError: mapping values are not allowed here",
+        ),
+        wordings=(
+            Wording(
+                r"unrecognized arguments:|remaining_argv|[Nn]o such option|[Uu]nknown (?:option|"
+                r"argument|flag|parameter|keyword|key)s?\b|"
+                r"are not used by the HfArgumentParser|"
+                r"Extra inputs are not permitted|extra fields not permitted|"
+                r"ConfigKeyError|ConfigAttributeError|ConfigCompositionException|Key '.{1,80}' "
+                r"(?:is "
+                r"not in struct|not in ')",
+                "omegaconf.errors.ConfigKeyError: Key 'use_tarred_dataset' not in 'MTEncDecConfig'",
+                "An argument or a key of the configuration is unknown to the installed version: "
+                "it is misspelled, stands on the wrong level, or belongs to a newer or older "
+                "release.",
+                "Compare its spelling and its level with --help or the schema of the installed "
+                "version; hydra adds new keys with +key=value. If the documentation has it, "
+                "upgrade the program: it describes another release than the installed one.",
+            ),
+            Wording(
+                r"is not a valid \w|is not (?:a )?(?:recogni[sz]ed|supported|allowed|known) "
+                r"(?:value|"
+                r"option|choice|type|name|backend|optimizer|scheduler|model|dtype|format|strategy)|"
+                r"(?:select|choose|pick|expected|be|is|are) (?:either )?one of:? ?[\[({'`\"]|"
+                r"invalid choice:|(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) "
+                r"(?:option|choice|value|type|name|key|backend)s? (?:are|is|:)|"
+                r"(?:[Uu]nknown|[Ii]nvalid|[Uu]nsupported) (?:optimizer|scheduler|lr_scheduler|"
+                r"strategy|backend|model type|loss|dtype|precision|value|template|method|format)\b",
+                "ValueError: fsdp2 is not a valid FSDPOption, please select one of ['full_shard']",
+                "An option has a value that the installed version does not know.",
+                "Take one of the values that the message or --help lists. If the documentation "
+                "has yours, the installed version is older or newer than it: upgrade, or install "
+                "the version that it describes.",
+            ),
+            Wording(
+                rf"cannot be {TOGETHER}|can not be {TOGETHER}|"
+                r"mutually exclusive|at the same time|cannot (?:use|set|specify|pass|provide|"
+                r"enable|"
+                r"have) both|"
+                r"(?:is|are) (?:not compatible|incompatible|not supported) (?:together )?with\b|"
+                r"conflicts? with\b|in conflict with|[Oo]nly one of\b",
+                "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set "
+                "in the DeepSpeed config file.",
+                "Two settings that exclude each other are both on; one often stands where nobody "
+                "looks: accelerate's default configuration, a DeepSpeed file, an environment "
+                "variable.",
+                "Decide which of the two is meant and give both places the same value, or remove "
+                'the other: command line, YAML, accelerate config, DeepSpeed JSON ("auto" takes '
+                "the value of the Trainer), environment.",
+                commands=("accelerate env", "env | grep -E 'ACCELERATE|FSDP|DEEPSPEED'"),
+            ),
+            Wording(
+                r"[Pp]lease specify\b|[Pp]lease provide\b|[Pp]lease define\b|[Pp]lease pass |"
+                r"[Pp]lease set |the following arguments are required|"
+                r"(?:must|need to|needs to|has to|have to|should) (?:be )?(?:specif|provid|defined|"
+                r"set|passed|given|supply)|"
+                r"[Mm]issing (?:mandatory|required) (?:value|key|option|field|argument|parameter|"
+                r"config)|"
+                r"(?:is|are) (?:required|not set|not specified|not provided|not configured|"
+                r"null)\b|No "
+                r"'?\w{1,60}(?:\(\))?'? (?:method )?(?:was )?(?:defined|provided|configured|"
+                r"specified)",
+                "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
+                "A setting, a file or a method that this step needs was not given.",
+                "Give what the message names, where it names it: the call, the command line, a "
+                "section of the configuration file (DeepSpeed: zero_optimization; YAML: the same "
+                "level as in the documentation), the environment; or leave out the step that "
+                "needs it.",
+            ),
         ),
         why="The framework refuses its configuration: a value of another type or in another place "
         "than the installed version expects, or a file that cannot be parsed.",

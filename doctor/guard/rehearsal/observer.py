@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Callable, Dict, List, Set
@@ -25,11 +26,12 @@ from ..switch import raise_of_a_signal
 from ..writer import say
 from .collectives import Collectives
 from .evaluations import Evaluations
+from .exchanged import Exchanged
 from .loaders import Loaders
 from .records import Records
 from .saves import Saves
 from .settings import Settings
-from .state import hash_of, in_memory, snapshot
+from .state import gradients, hash_of, in_memory, snapshot
 
 COMPARED = (1, 4)
 """Steps after which the ranks' weights are compared."""
@@ -52,6 +54,7 @@ class Observer:
         self.records = Records(settings.records)
         self.patches = Patches()
         self.evaluations = Evaluations(torch, self)
+        self.exchanged = Exchanged(torch, self.records)
         self.loaders = Loaders(torch, self, self.backwards)
         self.step = 0
         self.counts: Dict[int, int] = {}
@@ -63,6 +66,8 @@ class Observer:
         """Spent in hashing and waiting since the last step."""
         self.last_step = 0.0
         self.rank, self.world = 0, 1
+        self.thread = 0
+        """That takes the steps."""
         self.alive = True
         self.called = False
         """A module was called to train."""
@@ -109,7 +114,11 @@ class Observer:
         self.begin()
         self.evaluations.end()
         self.hash_state("late", once=True)
+        self.thread = threading.get_ident()
+        self.exchanged.goes_on(self.step)
         count = self.counts.get(id(optimizer), 0) + 1
+        if count == 1 and self.world > 1:
+            self.records.write("gradients", tensors=gradients(self.torch))
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
             self.loaders.step(count)
@@ -133,6 +142,7 @@ class Observer:
         if count <= self.step:
             return
         self.step = count
+        self.exchanged.stepped(optimizer)
         if self.world > 1 and count in COMPARED:
             self.hash_state("step")
         if self.step in (1, 2, 5) or self.step % 10 == 0:
@@ -153,7 +163,7 @@ class Observer:
     def wait_for_signal(self, step: int) -> None:
         """Stay in the middle of this step until the signal has been sent."""
         began = time.monotonic()
-        self.records.write("paused", s=step)
+        self.records.write("paused", s=step, handlers=handlers())
         while not os.path.exists(self.settings.go) and time.monotonic() - began < WAIT_SECONDS:
             time.sleep(0.02)
         time.sleep(AFTER_SIGNAL_SECONDS)
@@ -161,9 +171,9 @@ class Observer:
 
     # State
 
-    def hash_state(self, when: str, once: bool = False) -> None:
-        """Record a snapshot; one for each step and occasion."""
-        key = when if once else f"{when} {self.step}"
+    def hash_state(self, when: str, once: bool = False, **how: bool) -> None:
+        """Record a snapshot, with `how` it was taken; one for each step and occasion."""
+        key = when if once else f"{when} {self.step} {' '.join(k for k in how if how[k])}".rstrip()
         if (once and {"start", "late"} & self.hashed) or key in self.hashed:
             return
         if len(self.hashed) >= MOST_HASHED:
@@ -173,7 +183,7 @@ class Observer:
         held = snapshot(self.torch)
         seconds = time.monotonic() - began
         self.own_seconds += seconds
-        self.records.write("snapshot", when=when, s=self.step, seconds=seconds, **held)
+        self.records.write("snapshot", when=when, s=self.step, seconds=seconds, **held, **how)
 
     def write_memory(self) -> None:
         """Peaks so far, in bytes."""
@@ -225,6 +235,16 @@ class Observer:
                 batch = hash_of(self.torch, (*args, *kwargs.values()))
                 self.records.write("batch", tensors=batch)
                 return
+
+
+def handlers() -> Dict[str, str]:
+    """Signal -> the function of Python that handles it."""
+    found = {}
+    for name in ("SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGHUP"):
+        code = getattr(signal.getsignal(getattr(signal, name)), "__code__", None)
+        if code is not None:
+            found[name] = str(code.co_name)
+    return found
 
 
 def install(torch: ModuleType, settings: Settings) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Callable
@@ -32,6 +33,9 @@ class Saves:
             {
                 "safetensors.torch": lambda found: patches.replace(
                     found, "serialize_file", lambda f: self.save(f, "safetensors", 1)
+                ),
+                "accelerate.accelerator": lambda found: patches.replace(
+                    found.Accelerator, "load_state", self.restore
                 ),
                 "torch.distributed.checkpoint": lambda found: self.checkpoints(found, patches),
             }
@@ -87,7 +91,10 @@ class Saves:
         if observer.step:
             observer.begin()
             observer.evaluations.end()
-            observer.hash_state("save")
+            if threading.get_ident() == observer.thread:
+                observer.hash_state("save", exchanged=observer.exchanged.saving())
+            else:
+                observer.hash_state("save", background=True)
 
     def save_ends(self, name: str, path: Foreign, seconds: float) -> None:
         """A save returned."""
@@ -107,6 +114,22 @@ class Saves:
             return result
 
         return load_state_dict
+
+    def restore(self, original: Callable[..., Foreign]) -> Callable[..., Foreign]:
+        """accelerator.load_state(), which restores what was prepared before, and says nothing."""
+
+        @functools.wraps(original)
+        def load_state(*args: Foreign, **kwargs: Foreign) -> Foreign:
+            if not getattr(args[0], "_models", True):
+                self.observer.safely(self.unprepared)
+            return original(*args, **kwargs)
+
+        return load_state
+
+    def unprepared(self) -> None:
+        """A state was to be loaded into nothing."""
+        self.observer.begin()
+        self.observer.records.write("unprepared", s=self.observer.step)
 
     def loaded(self, args: Foreign, result: Foreign) -> None:
         """A module took a state."""

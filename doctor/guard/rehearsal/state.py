@@ -112,6 +112,19 @@ def snapshot(torch: ModuleType) -> Snapshot:
     }
 
 
+def gradients(torch: ModuleType) -> Dict[str, Foreign]:
+    """The hashes of all gradients, by the names of their weights."""
+    found = in_memory(torch)
+    hashes, entries = Hashes(torch), {}
+    with torch.no_grad():
+        for prefix, root in _roots(found["module"], found["optimizer"]):
+            for name, parameter in root.named_parameters():
+                if parameter.grad is not None and not parameter.grad.is_sparse:
+                    entries[prefix + name] = hashes.add(parameter.grad)
+        hashes.read()
+    return entries
+
+
 def part_of(parameter: Foreign, modules: List[Foreign]) -> str:
     """Which part of it this rank holds, by its place in the mesh; "" for all of it."""
     mesh = getattr(parameter, "device_mesh", None)

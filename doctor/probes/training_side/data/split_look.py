@@ -16,6 +16,7 @@ from . import (
     padding,
     pairs,
     reading,
+    rereading,
     row_texts,
     rows,
     samples_shown,
@@ -106,6 +107,7 @@ class SplitLook:
         record["inputs"] = self.inputs.record()
         record["pace"] = self.pace
         record["agreement"] = observing.attempt(self._agreement, None)
+        record["rereading"] = observing.attempt(self._rereading, None)
         record["maps"] = observing.attempt(self.maps.record, None)
         record["texts"] = self.texts.record()
         if self.source.kind == "loader":
@@ -120,6 +122,11 @@ class SplitLook:
         if record is not None and self.source.name == "train":
             record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record
+
+    def _rereading(self) -> Optional[Dict[str, Any]]:
+        return rereading.of_rows(
+            self.source, self.reading.ended == "complete" and not self._own_order()
+        )
 
     def _own_order(self) -> bool:
         names = ("batch_sampler", "sampler")
