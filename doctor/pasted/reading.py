@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from doctor._util.units import MIB
 from doctor.facts.load import Watched
-from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported, Slice
+from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
 from doctor.facts.views import UNLISTED
 
 NOT_IN_REPORT = "the report does not show"
@@ -142,15 +142,10 @@ def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
             if gpu.name == other.name:
                 more, less = sorted((gpu, other), key=lambda each: len(each.unread))
                 uuid = less.uuid if NUMBERED.fullmatch(more.uuid) else more.uuid
-                is_listed = less.slices and not all(map(has_uuid, more.slices))
-                slices = less.slices if is_listed else more.slices or less.slices
+                is_counted = any(NUMBERED.fullmatch(each.uuid) for each in more.slices)
+                slices = (is_counted and less.slices) or more.slices or less.slices
                 gpus[number] = replace(more, uuid=uuid, slices=slices)
     return tuple(gpus)
-
-
-def has_uuid(gpu: Gpu | Slice) -> bool:
-    """Whether a report stated the UUID, and not the number alone."""
-    return not NUMBERED.fullmatch(gpu.uuid)
 
 
 def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:

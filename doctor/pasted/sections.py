@@ -10,7 +10,7 @@ from doctor.facts.facts import ORIGIN, Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named, has_uuid
+from doctor.pasted.reading import NOT_IN_REPORT, NUMBERED, Reading, gpu_named
 
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
@@ -100,8 +100,8 @@ def _host(reading: Reading) -> Host | Unknown:
 def _selection(reading: Reading) -> dict[str, str]:
     """The variables that select GPUs, without UUIDs that the report cannot refute: torch uses a
     GPU, or it states no UUIDs."""
-    listed = [part for gpu in reading.gpus for part in (gpu, *gpu.slices)]
-    refutes = not reading.cuda_available and all(map(has_uuid, listed))
+    uuids = [each for gpu in reading.gpus for each in (gpu.uuid, *(s.uuid for s in gpu.slices))]
+    refutes = not reading.cuda_available and not any(map(NUMBERED.fullmatch, uuids))
     return {
         name: value
         for name, value in reading.visible_devices
