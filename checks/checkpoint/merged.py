@@ -8,8 +8,7 @@ from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
-from doctor.checkpoint.computed import not_computed
-from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight, Untouched
+from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
 from doctor.checks.checkpoint.merge_scale import scale_reason
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -231,48 +230,11 @@ def _grids(merge: Merge) -> str:
     return " and ".join(sorted({shown(weight.grid, 20) for weight in merge.weights}))
 
 
-def _rest_differs(merge: Merge, text: str) -> Verdict:
+def rest_differs(merge: Merge, text: str) -> Verdict:
     if kind := _quantized(merge):
         text = f"{text}; the base was quantized to {kind} before the merge"
         return warn(text, fix=QUANTIZED_FIX)
     return fail(text, fix=OTHER_FIX)
-
-
-def rest_unchanged(checkpoint: Checkpoint) -> Verdict:
-    merge = checkpoint.merge
-    if merge is None or (isinstance(merge, Merge) and merge.untouched is None):
-        return skip("no --merged-from")
-    if isinstance(merge, Unknown):
-        return unknown(f"the merge could not be compared: {merge.reason}")
-    rest = merge.untouched
-    assert rest is not None
-    if named := next((each for each in merge.adapters if each.unsupported), None):
-        return unknown(f"what the adapter changes is not known: {named.path}: {named.unsupported}")
-    if rest.changed_count:
-        text = f"{rest.changed_count:,} of {rest.compared:,} tensors that no adapter changes differ"
-        return _rest_differs(merge, f"{text}: {listed(list(rest.changed), 3)}")
-    if rest.reshaped:
-        return fail(f"other shapes: {listed(list(rest.reshaped), 3)}", fix=OTHER_FIX)
-    equal = f"{rest.equal:,} of {rest.compared:,} other tensors are the base's"
-    missing = [name for name in not_computed(rest.removed) if name not in rest.copies]
-    if missing:
-        count = rest.removed_count - len(rest.removed) + len(missing)
-        return warn(f"{equal}; {count:,} are not in the merged model: {listed(missing, 3)}")
-    if rest.unread:
-        return unknown(f"{equal}; {rest.unread:,} could not be compared")
-    notes = [
-        f"{rest.cast:,} were cast ({', '.join(rest.casts)})" * bool(rest.cast),
-        f"resized: {listed(list(rest.padded), 3)}" * bool(rest.padded),
-        _left_out(rest) * bool(rest.removed_count),
-        f"{rest.added_count:,} are new: {listed(list(rest.added), 3)}" * bool(rest.added_count),
-    ]
-    told = "; ".join(filter(None, notes))
-    return note(f"{equal}; {told}") if told else ok(equal)
-
-
-def _left_out(rest: Untouched) -> str:
-    names = listed(list(rest.removed), 3)
-    return f"{rest.removed_count:,} tied or computed ones are not in the merged model: {names}"
 
 
 AGAIN_FIX = (
@@ -325,29 +287,4 @@ ADDS_UP = Check(
     after=("CKP001",),
 )
 
-REST = Check(
-    code="CKP016",
-    slug="merge-leaves-rest",
-    title="Tensors that no adapter changes are those of the base",
-    why="Norms, embeddings and heads that differ from the base although no adapter changes them "
-    "show another base, a further training, or a conversion that changed values.",
-    passes=("every other tensor has the base's values",),
-    notes=(
-        "tensors were cast, embeddings were padded or resized, or new tensors were added",
-        "a tied head or computed buffers of the base are missing",
-    ),
-    warns=(
-        "other tensors of the base are missing in the merged model",
-        "other matrices differ as a base does that was quantized before the merge",
-    ),
-    fails=("another tensor has other values or another shape",),
-    fix=OTHER_FIX,
-    limits="that configuration and generation settings are those of the base.",
-    owner=Owner.JOB,
-    judge=rest_unchanged,
-    required="checkpoint",
-    sources=("peft-lora",),
-    after=("CKP001",),
-)
-
-CHECKS = (ADDS_UP, REST)
+CHECKS = (ADDS_UP,)

@@ -6,7 +6,7 @@ from doctor._util.units import shown
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Agreement
-from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip
+from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 
 UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
 """Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
@@ -16,7 +16,15 @@ LEAST_COMPARED = 64
 
 
 def agreed(data: Data) -> Verdict:
-    return each_split(data, _agreed)
+    numbering = data.numbering
+    if numbering is None or not numbering.moved:
+        return each_split(data, _agreed)
+    train, other = numbering.numbers
+    return warn(
+        f"{numbering.moved:,} of {numbering.shared:,} names have another number in eval than in "
+        f"train: {shown(numbering.example)} is {train} and {other} in {shown(numbering.name)}",
+        fix=NUMBERED,
+    )
 
 
 def _agreed(split: Split) -> Verdict:
@@ -89,6 +97,10 @@ ENTRIES = (
     "Call model.resize_token_embeddings(len(tokenizer)) after tokens were added, and make the "
     "tokens with the tokenizer of this model."
 )
+NUMBERED = (
+    "Number the classes or the words once, from train, and give the same mapping to each split: a "
+    "split that lacks one numbers those behind it otherwise."
+)
 CLASSES = "Number the classes from 0, and give the model num_labels of them."
 BLANK = "Leave the number of the blank to it: number the letters from another one, or set blank=."
 LONGER = "Drop samples whose text is longer than their sound, and look at how lengths are counted."
@@ -116,6 +128,7 @@ AGREED = Check(
         "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
+        "classes or words have another number in the dataset of eval than in that of train",
         "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
     ),
     fails=("token ids or classes go beyond the model's embedding or its classes",),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.ranks import is_accelerator
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.schedules import LENGTHS, schedulers
-from doctor.checks.script.sharding import is_accelerator
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine

@@ -10,6 +10,7 @@ from doctor.checks.script.ranks import (
     OF_SHARDS,
     OTHERS,
     ddp_calls,
+    is_accelerator,
     is_sharded,
     on_one_rank,
     rank_arms,
@@ -26,7 +27,7 @@ COLLECTIVES = {
     "all_gather_into_tensor", "reduce_scatter_tensor", "reduce", "gather", "scatter",
     "scatter_object_list",
 }  # fmt: skip
-OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather"}
+OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_state"}
 
 
 def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -99,9 +100,8 @@ def _is_collective(reading: Training, call: Call) -> bool:
     makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
     if call.method in OF_SHARDS:
         return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
-    return call.method in OF_ACCELERATE and any(
-        made.name == "accelerate.Accelerator" for made in makers
-    )
+    shards = call.method != "save_state" or reading.mentions("fsdp", "fullysharded", "deepspeed")
+    return call.method in OF_ACCELERATE and shards and is_accelerator(reading, call)
 
 
 def _is_lightning(made: Call) -> bool:
@@ -151,7 +151,7 @@ RULES = (
             r"all_gather\w*\(",
             r"broadcast\w*\(",
             r"wait_for_everyone\(",
-            r"checkpoint",
+            r"save_(?:checkpoint|state)\s*\(",
             r"FullyShardedDataParallel",
         ),
     ),

@@ -13,11 +13,12 @@ from doctor.facts.script import Call, Value
 
 
 def lightning_modules(reading: Training) -> set[str]:
-    return {
-        each.name
-        for each in reading.script.classes
-        if any(base.endswith("LightningModule") for base in each.bases)
-    }
+    """Classes of this file that are modules of Lightning, also through each other."""
+    names: set[str] = set()
+    for each in reading.script.classes:
+        if any(base.endswith("LightningModule") or base in names for base in each.bases):
+            names.add(each.name)
+    return names
 
 
 def stepped_per_epoch(reading: Training) -> Iterator[Match]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from doctor.checks.script import evaluate
 from doctor.checks.script.lineage import lineage_of
 from doctor.checks.script.training import Training
 from doctor.facts.script import Arms, Call, Value
@@ -48,6 +49,14 @@ def wrapping_calls(reading: Training) -> list[int]:
     sharded = [n for n in reading.methods("FullyShardedDataParallel", "fully_shard")
                if reading.calls[n].name.startswith("torch.distributed.")]  # fmt: skip
     return [*ddp_calls(reading), *sharded]
+
+
+def is_accelerator(reading: Training, call: Call) -> bool:
+    """The method is called on an Accelerator, also where a function gets it."""
+    found = evaluate.options(reading, Value("name", name=call.receiver), call)
+    return bool(call.receiver) and any(
+        each.kind == "call" and reading.calls[each.call].method == "Accelerator" for each in found
+    )
 
 
 def is_sharded(reading: Training, call: Call, name: str) -> bool:

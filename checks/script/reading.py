@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from doctor.facts.script import (
     Arms,
     Assignment,
@@ -70,12 +72,20 @@ class Reading:
         """What a name may be, by name and place."""
         self.calls = script.calls
         self.numbers = {id(call): number for number, call in enumerate(script.calls)}
+        self._kept: list[Call] = []
 
     def cached(self, compute: Callable[[Any], T]) -> T:
         """What a function finds in this reading, computed once."""
         if compute not in self._results:
             self._results[compute] = compute(self)
         return cast("T", self._results[compute])
+
+    def changed(self, call: Call, keywords: dict[str, Value]) -> Call:
+        """The call with other keywords, at the same place."""
+        other = msgspec.structs.replace(call, keywords=keywords)
+        self.numbers[id(other)] = self.numbers[id(call)]
+        self._kept.append(other)
+        return other
 
     def step(self, looked_at: int = 16) -> None:
         """Count a definition that is followed, or 16 places that are only looked at.

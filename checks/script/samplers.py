@@ -212,6 +212,6 @@ RULES = (
         needs=("DataLoader",),
         sources=("torch-dataloader",),
         training=False,
-        words=("[sS]ampler",),
+        words=(r"sampler\s*=",),
     ),
 )

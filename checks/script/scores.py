@@ -200,18 +200,27 @@ def _decisions(reading: Training) -> Iterator[Match]:
 
 def _is_decision(reading: Training, value: Value, call: Call) -> bool:
     values = evaluate.options(reading, value, call)
+    if [(v.kind, v.items) for v in values] == [("list", ())]:
+        key = reading.key(value.name, call.scope)
+        values = [c.args[0] for n in reading.methods("append", "extend")
+                  if reading.key((c := reading.calls[n]).receiver, c.scope) == key and c.args
+                  ]  # fmt: skip
     for each in values:
-        while (
-            each.kind == "call"
-            and reading.calls[each.call].receiver_call >= 0
-            and (reading.calls[each.call].method in ("astype", "int", "float", "cpu", "numpy"))
-        ):
-            each = Value("call", call=reading.calls[each.call].receiver_call)
+        while each.kind == "call" and reading.calls[each.call].method in CASTS:
+            cast = reading.calls[each.call]
+            each = cast.base or Value("call", call=cast.receiver_call)
+            if each.kind == "call" and each.call < 0:
+                return False
         made = reading.calls[each.call] if each.kind == "call" else None
         rounds = made is not None and made.method in ("round", "argmax", "rint")
         if not rounds and not (each.kind == "test" and re.search(r"[<>]", each.text)):
             return False
     return bool(values)
+
+
+CASTS = {
+    "astype", "int", "float", "long", "cpu", "numpy", "tolist", "detach", "squeeze", "flatten",
+}  # fmt: skip
 
 
 def _root(reading: Training, value: Value) -> str:
@@ -315,6 +324,10 @@ def _starts(reading: Training, update: Assignment) -> list[int | None]:
     """1 for what is above everything, -1 for below, 0 for 0; None for another."""
     key = reading.key(update.target, update.scope)
     found = [each.value for each in reading.assigned.get(key, ()) if each is not update]
+    if not found and update.target.endswith("]"):  # an entry of a dictionary
+        base, _, entry = update.target.removesuffix("]").partition("[")
+        tables = [each.value for each in reading.assigned.get(reading.key(base, update.scope), ())]
+        found = [v for t in tables if (v := evaluate.entry(reading, t, entry)) is not None]
     return [_start(reading, value) for value in found]
 
 
@@ -488,7 +501,13 @@ RULES = (
         needs=("sklearn", "references"),
         sources=("attnsleep-13",),
         training=False,
-        words=("_score", "classification_report", "confusion_matrix", "log_loss", "references="),
+        words=(
+            r"_score\s*\(",
+            "classification_report",
+            "confusion_matrix",
+            "log_loss",
+            "references=",
+        ),
     ),
     Rule(
         code="SCR267",

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, gradients
 from doctor.checks.script.lineage import PARAMETERS
-from doctor.checks.script.ranks import ddp_calls, is_sharded
+from doctor.checks.script.loop import calls_reached
+from doctor.checks.script.ranks import ddp_calls, is_accelerator, is_sharded
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.scores import is_count
@@ -150,16 +151,6 @@ def prepared_in_other_order(reading: Training, machine: ScriptMachine) -> Iterat
             yield Match(call.span, "prepare() returns its arguments in their own order")
 
 
-def is_accelerator(reading: Training, call: Call) -> bool:
-    values = (
-        reading.assigned.get(reading.key(call.receiver, call.scope), ()) if call.receiver else ()
-    )
-    return any(
-        each.value.kind == "call" and reading.calls[each.value.call].method == "Accelerator"
-        for each in values
-    )
-
-
 def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
     prepared = {t for n in prepares for t in reading.calls[n].targets}
@@ -222,8 +213,8 @@ def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
         names = {n.casefold() for v in call.args for n in (v.name, *v.names)}
         outputs = any(word in name for name in names
                       for word in ("pred", "label", "logit", "ref", "target"))  # fmt: skip
-        trains = any(n in reading.backward_numbers for loop in call.loops[-1:]
-                     for n in reading.by_loop.get(loop, ()))  # fmt: skip
+        inside = [n for loop in call.loops[-1:] for n in reading.by_loop.get(loop, ())]
+        trains = not reading.backward_numbers.isdisjoint(calls_reached(reading, inside))
         cut = any(
             part.kind == "slice" and any(reading.calls[n].name == "len" for n in part.calls)
             for value, _, scope in reading.expressions
@@ -278,13 +269,23 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         if len(call.targets) != 1 or call.targets[0] in given:
             continue
-        for loop in reading.loops_over(call.scope, call.targets[0]):
+        key = reading.key(call.targets[0], call.scope)
+        for loop in _loops_over(reading, key):
             inside = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
             if any(c.method == "backward" and is_accelerator(reading, c) for c in inside):
                 span = reading.calls[prepares[0]].span
                 yield Match(
                     span, f"{call.targets[0]} is not prepared: all GPUs read the same batches"
                 )
+
+
+def _loops_over(reading: Training, key: tuple[object, str]) -> Iterator[int]:
+    """Loops over what a name holds, in any method where it is an attribute."""
+    for number, loop in enumerate(reading.script.loops):
+        value = loop.iterable
+        names = [n for n in (value.name, *value.names) if n] if value is not None else []
+        if any(reading.key(name, loop.scope) == key for name in names):
+            yield number
 
 
 def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.checks.script import evaluate
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import WRAPPERS, lineage_of, lineage_of_value
 from doctor.checks.script.naming import direction
 from doctor.checks.script.parameters import LOOKS
@@ -19,9 +19,8 @@ STRATEGIES = ("eval_strategy", "evaluation_strategy")
 
 
 def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for number in reading.arguments:
-        call = reading.calls[number]
-        if evaluate.unpacks_unknown(reading, call) or call.unpacked or not call.keywords:
+    for call in reading.cached(_settings):
+        if evaluate.unpacks_unknown(reading, call) or not call.keywords:
             continue
         yield from _best_model(reading, call)
         yield from _resumed(reading, call)
@@ -30,6 +29,24 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
         yield from _stopped(reading, call)
         yield from _metric_missing(reading, call)
         yield from _collated(reading, call)
+
+
+def _settings(reading: Training) -> list[Call]:
+    """The calls that make arguments, with what a dictionary gives and what is assigned later."""
+    found = []
+    for number in reading.arguments:
+        call = reading.calls[number]
+        given: dict[str, Value] = {}
+        for value in call.unpacked:
+            for option in evaluate.options(reading, value, call):
+                given |= dict(zip(option.keys, option.items, strict=False))
+        for each in reading.script.assignments:
+            base, _, name = each.target.rpartition(".")
+            later = base in call.targets and each.scope == call.scope and each.position > number
+            if later and not each.arms and not each.loops and not each.augmented:
+                given[name] = each.value
+        found.append(reading.changed(call, {**call.keywords, **given}) if given else call)
+    return found
 
 
 def _text(reading: Training, call: Call, *names: str) -> str | None:
@@ -51,6 +68,11 @@ def _best_model(reading: Training, call: Call) -> Iterator[Match]:
     elif loads and asked and saved is not None and saved != "best" and asked != (saved or "steps"):
         message = f"load_best_model_at_end: saved every {saved or 'steps'}, evaluated every {asked}"
         yield Match(call.span, message)
+    elif loads and asked == "steps" and saved != "best":
+        counts = [_text(reading, call, name) or "" for name in ("save_steps", "eval_steps")]
+        if all(map(str.isdecimal, counts)) and int(counts[1]) and int(counts[0]) % int(counts[1]):
+            message = f"saved every {counts[0]} steps, evaluated every {counts[1]}"
+            yield Match(call.span, f"load_best_model_at_end: {message}")
     metric, greater = _text(reading, call, "metric_for_best_model"), call.keywords.get(
         "greater_is_better"
     )  # fmt: skip
@@ -242,16 +264,20 @@ def _generated(reading: Training, call: Call) -> Iterator[Match]:
 
 
 def _metrics(reading: Training) -> list[int]:
-    """Functions of the file that Trainers get as compute_metrics."""
-    values = [reading.calls[n].keywords.get("compute_metrics") for n in reading.trainers]
-    names = {value.name for value in values if value is not None and value.kind == "name"}
-    return [n for name in names for n in reading.functions_by_name.get(name, ())]
+    """Functions of the file that Trainers get as compute_metrics, also of objects and closures."""
+    found: list[int] = []
+    for n in reading.trainers:
+        call = reading.calls[n]
+        value = call.keywords.get("compute_metrics")
+        for each in evaluate.options(reading, value, call) or ([value] if value else []):
+            made = reading.calls[each.call].name if each.kind == "call" else ""
+            own = objects.method_of(reading, made, "__call__") if made else None
+            found += objects.functions_of(reading, each, call) if own is None else [own]
+    return found
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    collators = reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification")
-    made = [reading.calls[n] for n in collators]
-    if not made or any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
+    if not _masks_labels(reading):
         return
     for scope in _metrics(reading):
         values = [value for value, _, where in reading.expressions if where == scope]
@@ -266,6 +292,17 @@ def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                 continue
             if not _may_be_masked(reading, scope, name, number):
                 yield Match(call.span, f"{name} holds -100, which cannot be decoded")
+
+
+def _masks_labels(reading: Training) -> bool:
+    """A collator fills labels with -100, of transformers or of this file."""
+    collators = reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification")
+    made = [reading.calls[n] for n in collators]
+    if any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
+        return False
+    filled = (reading.calls[n] for n in reading.methods("masked_fill", "masked_fill_"))
+    own = any(v.literal == -100 for call in filled for v in call.args)
+    return bool(made) or own or "ignored_labels" in reading.script.identifiers
 
 
 def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> bool:

@@ -24,7 +24,8 @@ OPTIMIZERS = {
     "DeepSpeedCPUAdam", "Prodigy", "Ranger", "LARS", "BertAdam", "AdamP", "AdamWScheduleFree",
     "Sophia", "SophiaG",
 }  # fmt: skip
-WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", "[Oo]ptim")
+WORDS = (r"backward\s*\(", r"Trainer\b", "train_dataset", r"\.fit\s*\(", r"\boptim\b",
+         "[Oo]ptimizer")  # fmt: skip
 """One of them occurs in every file that trains. The names of optimizers are not among them: looking
 for 35 names costs a tenth of a lint, and a file with such a name and no "optim" calls backward."""
 MOST_CALLS = 4

@@ -188,7 +188,7 @@ RULES = (
         needs=("amp",),
         sources=("ps-P4", "torch-amp"),
         training=False,
-        words=(r"amp\b",),
+        words=(r"(?<![a-z])amp\b",),
         fixes=Fix(renamed_amp),
     ),
     Rule(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.equivalence import compare_models
@@ -21,6 +23,7 @@ from doctor.checkpoint.io.files import LocalDirectory, read_json
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config
+from doctor.checkpoint.layouts.vocabulary import compare_tokenizers
 from doctor.checkpoint.records import Equality, Merge
 from doctor.checkpoint.scan import scan
 
@@ -56,15 +59,22 @@ def read_merge(
     def report(done: int, total: int) -> None:
         progress("compare with the base", done, total, "tensors")
 
+    used = [adapter for adapter in adapters if isinstance(adapter, Adapter)]
     with stage("compare with the base"):
-        return examine_merge(
+        merge = examine_merge(
             model if paths.base else None,
             base,
-            [adapter for adapter in adapters if isinstance(adapter, Adapter)],
+            used,
             base_path=redact_url(paths.base or paths.model),
             every=every,
             progress=report,
         )
+    if not paths.base:
+        return merge
+    origins = [*((each.directory, each.path) for each in used), (base.directory, merge.base)]
+    compared = (compare_tokenizers(model.directory, *origin) for origin in origins)
+    tokenizer = next((each for each in compared if each is not None), None)
+    return msgspec.structs.replace(merge, tokenizer=tokenizer)
 
 
 def read_equality(

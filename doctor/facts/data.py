@@ -16,6 +16,7 @@ from doctor.facts.data_rows import (
     LabelMaps,
     Markers,
     Mixing,
+    Numbering,
     Overlap,
     Pace,
     Pairs,
@@ -231,6 +232,7 @@ class Data(Section, frozen=True, kw_only=True):
     offset: Offset | Unknown | None = None
     repeats: Repeats | Unknown | None = None
     overlap: Overlap | Unknown | None = None
+    numbering: Numbering | None = None
     shards: Shards | None = None
     broken: Problem | None = None
     """A row of the file further down that cannot be read."""

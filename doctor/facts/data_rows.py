@@ -109,6 +109,19 @@ class Rereading(Section, frozen=True, kw_only=True):
     error: str = ""
 
 
+class Numbering(Section, frozen=True, kw_only=True):
+    """Names that the datasets of train and eval number in an attribute of one name."""
+
+    name: str
+    """The attribute, such as class_to_idx."""
+    shared: int
+    moved: int = 0
+    """Of these, with another number in eval."""
+    example: str = ""
+    numbers: tuple[int, int] = (0, 0)
+    """Of the example, in train and in eval."""
+
+
 class Mixing(Section, frozen=True, kw_only=True):
     """The samples of batches."""
 

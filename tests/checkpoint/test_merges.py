@@ -14,7 +14,8 @@ from doctor._util.records import Unknown
 from doctor.checkpoint.contents import ScanRequest, read
 from doctor.checkpoint.io.stages import no_stage
 from doctor.checkpoint.records import Checkpoint, Merge
-from doctor.checks.checkpoint.merged import ADDS_UP, REST
+from doctor.checks.checkpoint.merge_rest import REST
+from doctor.checks.checkpoint.merged import ADDS_UP
 from doctor.judge.check import Status, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]

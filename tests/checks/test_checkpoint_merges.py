@@ -10,8 +10,9 @@ from recorded_checkpoints import checkpoint, lora, merge, merged_weight
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import AdapterUse, Merge, MergedWeight, Replaced, Untouched
 from doctor.checks.checkpoint.adapter_fit import FITS
+from doctor.checks.checkpoint.merge_rest import REST
 from doctor.checks.checkpoint.merge_scale import scale_reason
-from doctor.checks.checkpoint.merged import ADDS_UP, REST
+from doctor.checks.checkpoint.merged import ADDS_UP
 from doctor.judge.check import Status, Verdict
 
 

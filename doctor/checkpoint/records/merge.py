@@ -135,6 +135,23 @@ class LayerUpdate(Section, frozen=True, kw_only=True):
     """Share of the update that the stored dtype does not hold."""
 
 
+class TokenizerChange(Section, frozen=True, kw_only=True):
+    """The tokenizer of a merged model beside that of its base or adapter."""
+
+    origin: str
+    """The path of the other one: the adapter's where it has one."""
+    moved: int = 0
+    """Tokens of both that have another number."""
+    examples: tuple[str, ...] = ()
+    """The first five of them, with both numbers."""
+    added: int = 0
+    removed: int = 0
+    rules: tuple[str, ...] = ()
+    """Parts of tokenizer.json that cut texts otherwise: merges, normalizer, pre_tokenizer."""
+    template: bool = False
+    """The chat template is another."""
+
+
 class Merge(Section, frozen=True, kw_only=True):
     """A merged model beside base plus adapters."""
 
@@ -150,6 +167,8 @@ class Merge(Section, frozen=True, kw_only=True):
     """None: only an adapter and a base were compared."""
     layers: tuple[LayerUpdate, ...] = ()
     base_quantized: bool = False
+    tokenizer: TokenizerChange | None = None
+    """None: one of the two has no tokenizer.json."""
     other_files: tuple[str, ...] = ()
     """Files of the tokenizer and the chat template that differ from the base's."""
     bytes: int = 0

@@ -19,6 +19,7 @@ from ..foreign import Foreign, observing
 from . import (
     files,
     keeper,
+    numbering,
     offsets,
     pace,
     reading,
@@ -103,6 +104,9 @@ class Look:
         other = next((each for each in sources if each.name == "eval"), None)
         if train is None or (other is None and not self.request.get("repeats", True)):
             return
+        if other is not None:
+            found = observing.attempt(lambda: numbering.of_splits(train, other), None)
+            note(numbering=found)
         seconds = COMPARED * float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
