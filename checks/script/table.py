@@ -98,7 +98,8 @@ def relevant(rules: Iterable[Rule]) -> Words | None:
             if not own:
                 return None
             words.update(own)
-    return Words(tuple((_longest_text(word), word.encode()) for word in sorted(words)))
+    common_first = sorted(words, key=lambda word: (word not in WORDS, word))
+    return Words(tuple((_longest_text(word), word.encode()) for word in common_first))
 
 
 def _longest_text(expression: str) -> bytes:
