@@ -90,7 +90,7 @@ BY_SIGNAL = {
         ("SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP"), _row("segmentation-fault")
     ),
 }
-PATTERNS = (*OF_LIBRARIES, *dict.fromkeys(BY_SIGNAL.values()))
+PATTERNS = tuple(dict.fromkeys((*OF_LIBRARIES, *BY_SIGNAL.values())))
 
 
 def find_cause(ended: Ended) -> Cause | None:
