@@ -41,6 +41,7 @@ FORBIDDEN = _row("gpu-no-permission")
 ALLOCATOR_OPTIONS = _row("allocator-options")
 NO_GPU_CODE = _row("no-kernel-image")
 GPU_TAKEN = _row("gpu-full-or-in-use")
+NO_INSTANCES = _row("mig-without-instances")
 BROKEN_GPU = _row("gpu-at-fault")
 MIXED_CUDNN = _row("cudnn-mismatch")
 REFUSES_DEVICE = _row("cudnn-refuses-gpu")
@@ -90,7 +91,7 @@ BY_SIGNAL = {
         ("SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP"), _row("segmentation-fault")
     ),
 }
-PATTERNS = (*OF_LIBRARIES, *dict.fromkeys(BY_SIGNAL.values()))
+PATTERNS = tuple(dict.fromkeys((*OF_LIBRARIES, *BY_SIGNAL.values())))
 
 
 def find_cause(ended: Ended) -> Cause | None:

@@ -156,6 +156,7 @@ def test_the_entry_that_would_fit(
         ({"num_labels": 5, "max_position_embeddings": 30}, Status.PASS),
         ({"num_labels": 5, "max_position_embeddings": 32}, Status.PASS),
         ({"num_labels": 5, "max_position_embeddings": 16}, Status.FAIL),
+        ({"num_labels": 3, "auto_map": {"AutoModel": "modeling_own.Own"}}, Status.SKIP),
     ],
 )
 def test_labels_and_positions(tmp_path: Path, config: dict[str, Any], status: Status) -> None:

@@ -189,7 +189,9 @@ FEWEST_LABELS = 2
 
 
 def _tables(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
-    """Learned positions, and the labels of a classifier."""
+    """Learned positions, and the labels of a classifier; none of a model with code of its own."""
+    if "auto_map" in config:
+        return
     matrices = [each for each in tensors if len(each.shape) == 2 and each.name.endswith(".weight")]
     rows = [each for each in matrices if POSITIONS.fullmatch(each.name)]
     if len(rows) == 1 and not OTHER_TOWER.search(rows[0].name):

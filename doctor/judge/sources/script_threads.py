@@ -41,6 +41,7 @@ SCRIPT_THREADS = (
     _page("torch-ppo", "PyTorch tutorials: Reinforcement Learning (PPO)",
           "https://docs.pytorch.org/tutorials/intermediate/reinforcement_ppo.html"),
     _thread("mit-ll-responsible-ai/equine", 206, "Results of to(device) are discarded"),
+    _thread("huggingface/diffusers", 437, "Explanation of the 0.18215 factor"),
     _thread("KrishnaDN/x-vector-pytorch", 8, "The training data are used for validation"),
     _thread("HuCaoFighting/Swin-Unet", 135, "The validation loader reads the training data"),
     _thread("ratschlab/aestetik", 8, "The training loader reads the whole data"),
