@@ -36,6 +36,8 @@ from doctor.judge.place import Place
 
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
+PREEMPTED = "scheduler-ended"
+"""The class whose lines are planned where the training goes on after them."""
 LONGEST = 300
 """Characters of a line that a summary repeats."""
 MOST_PLACES = 20
@@ -158,7 +160,8 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     if own := [event for event in story.warnings if event.name == row.id]:
         return _warning(row, own, log, torch, "")
     if own := [event for event in story.overcome if event.name == row.id]:
-        return _warning(row, own, log, torch, "; training went on after it")
+        warning = _warning(row, own, log, torch, "; training went on after it")
+        return replace(warning, status=Status.NOTE) if row.id == PREEMPTED else warning
     if own := [event for event in story.others if event.name == row.id]:
         return skip(_consequence(own, story.first))
     if row.id == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
@@ -329,13 +332,15 @@ def _spread(events: list[LogEvent], first: LogEvent) -> str:
 def _check(row: Cause) -> Check:
     """The row as `doctor explain` prints it and the engine judges it."""
     first = ("it is the first cause of a failure",)
+    overcome = ("a line of the class is in the log, and the training goes on after it",)
     return Check(
         code=row.code,
         slug=row.id,
         title=row.title,
         why=row.why,
         passes=("no line of the class is in the log",),
-        warns=("a line of the class is in the log, and the training goes on after it",),
+        notes=overcome if row.id == PREEMPTED else (),
+        warns=() if row.id == PREEMPTED else overcome,
         fails=() if row.role in ("warning", "summary") else first,
         fix=row.fix,
         commands=row.commands,

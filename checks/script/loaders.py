@@ -28,7 +28,7 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
-        if _is_unshuffled(reading, call) and _trains_on(reading, call):
+        if _is_unshuffled(reading, call) and reading.trains_on(call):
             yield Match(call.span, "the images are read in the order of their files, by class")
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
@@ -60,17 +60,6 @@ def _is_unshuffled(reading: Training, call: Call) -> bool:
         and train.kind == "literal"
         for each in made
     )  # fmt: skip
-
-
-def _trains_on(reading: Training, loader: Call) -> bool:
-    """A loop over it calls backward()."""
-    return any(
-        n in reading.backward_numbers
-        for target in loader.targets
-        for loop in reading.loops_over(loader.scope, target)
-        if "_" not in reading.script.loops[loop].targets
-        for n in reading.by_loop.get(loop, ())
-    )
 
 
 def _moved_in_workers(reading: Training) -> Iterator[Match]:

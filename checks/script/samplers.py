@@ -32,7 +32,7 @@ def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Mat
         loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
         if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
             continue
-        if _in_epochs(reading, loader) or _trains_in_epochs(reading):
+        if _trains_in_epochs(reading):
             yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
 
 
@@ -80,19 +80,6 @@ def _counts(reading: Training, loop: int) -> bool:
     return value is None or bool(over)
 
 
-def _in_epochs(reading: Training, loader: Call) -> bool:
-    """A loop over the loader, with a backward in it, runs in a loop around it."""
-    for number, loop in enumerate(reading.script.loops):
-        names = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
-        if not set(names) & set(loader.targets):
-            continue
-        inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
-        around = [call.loops[: call.loops.index(number)] for call in inside if number in call.loops]
-        if any(c.method == "backward" for c in inside) and any(around):
-            return True
-    return False
-
-
 def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("DataLoader"):
         call = reading.calls[number]
@@ -126,7 +113,7 @@ def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[M
         return
     for number in reading.methods("DataLoader"):
         call = reading.calls[number]
-        if call.unpacked or "batch_sampler" in call.keywords or not _in_training(reading, call):
+        if call.unpacked or "batch_sampler" in call.keywords or not reading.trains_on(call):
             continue
         data = call.args[0] if call.args else call.keywords.get("dataset")
         if data is None or depends_on_rank(reading, data, call):
@@ -156,17 +143,6 @@ def _shares(reading: Training, number: int) -> bool:
         for value, _, scope in reading.expressions
         for name in (value.name, *value.names)
     )
-
-
-def _in_training(reading: Training, loader: Call) -> bool:
-    """A loop over it calls backward()."""
-    for number, loop in enumerate(reading.script.loops):
-        names = (loop.iterable.name, *loop.iterable.names) if loop.iterable is not None else ()
-        if set(names) & set(loader.targets):
-            inside = [reading.calls[n] for n in reading.by_loop.get(number, ())]
-            if any(c.method == "backward" for c in inside):
-                return True
-    return False
 
 
 RULES = (

@@ -269,23 +269,13 @@ def not_prepared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         call = reading.calls[number]
         if len(call.targets) != 1 or call.targets[0] in given:
             continue
-        key = reading.key(call.targets[0], call.scope)
-        for loop in _loops_over(reading, key):
+        for loop in reading.loops_of(call):
             inside = [reading.calls[n] for n in reading.by_loop.get(loop, ())]
             if any(c.method == "backward" and is_accelerator(reading, c) for c in inside):
                 span = reading.calls[prepares[0]].span
                 yield Match(
                     span, f"{call.targets[0]} is not prepared: all GPUs read the same batches"
                 )
-
-
-def _loops_over(reading: Training, key: tuple[object, str]) -> Iterator[int]:
-    """Loops over what a name holds, in any method where it is an attribute."""
-    for number, loop in enumerate(reading.script.loops):
-        value = loop.iterable
-        names = [n for n in (value.name, *value.names) if n] if value is not None else []
-        if any(reading.key(name, loop.scope) == key for name in names):
-            yield number
 
 
 def saved_wrapped(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

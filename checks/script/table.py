@@ -63,56 +63,13 @@ from doctor.checks.script.rule import CODE, Rule
 from doctor.checks.script.training import WORDS
 
 MODULES = (
-    absent,
-    accelerating,
-    accumulation,
-    agents,
-    autocasting,
-    capability,
-    configuration,
-    collectives,
-    discarded,
-    distributed,
-    evaluation,
-    followers,
-    generation,
-    graphs,
-    labels,
-    latents,
-    layers,
-    lightning,
-    loop,
-    loaders,
-    losses,
-    modules,
-    numerics,
-    outputs,
-    ownership,
-    pairs,
-    parameters,
-    peft,
-    placement,
-    pretrained,
-    reached,
-    removed,
-    resuming,
-    samplers,
-    scaling,
-    schedules,
-    scores,
-    sequences,
-    shapes,
-    sharding,
-    splits,
-    steps,
-    switches,
-    tokens,
-    trainers,
-    unused,
-    versions,
-    weight_casts,
-    weights,
-)
+    absent, accelerating, accumulation, agents, autocasting, capability, collectives,
+    configuration, discarded, distributed, evaluation, followers, generation, graphs, labels,
+    latents, layers, lightning, loaders, loop, losses, modules, numerics, outputs, ownership,
+    pairs, parameters, peft, placement, pretrained, reached, removed, resuming, samplers, scaling,
+    schedules, scores, sequences, shapes, sharding, splits, steps, switches, tokens, trainers,
+    unused, versions, weight_casts, weights,
+)  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in MODULES for rule in each.RULES), key=lambda rule: rule.code)
 )
@@ -141,7 +98,8 @@ def relevant(rules: Iterable[Rule]) -> Words | None:
             if not own:
                 return None
             words.update(own)
-    return Words(tuple((_longest_text(word), word.encode()) for word in sorted(words)))
+    common_first = sorted(words, key=lambda word: (word not in WORDS, word))
+    return Words(tuple((_longest_text(word), word.encode()) for word in common_first))
 
 
 def _longest_text(expression: str) -> bytes:

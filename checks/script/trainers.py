@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -33,18 +34,19 @@ def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[M
 
 def _settings(reading: Training) -> list[Call]:
     """The calls that make arguments, with what a dictionary gives and what is assigned later."""
-    found = []
+    found, later = [], defaultdict(list)
+    for each in reading.script.assignments if reading.arguments else ():
+        if "." in each.target:
+            later[each.scope, each.target.rpartition(".")[0]].append(each)
     for number in reading.arguments:
         call = reading.calls[number]
         given: dict[str, Value] = {}
         for value in call.unpacked:
             for option in evaluate.options(reading, value, call):
                 given |= dict(zip(option.keys, option.items, strict=False))
-        for each in reading.script.assignments:
-            base, _, name = each.target.rpartition(".")
-            later = base in call.targets and each.scope == call.scope and each.position > number
-            if later and not each.arms and not each.loops and not each.augmented:
-                given[name] = each.value
+        for each in later.get((call.scope, "".join(call.targets[:1])), ()):
+            if each.position > number and not (each.arms or each.loops or each.augmented):
+                given[each.target.rpartition(".")[2]] = each.value
         found.append(reading.changed(call, {**call.keywords, **given}) if given else call)
     return found
 

@@ -197,6 +197,22 @@ class Training(Reading):
                 waiting.append(key)
         return found
 
+    def loops_of(self, made: Call) -> list[int]:
+        """Loops over what a call made, by its names, also as an argument of a function."""
+        keys = {key for name in made.targets for key in self.names_of(name, made.scope)}
+        loops = enumerate(self.script.loops if keys else ())
+        return [
+            number
+            for number, loop in loops
+            if (value := loop.iterable) is not None
+            and any(self.key(n, loop.scope) in keys for n in (value.name, *value.names) if n)
+        ]
+
+    def trains_on(self, made: Call) -> bool:
+        """A loop over it calls backward()."""
+        loops = self.loops_of(made)
+        return any(not self.backward_numbers.isdisjoint(self.by_loop.get(n, ())) for n in loops)
+
     @cached_property
     def stepped_names(self) -> frozenset[tuple[object, str]]:
         """Names of what an optimizer or a Trainer holds, without those of its copies."""

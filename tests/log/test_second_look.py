@@ -65,6 +65,16 @@ def test_what_is_tried_again_or_only_informs_accuses_nothing(text: str, tmp_path
     assert not finding.verdict.causes
 
 
+def test_a_preemption_after_which_the_training_went_on_is_a_note(tmp_path: Path) -> None:
+    steps = "\n".join(f"step {n} loss {2 - n / 100:.2f}" for n in range(5))
+    ended = (
+        "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2025-09-30T04:12:44 DUE TO PREEMPTION"
+    )
+    finding, text = judged(tmp_path, f"{steps}\n{ended} ***\n{steps}")
+    assert finding.status in (Status.NOTE, Status.UNKNOWN)
+    assert "WARN" not in text
+
+
 @pytest.mark.parametrize(
     "text",
     [
