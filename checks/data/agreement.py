@@ -42,6 +42,10 @@ def _agreed(split: Split) -> Verdict:
 
 
 def _beyond(agreement: Agreement) -> Verdict | None:
+    if agreement.negative:
+        text = share(agreement.negative, agreement.rows, "rows have token ids below 0")
+        below = f"{text}, down to {agreement.lowest_id}: {rows(agreement.negative_rows)}"
+        return warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE)
     for each in agreement.indices:
         if each.beyond:
             word = "token ids" if each.kind == "ids" else "classes"
@@ -97,6 +101,10 @@ ENTRIES = (
     "Call model.resize_token_embeddings(len(tokenizer)) after tokens were added, and make the "
     "tokens with the tokenizer of this model."
 )
+NEGATIVE = (
+    "Pad input_ids with tokenizer.pad_token_id, and labels alone with -100: pad each in a call of "
+    "its own, or replace -100 in the ids before the model gets them."
+)
 NUMBERED = (
     "Number the classes or the words once, from train, and give the same mapping to each split: a "
     "split that lacks one numbers those behind it otherwise."
@@ -128,6 +136,7 @@ AGREED = Check(
         "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
+        "token ids are below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
         "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
     ),

@@ -60,6 +60,10 @@ class Agreement(Section, frozen=True, kw_only=True):
 
     rows: int
     indices: tuple[Indices, ...] = ()
+    lowest_id: int = 0
+    negative: int = 0
+    """Rows with a token id below 0."""
+    negative_rows: tuple[int, ...] = ()
     tokens: int = 0
     unknown: int = 0
     """Of the tokens, those for unknown words."""

@@ -15,6 +15,7 @@ from doctor.facts.data import Data, Labels, Lengths, Offset, Padding, Problem, S
 from doctor.facts.data_rows import (
     Agreement,
     Column,
+    Cut,
     Indices,
     Inputs,
     LabelMaps,
@@ -27,6 +28,7 @@ from doctor.facts.data_rows import (
     Repeats,
     RowTexts,
     Seeds,
+    Sentinel,
     Shards,
     Spellings,
     Workers,
@@ -496,6 +498,8 @@ def test_label_maps(maps: dict[str, Any], status: Status) -> None:
     assert verdict("DAT020", data(maps=LabelMaps(**MAPS | maps))).status is status
 
 
+CUT = Cut(column="output", length=400, rows=60, of=240)
+MISSING = Sentinel(column="wind", value=-999.0, rows=9, of=240)
 SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),))
 
 
@@ -509,6 +513,8 @@ SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),
         ({"garbled": 2}, Status.PASS, "no answers"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
         ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no answers"),
+        ({"cuts": (CUT,)}, Status.WARN, "60 of 240 texts of output end at 400 characters"),
+        ({"sentinels": (MISSING,)}, Status.WARN, "9 of 240 values of wind are -999"),
         ({}, Status.PASS, "no answers"),
     ],
 )

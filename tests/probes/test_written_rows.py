@@ -184,32 +184,38 @@ def test_short_rows_tell_of_a_leak_where_no_two_are_equal(distinct: bool, shared
 
 
 def prose(rows: int, limit: int | None = None) -> list[dict[str, str]]:
-    words = "the pump runs hot when its filter is blocked and nobody looks at the gauge".split()
+    words = [
+        "the",
+        "pump",
+        "runs",
+        "hot",
+        "as",
+        "its",
+        "filter",
+        "is",
+        "blocked",
+        "and",
+        "nobody",
+        "looks",
+        "at",
+        "the",
+        "gauge",
+    ]
     made = []
     for number in range(rows):
-        length = 30 + 7 * number % 90
+        length = 30 + (7 * number) % 90
         text = " ".join(words[(number + n) % len(words)] for n in range(length)) + "."
         made.append({"instruction": f"why, case {number}?", "output": text[:limit]})
     return made
 
 
-def columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    texts = row_texts.RowTexts()
-    for number, row in enumerate(rows):
-        texts.add(row, number)
-    record = texts.record()
-    assert record is not None
-    return record
-
-
 def test_answers_that_are_cut_at_one_length() -> None:
-    (cut,) = columns(prose(200, 300))["cuts"]
-    assert (cut["column"], cut["length"], cut["of"]) == ("output", 300, 200)
-    chats = [
-        {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": row["output"]}]}
-        for row in prose(200, 300)
-    ]  # fmt: skip
-    assert [each["length"] for each in columns(chats)["cuts"]] == [300]
+    rows = prose(200, 400)
+    (cut,) = counted(*rows)["cuts"]
+    assert (cut["column"], cut["length"], cut["of"]) == ("output", 400, 200)
+    said = [{"role": "assistant", "content": row["output"]} for row in rows]
+    chats = [{"messages": [{"role": "user", "content": "hi"}, each]} for each in said]
+    assert [each["length"] for each in counted(*chats)["cuts"]] == [400]
 
 
 @pytest.mark.parametrize(
@@ -223,13 +229,13 @@ def test_answers_that_are_cut_at_one_length() -> None:
     ],
 )  # fmt: skip
 def test_answers_of_their_own_length(rows: list[dict[str, Any]]) -> None:
-    assert not columns(rows)["cuts"]
+    assert not counted(*rows)["cuts"]
 
 
 @pytest.mark.parametrize("code", [-999, "-9999.0", 99999.0, -32768])
 def test_a_number_that_stands_for_missing(code: Any) -> None:
     rows = [{"id": f"r{n}", "t": code if n % 20 == 3 else 15 + n % 11} for n in range(200)]
-    (found,) = columns(rows)["sentinels"]
+    (found,) = counted(*rows)["sentinels"]
     assert (found["column"], found["value"], found["rows"]) == ("t", float(code), 10)
 
 
@@ -244,4 +250,4 @@ def test_a_number_that_stands_for_missing(code: Any) -> None:
     ],
 )
 def test_numbers_that_are_measured(values: list[Any]) -> None:
-    assert not columns([{"t": value} for value in values])["sentinels"]
+    assert not counted(*({"t": value} for value in values))["sentinels"]

@@ -29,6 +29,9 @@ class Agreement:
         self.tables = {"ids": entries_of(module, vocabulary), "classes": classes_of(module)}
         self.highest: Dict[str, int] = {}
         self.beyond: Dict[str, List[int]] = {}
+        self.lowest_id = 0
+        self.negative: List[int] = []
+        """Rows with a token id below 0."""
         self.unknown_id = observing.attribute(vocabulary.tokenizer, "unk_token_id")
         self.unknown = self.tokens = self.rows = 0
         self.blank = blank_of(criterion, module)
@@ -44,6 +47,7 @@ class Agreement:
         self.rows += rows
         if tokens is not None:
             self._add_index("ids", tokens.ids, first_row)
+            self._add_negative(tokens.ids, first_row)
             text = tokens.ids if tokens.mask is None else tokens.ids[tokens.mask != 0]
             self.tokens += text.numel()
             if isinstance(self.unknown_id, int):
@@ -66,6 +70,12 @@ class Agreement:
             over = (values >= table[0]).reshape(len(values), -1).any(1)
             found = [first_row + int(row) for row in torch.nonzero(over)]
             self.beyond.setdefault(kind, []).extend(found)
+
+    def _add_negative(self, ids: torch.Tensor, first_row: int) -> None:
+        if ids.numel() and int(ids.min()) < 0:
+            self.lowest_id = min(self.lowest_id, int(ids.min()))
+            below = (ids < 0).reshape(len(ids), -1).any(1)
+            self.negative += [first_row + int(row) for row in torch.nonzero(below)]
 
     def _add_targets(
         self, labels: torch.Tensor, named: Dict[str, torch.Tensor], first_row: int
@@ -143,6 +153,9 @@ class Agreement:
             "type": "Agreement",
             "rows": self.rows,
             "indices": indices,
+            "lowest_id": self.lowest_id,
+            "negative": len(self.negative),
+            "negative_rows": self.negative[:MOST_ROWS],
             "tokens": self.tokens if isinstance(self.unknown_id, int) else 0,
             "unknown": self.unknown,
             "blank": self.blank,
