@@ -35,9 +35,9 @@ EXAMPLES = {
             "tests/probes/test_nvml.py::test_every_query_may_be_refused",
         ),
     ),
-    "Add an error cause": (4, ("tests/errors/test_errors.py",)),
+    "Add an error cause": (3, ("tests/errors/test_errors.py",)),
     "Add a log class": (
-        8,
+        6,
         (
             "tests/errors/test_errors.py::test_a_row_is_complete",
             "tests/log/test_log_classes.py::test_an_example_is_of_its_class",
@@ -46,7 +46,7 @@ EXAMPLES = {
         ),
     ),
     "Add a lint rule with a fix": (
-        11,
+        10,
         (
             "tests/checks/test_script_rules.py",
             "tests/checks/test_script_relevance.py",
@@ -56,7 +56,7 @@ EXAMPLES = {
         ),
     ),
     "Add a report format": (
-        11,
+        9,
         (
             "tests/report/formats/test_all.py",
             "tests/report/formats/test_lines.py::test_the_number_of_lines_does_not_depend_on_values",

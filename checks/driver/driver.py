@@ -13,6 +13,7 @@ from doctor.checks.driver.errors import (
     CUDA_REMEDIES,
     DENIED_NODES,
     HANGS,
+    MISMATCH,
     MISMATCHED_HOST,
     MISMATCHED_IMAGE,
     NO_DEVICE,
@@ -24,15 +25,18 @@ from doctor.checks.driver.errors import (
     PERSISTENCE,
     STALE_UVM,
     UNKNOWN_ERROR,
+    WSL_DRIVER,
 )
 from doctor.errors.cause import Cause
 from doctor.facts.machine import Driver, Gpu, Host
+from doctor.facts.views import is_undivided
 from doctor.judge.check import Check, Owner, Verdict, ok, unknown, warn
 from doctor.judge.known_errors import (
     IN_CONTAINER,
     KILLED,
     LIBRARY,
     MISMATCHED,
+    NO_INSTANCES,
     NOT_LOADED,
     fail_by,
     find_cause,
@@ -43,6 +47,8 @@ SLOW_SECONDS = 8.0
 """The driver's start should take less: 1 to 3 s per GPU without persistence mode."""
 NODE_ERRORS = (NO_DEVICE, 304, UNKNOWN_ERROR)
 """Codes of cuInit where a device node is missing or cannot be opened."""
+OF_LINUX = (9, NO_LIBRARY, MISMATCH)
+"""NVML's codes for a driver of Linux without its kernel module; WSL has no such module."""
 SYSTEM_DIRECTORIES = ("/usr/lib", "/lib")
 """Where the host's own driver libraries are."""
 
@@ -73,8 +79,18 @@ def _responds(
         note = "cuInit responds; without NVML the GPUs' health cannot be read, and NCCL needs it"
         return warn(f"{errors}; {note}", *LIBRARY.commands, fix=LIBRARY.fix, owner=LIBRARY.owner)
     if driver.nvml.ok or driver.cuda.ok:  # one of them found a GPU: a Jetson is on no PCI bus
-        return _broken(host, driver, errors)
+        return _undivided(driver, gpus, errors) or _broken(host, driver, errors)
     return _no_hardware(host, errors) or _broken(host, driver, errors)
+
+
+def _undivided(
+    driver: Driver, gpus: tuple[Gpu, ...] | Unknown | None, errors: str
+) -> Verdict | None:
+    """A failure if CUDA has no device, because MIG mode is on and no instance exists."""
+    listed = gpus if isinstance(gpus, tuple) else ()
+    if driver.cuda.code != NO_DEVICE or not listed or not all(map(is_undivided, listed)):
+        return None
+    return fail_by(NO_INSTANCES, f"{errors}; MIG mode is on, and no instance exists; {REQUIRED}")
 
 
 def _blocked(driver: Driver, errors: str) -> Verdict | None:
@@ -140,6 +156,8 @@ def _nvml_remedy(host: Host | Unknown, driver: Driver) -> Cause | None:
         return find_cause(ended) if ended.how == "error" else None
     if ended.code == UNKNOWN_ERROR and isinstance(host, Host) and host.container:
         return IN_CONTAINER
+    if ended.code in OF_LINUX and isinstance(host, Host) and host.sandbox == "WSL2":
+        return WSL_DRIVER
     remedy = NVML_REMEDIES.get(ended.code, OTHER)
     return _whose_library(host, driver) if remedy is MISMATCHED else remedy
 

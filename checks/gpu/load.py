@@ -38,6 +38,12 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, w
 from doctor.judge.combine import worst
 from doctor.judge.known_errors import GPU_TAKEN, fail_by, find_cause
 
+FEWER_LANES = (
+    "Reseat the card and its riser or cable, or replace the riser. Then look how many lanes the "
+    "slot is wired for, and how the firmware divides them (bifurcation, a disk that shares them). "
+    "Rented: ask for another machine."
+)
+
 
 def speed(
     load: tuple[Load, ...] | Unknown,
@@ -83,7 +89,7 @@ def _lanes(
     for gpu, each in linked:
         same = [other.link[1] for peer, other in linked if peer.name == gpu.name and other.link]
         if text := missing_lanes(gpu.name, each, max(same)):
-            missing.append(warn(f"{gpu.label}: {text}"))
+            missing.append(warn(f"{gpu.label}: {text}", fix=FEWER_LANES))
     return worst(*missing) if missing else unknown(reason)
 
 
@@ -109,7 +115,10 @@ def _speed(
         sources = dict.fromkeys(source for each in missed for source in each.sources)
         wild = any(each.wild for each in missed) and not _is_held_back(gpu)
         problem = fail if wild else warn
-        return problem(f"{summary}; {problems}", sources=(*sources, *link.sources))
+        fix = (
+            "" if missed or len(link.problems) > 1 or "PCIe lanes" not in problems else FEWER_LANES
+        )
+        return problem(f"{summary}; {problems}", fix=fix, sources=(*sources, *link.sources))
     of_model = [each for each in required if each.rate == half and each.sources]
     if not of_model:
         return skip(f"{summary}; there is no published figure for this model")

@@ -9,7 +9,7 @@ from doctor._util.records import Unknown
 from doctor.checks.gpu import rocm
 from doctor.checks.gpu.remedies import LOST
 from doctor.facts.machine import Cuda, Gpu, Host
-from doctor.facts.views import JobGpu, JobGpus, visible_gpus
+from doctor.facts.views import JobGpu, JobGpus, is_undivided, visible_gpus
 from doctor.hardware.vendors import ON_CUDA
 from doctor.job.job import Job, Target
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
@@ -17,6 +17,7 @@ from doctor.judge.known_errors import (
     ALLOCATOR_OPTIONS,
     GPU_NOT_STARTED,
     KERNEL_LOG,
+    NO_INSTANCES,
     fail_by,
     find_cause,
 )
@@ -57,6 +58,7 @@ def visible(
         or _hidden(selection, gpus, torch_count)
         or _lost(listed)
         or _occupied(job_gpus, cuda)
+        or _undivided(listed, torch_count)
         or _not_started(cuda, host)
     )
     if problem:
@@ -90,6 +92,14 @@ def _torch_count(cuda: Cuda | Unknown | None) -> int | None:
     if cuda.started.ok:
         return len(cuda.gpus)
     return 0 if NO_GPUS.search(cuda.started.detail) else None
+
+
+def _undivided(listed: Sequence[JobGpu] | None, torch_count: int | None) -> Verdict | None:
+    """A failure if torch has no GPU, and each is in MIG mode without an instance."""
+    if torch_count or not listed or not all(gpu.nvml and is_undivided(gpu.nvml) for gpu in listed):
+        return None
+    count = f"{len(listed)} GPUs are" if len(listed) > 1 else "The GPU is"
+    return fail_by(NO_INSTANCES, f"{count} in MIG mode and no instance exists; one required")
 
 
 def _not_started(cuda: Cuda | Unknown | None, host: Host | Unknown) -> Verdict | None:
@@ -252,6 +262,7 @@ VISIBLE = Check(
         "fewer GPUs are visible",
         "CUDA_VISIBLE_DEVICES is empty or names no existing GPU",
         "a GPU is lost",
+        "all GPUs are in MIG mode, and none has an instance",
         "CUDA does not start in torch, although the driver starts it in another process, as with "
         "an option in PYTORCH_CUDA_ALLOC_CONF that this torch does not know",
         "a GPU's compute mode is prohibited, or exclusive with another process on it",

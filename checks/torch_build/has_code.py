@@ -13,7 +13,7 @@ from doctor.checks.torch_build.gpu_code import (
     toolkit_without_cubins,
 )
 from doctor.checks.torch_build.imports import how
-from doctor.checks.torch_build.replacement import Replacement, replace_torch
+from doctor.checks.torch_build.replacement import JETSON, Replacement, replace_torch
 from doctor.checks.torch_build.rocm_code import first_rocm, gfx_in, override, wheel_codes
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
 from doctor.facts.views import JobGpu, JobGpus
@@ -107,7 +107,8 @@ def _for_gpu(torch: Torch, gpu: JobGpu, wheel: Replacement) -> Replacement:
     """The remedy where this GPU has no code: one for NVIDIA's needs its capability."""
     if torch.hip:
         return _for_rocm(gpu)
-    return wheel if gpu.capability else Replacement(NO_GPU_CODE.fix, NO_GPU_CODE.commands)
+    known = gpu.capability or wheel.fix == JETSON
+    return wheel if known else Replacement(NO_GPU_CODE.fix, NO_GPU_CODE.commands)
 
 
 def _hidden(summary: str, hiding: tuple[str, ...]) -> Verdict:

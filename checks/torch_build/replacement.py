@@ -46,7 +46,7 @@ def replace_torch(
     jetson = isinstance(host, Host) and host.jetson
     if any(capability in JETSONS for capability in capabilities) or (jetson and not capabilities):
         return Replacement(JETSON)
-    if isinstance(host, Host) and host.system not in ("", "Linux"):
+    if isinstance(host, Host) and not _has_wheels(host):
         return Replacement(OTHER_SYSTEM)
     known = _driver(driver, reported_cuda)
     python, platform = _python(interpreter), _platform(host)
@@ -147,6 +147,12 @@ def _python(interpreter: Interpreter | Unknown) -> tuple[int, int] | None:
 def _platform(host: Host | Unknown) -> str:
     arm = isinstance(host, Host) and host.arch in ("aarch64", "arm64")
     return "aarch64" if arm else "x86_64"
+
+
+def _has_wheels(host: Host) -> bool:
+    """Whether PyTorch builds for CUDA there; the wheels of Windows are those of Linux on x86_64."""
+    windows = host.system == "Windows" and host.arch in ("", "x86_64", "AMD64")
+    return windows or host.system in ("", "Linux")
 
 
 def _sentence(reason: str) -> str:

@@ -182,6 +182,11 @@ def _whole(gpu: Gpu) -> JobGpu:
     return JobGpu(nvml=gpu, slice=gpu.slices[0] if gpu.mig and gpu.slices else None)
 
 
+def is_undivided(gpu: Gpu) -> bool:
+    """Whether MIG mode is on and no instance exists, so that CUDA has no device on it."""
+    return bool(gpu.mig) and not gpu.slices and "slices" not in gpu.unread
+
+
 def _find(entry: str, gpus: tuple[Gpu, ...]) -> JobGpu | None:
     if entry.isdecimal() and len(entry) < 5:
         index = int(entry)

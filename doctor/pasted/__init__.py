@@ -16,6 +16,7 @@ from doctor.pasted import (
     collect_env,
     diagnoses,
     ds_report,
+    inodes,
     kernel_log,
     links,
     packages,
@@ -45,6 +46,7 @@ READERS = (
     ds_report.read,
     packages.read,
     diagnoses.read,
+    inodes.read,
 )
 """The one that comes first decides where two state the same thing."""
 

@@ -10,7 +10,7 @@ from doctor.pasted.torch_messages import mentioned
 
 EXPRESSION = re.compile(
     r"torch\.(__version__|version\.(?:cuda|hip)|cuda\.(?:is_available|get_device_name|device_count|"
-    r"get_arch_list))"
+    r"get_device_capability|get_arch_list))"
 )
 VALUES = {
     "__version__": r"(?<![\w.])'?(\d\.\d{1,2}\.\d{1,2}(?:\.dev\d{8})?[\w.+]{0,40})'?",
@@ -18,12 +18,16 @@ VALUES = {
     "version.hip": r"(?<![\w.])'?(\d\.\d{1,2}[\w.-]{0,20}|None)'?(?![\w.])",
     "cuda.is_available": r"\b(True|False)\b",
     "cuda.get_device_name": r"((?:NVIDIA|GeForce|Tesla|Quadro|TITAN|AMD|Orin)\b[\w .-]{0,60})",
+    "cuda.get_device_capability": r"\((\d{1,2}, \d)\)",
     "cuda.device_count": r"(?<![\w.])(\d{1,3})(?![\w.])",
     "cuda.get_arch_list": r"(\[[^\]]{0,300}\])",
 }
+ALONE = ("cuda.get_device_name", "cuda.get_device_capability", "cuda.get_arch_list")
+"""Values of a form of their own, which count without torch's version."""
+AVAILABLE = {"True": True, "False": False}
 VISIBLE = re.compile(
     r"(?:^|[\s'\"(])(?:os\.environ\[.)?((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)(?:.\])?\s?=\s?['\"]?"
-    r"([-\w,]{0,60})"
+    r"([-\w,/]{0,600})"
 )
 BRACKETS = re.compile(r"\s*-?\s*gpu_ids: ['\"]?(\[[\d, ]{1,60}\])")
 """accelerate's configuration; in brackets it goes into the variable as it is."""
@@ -44,21 +48,27 @@ def read(lines: list[str]) -> Reading:
             _take(names, lines[number + 1 : number + 1 + FOLLOWING], values)
     torch = values.get("__version__", "")
     devices = _visible_devices(lines)
-    if not torch:
+    if not torch and values.keys().isdisjoint(ALONE):
         return Reading(kinds=tuple(name for name, _ in devices), visible_devices=devices)
     cuda = values.get("version.cuda")
     cuda = ("" if cuda == "None" else cuda) if cuda else cuda_of(torch)
     name = values.get("cuda.get_device_name", "").strip()
+    major, _, minor = values.get("cuda.get_device_capability", "").partition(", ")
+    capability = (int(major), int(minor)) if major else None
     arm = any(map(AARCH64.search, lines))
     jetson = any(map(JETSON.search, lines))
     return Reading(
         kinds=("a Python prompt",),
-        torch=torch,
+        torch=torch or None,
         cuda=cuda,
         hip=hip_of(torch),
-        cuda_available={"True": True, "False": False}.get(values.get("cuda.is_available", "")),
+        cuda_available=AVAILABLE.get(values.get("cuda.is_available", "")) if torch else None,
         archs=tuple(re.findall(r"(?:sm|compute)_\w{2,5}", values.get("cuda.get_arch_list", ""))),
-        gpus=(gpu_named(0, name),) if name else mentioned(lines) if cuda == "" else (),
+        gpus=(gpu_named(0, name, capability=capability),)
+        if name or capability
+        else mentioned(lines)
+        if cuda == ""
+        else (),
         visible_devices=devices,
         system="Linux" if arm or jetson else "Windows" if any(map(WINDOWS.search, lines)) else None,
         arch="aarch64" if arm or jetson else None,
@@ -81,7 +91,7 @@ def _visible_devices(lines: list[str]) -> tuple[tuple[str, str], ...]:
         (name, value)
         for name, stated in sorted(values.items())
         for value in stated
-        if len(stated) == 1 and re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,-]{1,60}", value)
+        if len(stated) == 1 and re.fullmatch(r"-1|[\d,]{0,60}|(?:GPU|MIG)-[\w,/-]{1,600}", value)
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from msgspec.structs import replace
+
 from doctor._util.units import MIB
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
@@ -18,6 +20,10 @@ NOT_IN_REPORT = "the report does not show"
 
 IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})
 """Fields of `Gpu` that are never unread."""
+
+
+NUMBERED = re.compile(r"(?:(?:GPU|MIG)-\d{1,4})?")
+"""In place of a UUID that no report states."""
 
 
 class ReportError(ValueError):
@@ -127,13 +133,18 @@ def merge(readings: Iterable[Reading]) -> Reading:
 def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
     """The list that states most, and of each of its GPUs the record that does.
 
-    Another list may be of other GPUs, or shorter: only one of the same name replaces a record.
+    Another list may be of other GPUs, or shorter: only one of the same name replaces a record, and
+    adds what `nvidia-smi -L` alone states, the UUID and the MIG instances.
     """
     gpus = list(lists[0])
     for others in lists[1:]:
         for number, (gpu, other) in enumerate(zip(gpus, others, strict=False)):
-            if gpu.name == other.name and len(other.unread) < len(gpu.unread):
-                gpus[number] = other
+            if gpu.name == other.name:
+                more, less = sorted((gpu, other), key=lambda each: len(each.unread))
+                uuid = less.uuid if NUMBERED.fullmatch(more.uuid) else more.uuid
+                is_counted = any(NUMBERED.fullmatch(each.uuid) for each in more.slices)
+                slices = (is_counted and less.slices) or more.slices or less.slices
+                gpus[number] = replace(more, uuid=uuid, slices=slices)
     return tuple(gpus)
 
 

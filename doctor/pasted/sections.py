@@ -10,7 +10,7 @@ from doctor.facts.facts import ORIGIN, Facts
 from doctor.facts.machine import Cuda, Driver, Gpu, Host, Interpreter, Torch, TorchGpu
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
-from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+from doctor.pasted.reading import NOT_IN_REPORT, NUMBERED, Reading, gpu_named
 
 UNREAD = Unknown(reason=NOT_IN_REPORT)
 NO_CUDA = Unknown(reason="the report prints No CUDA: no NVIDIA driver, GPU or toolkit was found")
@@ -91,10 +91,22 @@ def _host(reading: Reading) -> Host | Unknown:
         cpus=reading.cpus,
         kernel_events=reading.kernel_events or None,
         reported=reading.reported,
-        env=dict(reading.visible_devices),
+        env=_selection(reading),
         shm_total=reading.shm,
         hcas=reading.hcas or None,
     )
+
+
+def _selection(reading: Reading) -> dict[str, str]:
+    """The variables that select GPUs, without UUIDs that the report cannot refute: torch uses a
+    GPU, or it states no UUIDs."""
+    uuids = [each for gpu in reading.gpus for each in (gpu.uuid, *(s.uuid for s in gpu.slices))]
+    refutes = not reading.cuda_available and not any(map(NUMBERED.fullmatch, uuids))
+    return {
+        name: value
+        for name, value in reading.visible_devices
+        if refutes or not value.startswith(("GPU-", "MIG-"))
+    }
 
 
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from doctor.facts.machine import Gpu, Slice
 from doctor.pasted.reading import Reading, gpu_named
 from doctor.pasted.smi_gpus import gpus_of, watched_of
 
 LISTED = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{1,50})\)\s*$")
+SLICE = re.compile(
+    r"\s*MIG (\d{1,2}\w{0,2}\.\S{2,20})\s+Device\s+\d{1,3}:\s*\(UUID: (MIG-[\w/-]{1,80})\)"
+)
 COLUMN = re.compile(r"([a-z][a-z_0-9]{1,40}(?:\.[a-z_0-9]{1,40}){0,5})(?: \[[^\]]{1,10}\])?")
 KNOWN = re.compile(
     r"(?:name|gpu_name|uuid|gpu_uuid|driver_version|compute_cap|index|count|timestamp|pstate|serial|"
@@ -30,15 +34,33 @@ def read(lines: list[str]) -> Reading:
         if names := _columns(line, lines[number + 1 : number + 2]):
             for at, row in enumerate(_rows(names, lines[number + 1 : number + 1 + MOST_GPUS])):
                 rows[at : at + 1] = [{**row, **rows[at]} if at < len(rows) else row]
-    found = [match for line in lines if (match := LISTED.match(line))]
-    for row, match in zip(rows, found, strict=False) if len(rows) == len(found) else ():
-        row |= {"name": row.get("name", match[2]), "uuid": row.get("uuid", match[3])}
+    listed = _listed(lines)
+    for row, gpu in zip(rows, listed, strict=False) if len(rows) == len(listed) else ():
+        row |= {"name": row.get("name", gpu.name), "uuid": row.get("uuid", gpu.uuid)}
     if rows:
         return _table(rows)
-    if not found or any("GPU models and configuration" in line for line in lines):
+    if not listed or any("GPU models and configuration" in line for line in lines):
         return Reading()
-    gpus = {int(match[1]): gpu_named(int(match[1]), match[2], match[3]) for match in found}
-    return Reading(kinds=("nvidia-smi -L",), gpus=tuple(gpus[index] for index in sorted(gpus)))
+    return Reading(kinds=("nvidia-smi -L",), gpus=listed)
+
+
+def _listed(lines: list[str]) -> tuple[Gpu, ...]:
+    """The GPUs of `nvidia-smi -L`, each with the MIG instances that stand below it."""
+    names: dict[int, re.Match[str]] = {}
+    slices: dict[int, dict[str, Slice]] = {}
+    index = None
+    for line in lines:
+        if match := LISTED.match(line):
+            index = int(match[1])
+            names[index] = match
+        elif index is not None and (match := SLICE.match(line)):
+            part = Slice(uuid=match[2], name=f"MIG {match[1]}")
+            slices.setdefault(index, {})[part.uuid] = part
+    return tuple(
+        gpu_named(number, match[2], match[3], mig=number in slices or None,
+                  slices=tuple(slices.get(number, {}).values()))
+        for number, match in sorted(names.items())
+    )  # fmt: skip
 
 
 def _columns(line: str, following: list[str]) -> list[str]:

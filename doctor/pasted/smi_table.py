@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from msgspec.structs import replace
+
 from doctor._util.units import MIB
-from doctor.facts.machine import Gpu
+from doctor.facts.machine import Gpu, Slice
 from doctor.facts.views import USED_BYTES
 from doctor.pasted.reading import Reading, cuda_number, unread_fields
 
@@ -29,6 +31,10 @@ READINGS = re.compile(
 )
 """The second line of a GPU, behind its fan: a fan that cannot be read says nothing of the GPU."""
 MIG = re.compile(r"\|\s*(Disabled|Enabled)\*?\s*\|\s*$")
+INSTANCE = re.compile(
+    r"\s*\|\s*(\d{1,4})\s+(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})\s*\|\s*\d{1,9}Mi?B\s*/\s*(\d{1,9})Mi?B"
+)
+"""GPU, GPU instance, compute instance, number and memory of a MIG device."""
 PROCESS = re.compile(r"\s*\|\s*\d{1,4}\s+(?:(?:N/A|\d{1,3})\s+){0,2}\d{1,9}\s")
 IDLE = re.compile(r"\|\s*0%\s+\S")
 MODES = {"Default": 0, "Prohibited": 2, "E. Process": 3}
@@ -104,9 +110,13 @@ def _lists_none(lines: list[str]) -> bool:
 def _table(lines: list[str], head: int, lists_none: bool) -> list[Gpu]:
     gpus: list[Gpu] = []
     row: list[str] = []
+    slices: dict[int, list[Slice]] = {}
     for line in lines[head + 1 :]:
         if "Processes:" in line or "Compute processes" in line or HEAD.match(line):
             break
+        if match := INSTANCE.match(line):
+            part = Slice(uuid=f"MIG-{match[2]}", memory_total=int(match[5]) * MIB)
+            slices.setdefault(int(match[1]), []).append(part)
         if FIRST.match(line) and row:
             gpus.append(_gpu(row, lists_none))
             row = []
@@ -114,7 +124,7 @@ def _table(lines: list[str], head: int, lists_none: bool) -> list[Gpu]:
             row.append(line)
     if row:
         gpus.append(_gpu(row, lists_none))
-    return gpus
+    return [replace(gpu, slices=tuple(slices.get(gpu.index, ()))) for gpu in gpus]
 
 
 def _gpu(row: list[str], lists_none: bool = False) -> Gpu:

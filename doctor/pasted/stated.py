@@ -77,6 +77,8 @@ AVAILABLE = re.compile(
 )
 SHM = re.compile(r"\S+\s+(\d[\d.]{0,12})([KMGT]?)i?B?\s+\S+\s+\S+\s+\d{1,3}%\s+/dev/shm$")
 """df, with -h or in blocks of 1 KiB."""
+WSL = re.compile(r"-microsoft-standard|/usr/lib/wsl/|/dev/dxg\b|\bwsl --(?:shutdown|update)")
+"""Its kernel, the directory of its driver, its device, and its commands."""
 MOST = 64
 UNITS = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 LISTS = {
@@ -93,25 +95,26 @@ def read(lines: list[str], reports: Sequence[Reading]) -> Reading:
     gpus = () if is_listed else _gpus(lines)
     archs = next((m[0] for line in lines if (m := ARCHS.search(line))), "")
     states = {m[1].lower() for line in lines for m in AVAILABLE.finditer(line)}
+    ran = any(map(PROPERTIES.search, lines))
     available = states.pop() == "true" if len(states) == 1 else None
     shm = next((int(float(m[1]) * UNITS[m[2]]) for line in lines if (m := SHM.match(line))), None)
-    stated = (torch, driver, gpus, archs, available is not None)
+    is_jetson, is_wsl = any(map(JETSON.search, lines)), any(map(WSL.search, lines))
+    stated = (torch, driver, gpus, archs, available is not None, ran, is_wsl)
     if not shm and sum(map(bool, stated)) < (1 if any(reports) else 2):
         return Reading()
     cuda = _one(m[1] for line in lines if (m := CUDA.search(line)))
-    is_jetson = any(map(JETSON.search, lines))
     return Reading(
         kinds=("facts in the text",),
         torch=torch,
         cuda=(cuda_of(torch) if torch else None) or cuda or _image_cuda(lines),
         hip=hip_of(torch) if torch else None,
-        cuda_available=available if torch or gpus else None,
+        cuda_available=ran or (available if torch or gpus else None),
         driver=driver,
         gpus=gpus,
         archs=tuple(re.findall(r"\w+_\w+", archs)),
-        system="Linux" if is_jetson else None,
+        system="Linux" if is_jetson or is_wsl else None,
         arch="aarch64" if is_jetson or any(map(AARCH64.search, lines)) else None,
-        release="-tegra" if is_jetson else None,
+        release="-tegra" if is_jetson else "microsoft" if is_wsl else None,
         shm=shm,
     )
 

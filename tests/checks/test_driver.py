@@ -397,3 +397,30 @@ def test_a_context_that_was_created_decides_where_the_version_is_unread() -> Non
 @pytest.mark.parametrize("cuda", [None, NOBODY, FAILED])
 def test_unread_cuda_version_is_unknown(cuda: Cuda | Unknown | None) -> None:
     assert runs(("580.95.05", None), "13.0", cuda=cuda).status is Status.UNKNOWN
+
+
+UNDIVIDED = Gpu(index=0, uuid="GPU-a", name="NVIDIA H100 PCIe", mig=True, unread={})
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        (UNDIVIDED, "mig -cgi"),
+        (Gpu(index=0, uuid="GPU-a", name="NVIDIA H100 PCIe", mig=False, unread={}), "nvidia-uvm"),
+        (Gpu(index=0, uuid="GPU-a", name="A", mig=True, unread={"slices": "denied"}), "nvidia-uvm"),
+    ],
+)
+def test_a_gpu_in_mig_mode_without_an_instance_is_divided_first(gpu: Gpu, words: str) -> None:
+    driver = Driver(nvml=OK, cuda=error("cuInit: no CUDA-capable device (100)", 100))
+    verdict = RESPONDS.judge(host=HOST, driver=driver, gpus=(gpu,))
+    assert verdict.status is Status.FAIL
+    assert words in verdict.fix
+
+
+@pytest.mark.parametrize(("sandbox", "words"), [("WSL2", "apt purge"), (None, "modprobe nvidia")])
+def test_in_wsl_the_driver_is_that_of_windows(sandbox: str | None, words: str) -> None:
+    host = Host(system="Linux", device_nodes=("/dev/dxg",), sandbox=sandbox)
+    driver = Driver(nvml=error("Driver Not Loaded (9)", 9), cuda=error("no device (100)", 100))
+    verdict = RESPONDS.judge(host=host, driver=driver, gpus=None)
+    assert verdict.status is Status.FAIL
+    assert words in " ".join((verdict.fix, *verdict.commands))

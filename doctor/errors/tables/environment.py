@@ -162,7 +162,7 @@ ROWS = (
         wordings=(
             Wording(
                 r"(?:torchrun|accelerate|deepspeed|python3?|nvcc|ninja|llamafactory-cli|axolotl|"
-                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|nvidia-smi|rocm-smi|git|"
+                r"swift|tune|huggingface-cli|hf|wandb|ray|srun|mpirun|git|"
                 r"cmake)['\x22]?: (?:command )?not found|execve\(\): .{1,200}: No such file|is "
                 r"not recognized as (?:the name of a cmdlet|an internal or external command)",
                 "bash: accelerate: command not found",

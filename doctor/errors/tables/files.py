@@ -49,6 +49,18 @@ ROWS = (
             "RuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 64 vs 0",
             "RuntimeError: PytorchStreamWriter failed writing file data/3: file write failed",
         ),
+        wordings=(
+            Wording(
+                r"no free inodes|low on resource: inodes",
+                "/dev/md0 on /data has no free inodes",
+                "The file system has free space and no free inodes: each file needs one, however "
+                "small it is.",
+                "Delete small files that nothing needs, or pack them (tar shards, parquet, lmdb), "
+                "or use another file system: XFS makes inodes as it needs them, ext4 has the "
+                "number that mkfs.ext4 -N set.",
+                ("df -i .", "sudo du --inodes -xd 2 / 2>/dev/null | sort -n | tail"),
+            ),
+        ),
         why="A file system is full, out of inodes, or over the user's quota: the output "
         "directory, /tmp, the Hugging Face cache, or /dev/shm.",
         fix="Free space or name another directory; keep fewer checkpoints (save_total_limit). "

@@ -13,11 +13,11 @@ ROWS = (
         why="A port of an InfiniBand or RoCE adapter has no link. Ports that nobody cabled are "
         "down, too; one that the job uses hangs or refuses its connections.",
         fix="Repair the link (cable, transceiver, the switch's port, the subnet manager for a "
-        "port in state Init), or leave the port out until then: NCCL_IB_HCA with the names of the "
-        "others, and no rank bound to it.",
+        "port in state Init), or leave the port out until then: NCCL_IB_HCA=^ and its name, and "
+        "no rank bound to it.",
         owner=Owner.MACHINE,
         retry="node",
-        commands=("ibstat", "export NCCL_IB_HCA=^mlx5_2"),
+        commands=("ibstat", "export NCCL_IB_HCA=^PORT"),
         sources=("nccl-troubleshooting",),
     ),
     Cause(

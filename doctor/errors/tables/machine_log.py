@@ -136,8 +136,11 @@ ROWS = (
     ),
     Cause(
         id="mig-without-instances",
-        messages=(r"No MIG devices found",),
-        examples=("|  No MIG devices found                                                    |",),
+        messages=(r"No MIG devices found", r"No (?:GPU|compute) instances found: Not Found"),
+        examples=(
+            "|  No MIG devices found                                                    |",
+            "No GPU instances found: Not Found",
+        ),
         why="The GPU is in MIG mode and nobody created an instance on it: CUDA finds no device.",
         fix="Create instances, sudo nvidia-smi mig -cgi 0 -C for one of the whole GPU, or switch "
         "MIG mode off: sudo nvidia-smi -i 0 -mig 0, then reset the GPU.",

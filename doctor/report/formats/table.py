@@ -6,121 +6,40 @@ A format is imported when it is used: every command knows the names, few need a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from doctor.report.report import Report
 
 
-def _console(report: Report) -> str:
-    from doctor.report.formats import plain
+def _renderer(module: str, function: str = "render") -> Callable[[Report], str]:
+    def render(report: Report) -> str:
+        made = import_module(f"doctor.report.formats.{module}")
+        return str(getattr(made, function)(report))
 
-    return plain.console(report)
-
-
-def _plain(report: Report) -> str:
-    from doctor.report.formats import plain
-
-    return plain.render(report)
-
-
-def _json(report: Report) -> str:
-    from doctor.report.formats import json
-
-    return json.render(report)
-
-
-def _json_lines(report: Report) -> str:
-    from doctor.report.formats import json
-
-    return json.render_lines(report)
-
-
-def _junit(report: Report) -> str:
-    from doctor.report.formats import junit
-
-    return junit.render(report)
-
-
-def _github(report: Report) -> str:
-    from doctor.report.formats import github
-
-    return github.render(report)
-
-
-def _markdown(report: Report) -> str:
-    from doctor.report.formats import markdown
-
-    return markdown.render(report)
-
-
-def _sarif(report: Report) -> str:
-    from doctor.report.formats import sarif
-
-    return sarif.render(report)
-
-
-def _gitlab(report: Report) -> str:
-    from doctor.report.formats import gitlab
-
-    return gitlab.render(report)
-
-
-def _nagios(report: Report) -> str:
-    from doctor.report.formats import nagios
-
-    return nagios.render(report)
-
-
-def _html(report: Report) -> str:
-    from doctor.report.formats.html import page
-
-    return page.render(report)
-
-
-def _letter(report: Report) -> str:
-    from doctor.report.formats import letter
-
-    return letter.render(report)
-
-
-def _nodes_good(report: Report) -> str:
-    from doctor.report.formats import nodes
-
-    return nodes.render_good(report)
-
-
-def _nodes_bad(report: Report) -> str:
-    from doctor.report.formats import nodes
-
-    return nodes.render_bad(report)
-
-
-def _prometheus(report: Report) -> str:
-    from doctor.report.formats import prometheus
-
-    return prometheus.render(report)
+    return render
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {
-    "console": _console,  # in a file; `terminal` prints it in colour
-    "plain": _plain,
-    "json": _json,
-    "jsonl": _json_lines,
-    "junit": _junit,
-    "github": _github,
-    "markdown": _markdown,
-    "sarif": _sarif,
-    "gitlab": _gitlab,
-    "nagios": _nagios,
-    "html": _html,
-    "letter": _letter,
+    "console": _renderer("plain", "console"),  # in a file; `terminal` prints it in colour
+    "plain": _renderer("plain"),
+    "json": _renderer("json"),
+    "jsonl": _renderer("json", "render_lines"),
+    "junit": _renderer("junit"),
+    "github": _renderer("github"),
+    "markdown": _renderer("markdown"),
+    "sarif": _renderer("sarif"),
+    "gitlab": _renderer("gitlab"),
+    "nagios": _renderer("nagios"),
+    "html": _renderer("html.page"),
+    "letter": _renderer("letter"),
 }
 
 EXTRACTS: dict[str, Callable[[Report], str]] = {
-    "prometheus": _prometheus,
-    "nodes-good": _nodes_good,
-    "nodes-bad": _nodes_bad,
+    "prometheus": _renderer("prometheus"),
+    "nodes-good": _renderer("nodes", "render_good"),
+    "nodes-bad": _renderer("nodes", "render_bad"),
 }
 """What other programs take from a report: no report of its own."""
 
