@@ -28,7 +28,9 @@ def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match
         target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
         if dropped is not None and dropped.literal is True and is_held_out(target):
             yield Match(call.span, f"{target} drops the samples of its last batch")
-        if _is_unshuffled(reading, call) and reading.trains_on(call):
+        loops = [reading.script.loops[n] for n in reading.loops_of(call)]
+        labelled = any("_" not in loop.targets for loop in loops)
+        if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
             yield Match(call.span, "the images are read in the order of their files, by class")
     for number in reading.methods("DistributedSampler"):
         call = reading.calls[number]
