@@ -289,6 +289,11 @@ MISUSES = {
         "Divide the targets by their maximum (masks of 0 and 255 by 255), or compare them: "
         "(mask > 0).float().",
     ),
+    "bounded": (
+        "the input of {function} is the output of an activation (ReLU, sigmoid, tanh, softplus or "
+        "softmax) that cannot reach at least 10 % of the targets",
+        "Remove the activation behind the last layer, or bring the targets into its range.",
+    ),
     "negated": (
         "the loss is the negative of {function}, which a step then raises; required: the loss that "
         "is to fall",

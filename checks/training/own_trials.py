@@ -13,8 +13,9 @@ FOUND = {
     ),
     "samples": (
         "the output of a sample changes with another one of the batch: {operation}",
-        "Normalize over the classes (dim=-1), and give recurrent layers and attention "
-        "batch_first=True where the samples come first.",
+        "Normalize over the classes (dim=-1), exchange axes with transpose(0, 1) instead of "
+        "view(), and give recurrent layers and attention batch_first=True where the samples come "
+        "first.",
     ),
     "tokens": (
         "the prediction of a token changes with a later one: {operation}",
@@ -37,6 +38,17 @@ FOUND = {
         "it is passed",
         "Multiply the derivative by grad_output, the argument of backward: return grad_output * "
         "derivative. What lies below gets a wrong gradient otherwise.",
+    ),
+    "dropout": (
+        "values are dropped in eval(), too: {operation}",
+        "Pass training=self.training to a dropout of torch.nn.functional, dropout_p=self.p if "
+        "self.training else 0.0 to scaled_dot_product_attention, or use nn.Dropout, held as an "
+        "attribute or in nn.ModuleList.",
+    ),
+    "buffers": (
+        "an evaluation in eval() moves buffers that are saved: {operation}",
+        "Update running statistics only if self.training, as batch norms do: evaluation changes "
+        "the model otherwise.",
     ),
 }
 """What a trial found -> its description, and its fix."""

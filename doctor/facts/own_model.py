@@ -24,12 +24,13 @@ class Misuse(Section, frozen=True, kw_only=True):
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
         "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
-        "positive", "signs", "no log target",
+        "positive", "signs", "no log target", "bounded",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
     input of nll_loss that do not sum to 1; shapes that broadcast to a larger one than either; a
     loss that is the negative of the only function that it is made of; targets outside of [0, 1];
-    and three of earlier versions."""
+    targets beyond the range of the activation that made the input; and three of earlier
+    versions."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Of the input and the target."""
 
@@ -103,14 +104,17 @@ class Trend(Section, frozen=True, kw_only=True):
 class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
-    name: Literal["broadcasts", "samples", "tokens", "functions"]
+    name: Literal["broadcasts", "samples", "tokens", "functions", "evaluation"]
     """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
     outputs of others. tokens: a changed last token, and the predictions before it. functions:
-    the backward pass of each own autograd.Function for a gradient of zeros."""
+    the backward pass of each own autograd.Function for a gradient of zeros. evaluation: dropout
+    and buffers in eval()."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
-    found: Literal["", "broadcast", "samples", "tokens", "positions", "functions"] = ""
+    found: Literal[
+        "", "broadcast", "samples", "tokens", "positions", "functions", "dropout", "buffers"
+    ] = ""
     """positions: of tokens, from one module on, although each attention has a mask."""
     operation: str = ""
     """What explains it, "" if nothing that was seen does."""

@@ -32,6 +32,11 @@ OPERATIONS = {
     "convolution_that_sees_the_next_token": "changes with a later one",
     "softmax_of_a_pool_over_the_batch": "softmax over the samples",
     "backward_without_its_gradient": "_Square.backward",
+    "view_that_exchanges_axes": "view() that exchanges axes",
+    "dropout_in_evaluation": "values are dropped in eval(), too: dropout()",
+    "dropout_of_attention_in_evaluation": "too: scaled_dot_product_attention()",
+    "dropout_that_is_in_no_module": "too: dropout()",
+    "buffer_that_evaluation_moves": "moves buffers that are saved: mean;",
 }
 """A sample of the faults; benchmarks/own_trials.py runs all of them, and all healthy factories."""
 HEALTHY = [name for name in functions(CORPUS) if name.startswith("healthy")]
@@ -55,7 +60,7 @@ def test_a_fault_that_trains_is_named(name: str, warm: TorchChild) -> None:
 def test_what_looks_like_a_fault_is_silent(name: str, warm: TorchChild) -> None:
     record = trained(warm, name)
     assert not [each.operation for each in record.trials if each.operation]
-    assert len(record.trials) == 4
+    assert len(record.trials) == 5
 
 
 def test_trials_are_left_out_on_request(warm: TorchChild) -> None:

@@ -363,3 +363,92 @@ class _Reversed(torch.autograd.Function):
 def healthy_reversed_gradients():
     run = lambda m, x: m.b(_Reversed.apply(m.a(x)))
     return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+def view_that_exchanges_axes():
+    run = lambda m, x: m.b(m.a(x.view(x.shape[1], len(x), 8))[0][-1])
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(run, batch, a=nn.GRU(8, 8), b=nn.Linear(8, 3))
+
+
+def dropout_in_evaluation():
+    run = lambda m, x: m.b(F.dropout(m.a(x), 0.3))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+def dropout_of_attention_in_evaluation():
+    def run(m, x):
+        x = m.a(x)
+        return m.b(F.scaled_dot_product_attention(x, x, x, dropout_p=0.1).mean(1))
+
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    return _trained(run, batch, a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+def dropout_that_is_in_no_module():
+    held = [nn.Dropout(0.2)]
+    run = lambda m, x: m.b(held[0](m.a(x)))
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3))
+
+
+def healthy_dropout():
+    def run(m, x):
+        x = F.dropout(m.d(m.a(x)), 0.3, training=m.training)
+        share = 0.1 if m.training else 0.0
+        return m.b(x + F.scaled_dot_product_attention(x, x, x, dropout_p=share))
+
+    return _trained(run, _classes(), a=nn.Linear(8, 8), b=nn.Linear(8, 3), d=nn.Dropout(0.2))
+
+
+def healthy_noise_in_evaluation():
+    def run(m, x):
+        mean, spread = m.a(x).chunk(2, -1)
+        return m.b(mean + spread.exp() * torch.randn_like(mean))
+
+    return _trained(run, _classes(), a=nn.Linear(8, 16), b=nn.Linear(8, 3))
+
+
+class _Scaled(nn.Module):
+    def __init__(self, guarded, persistent=True):
+        super().__init__()
+        self.a, self.guarded = nn.Linear(8, 3), guarded
+        self.register_buffer("mean", torch.zeros(8), persistent=persistent)
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x):
+        self.calls += 1
+        if self.training or not self.guarded:
+            with torch.no_grad():
+                self.mean.lerp_(x.mean(0), 0.1)
+        return self.a(x - self.mean)
+
+
+def _with(model):
+    return model, _classes(), lambda m, b: F.cross_entropy(m(b[0]), b[1])
+
+
+def buffer_that_evaluation_moves():
+    return _with(_Scaled(guarded=False))
+
+
+def healthy_buffer_of_training():
+    return _with(_Scaled(guarded=True))
+
+
+def healthy_state_that_is_not_saved():
+    return _with(_Scaled(guarded=False, persistent=False))
+
+
+class _Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 3)
+        self.register_buffer("table", torch.zeros(0))
+
+    def forward(self, x):
+        self.table = torch.arange(len(x)).float()
+        return self.a(x)
+
+
+def healthy_cache():
+    return _with(_Cached())

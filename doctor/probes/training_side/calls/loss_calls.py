@@ -22,6 +22,12 @@ ACTIVATIONS = {
 }
 """A loss that applies an activation to its input -> the node in the graph if it was applied before,
 and its name."""
+RANGES = {"Relu": (0.0, math.inf), "Sigmoid": (0.0, 1.0), "Tanh": (-1.0, 1.0),
+          "Softplus": (0.0, math.inf), "Softmax": (0.0, 1.0)}  # fmt: skip
+"""Node of an activation, without its "Backward0" -> the values that it can give."""
+BEYOND = 0.1
+"""Share of the targets out of that range, by more than `MARGIN`. Our own numbers."""
+MARGIN = 0.01
 RESHAPING = ("ToCopy", "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "Clone", "T",
              "Squeeze", "Unsqueeze", "Slice", "Select", "Alias")  # fmt: skip
 """Nodes through which a value passes unchanged, without their "Backward0"."""
@@ -103,8 +109,16 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
     if name in ELEMENTWISE and (reduced or value.dim() != target.dim()):
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
-        return "broadcast" if larger else ""
+        return "broadcast" if larger else _bounded(value, target)
     return ""
+
+
+def _bounded(value: torch.Tensor, target: torch.Tensor) -> str:
+    """Whether the activation that made the values cannot reach the targets."""
+    low, high = RANGES.get(made_by(value).partition("Backward")[0], (-math.inf, math.inf))
+    plain = observing.plain(target)
+    beyond = (plain < low - MARGIN) | (plain > high + MARGIN)
+    return "bounded" if beyond.numel() and float(beyond.float().mean()) >= BEYOND else ""
 
 
 def broadcast_size(first: Sequence[int], second: Sequence[int]) -> int:

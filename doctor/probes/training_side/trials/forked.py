@@ -18,7 +18,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import broadcasts, functions, samples, tokens
+from . import broadcasts, evaluation, functions, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
@@ -26,6 +26,7 @@ TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("samples", samples.trial),
     ("tokens", tokens.trial),
     ("functions", functions.trial),
+    ("evaluation", evaluation.trial),
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
 or "", "operation": ..., "place": ...}."""

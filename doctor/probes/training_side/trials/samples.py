@@ -13,14 +13,16 @@ from . import outputs
 from .outputs import Operation
 
 SOFTMAX = ("softmax", "log_softmax")
+VIEWS = ("view", "reshape")
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
     """Changes the first sample and compares the outputs of the others.
 
-    The axis of the batch is the one that follows its size. Only a softmax over it, and a layer that
-    takes it for time, are named: graph networks, contrastive losses and capacities of experts mix
-    samples on purpose. A one-dimensional tensor, a label for each sample, proves the layout.
+    The axis of the batch is the one that follows its size. Only a softmax over it, a layer that
+    takes it for time, and a view that exchanges it are named: graph networks, contrastive losses
+    and capacities of experts mix samples on purpose. A one-dimensional tensor, a label for each
+    sample, proves the layout.
     """
     count = subjects.first_dimension(subject.batch)
     if not count or count < 3:
@@ -33,6 +35,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
     def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in SOFTMAX and _over_samples(args, options, count):
             over.append(Operation("%s over the samples (dim 0)" % name, outputs.place()))
+        elif name in VIEWS and _takes_for_another_axis(args[0], result, count):
+            over.append(Operation("%s() that exchanges axes" % name, outputs.place()))
 
     layers = _time_first(subject.module, count)
     with layers:
@@ -70,6 +74,15 @@ def _over_samples(args: Any, options: Dict[str, Any], count: int) -> bool:
     if not isinstance(dim, int) or value.dim() < 2 or value.shape[0] != count:
         return False
     return bool(dim % value.dim() == 0 and value[0].numel() > 1 and value.shape[1] != count)
+
+
+def _takes_for_another_axis(value: torch.Tensor, result: torch.Tensor, count: int) -> bool:
+    """Whether [samples, steps, ...] is viewed as [steps, samples, ...], which keeps the order of
+    the values, as transpose() does not."""
+    before, after = tuple(value.shape), tuple(result.shape)
+    if len(before) < 3 or len(after) < 3 or before[0] != count or before[1] in (1, count):
+        return False
+    return after[:2] == (before[1], before[0])
 
 
 class _time_first:

@@ -1,0 +1,75 @@
+"""Whether an evaluation of the model is one: no dropout, and no buffer that moves with what is
+evaluated."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import torch
+
+from ..foreign import observing
+from ..subject import build
+from ..subject.training_step import Subject
+from . import outputs
+from .outputs import Operation
+
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+            "feature_alpha_dropout")  # fmt: skip
+ATTENTION = "scaled_dot_product_attention"
+
+
+def trial(subject: Subject) -> Dict[str, Any]:
+    """Evaluates the loss in eval() three times. The first one may fill caches; a buffer that the
+    second and the third one change is a statistic."""
+    module = subject.module
+    module.eval()
+    dropped: List[Operation] = []
+
+    def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if not module.training and drops(name, args, options):
+            dropped.append(Operation("%s()" % name, outputs.place()))
+
+    buffers: List[Dict[str, torch.Tensor]] = []
+    for _ in range(3):
+        build.seed_generators(build.SEED)
+        with torch.no_grad(), outputs.Watch(note):
+            subject.loss(module, subject.batch)
+        buffers.append(_statistics(module))
+    if dropped:
+        return {
+            "applies": True, "found": "dropout",
+            "operation": dropped[0].name, "place": dropped[0].place,
+        }  # fmt: skip
+    first, second, third = buffers
+    moved = [
+        name
+        for name in first
+        if _differ(first[name], second.get(name)) and _differ(second[name], third.get(name))
+    ]
+    if module.training or not moved:
+        return {"applies": not module.training, "found": ""}
+    return {"applies": True, "found": "buffers", "operation": ", ".join(moved[:3])}
+
+
+def drops(name: str, args: Any, options: Dict[str, Any]) -> bool:
+    """Whether a call of torch.nn.functional zeroes values at random."""
+    if name == ATTENTION:
+        return bool(options.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+    if name not in DROPOUTS:
+        return False
+    share = options.get("p", args[1] if len(args) > 1 else 0.5)
+    return bool(share) and bool(options.get("training", args[2] if len(args) > 2 else True))
+
+
+def _statistics(module: torch.nn.Module) -> Dict[str, torch.Tensor]:
+    """A copy of the floating buffers that are saved."""
+    saved = set(module.state_dict())
+    return {
+        name: observing.plain(buffer).clone()
+        for name, buffer in module.named_buffers()
+        if name in saved and buffer.is_floating_point()
+    }
+
+
+def _differ(one: torch.Tensor, other: Any) -> bool:
+    return other is not None and one.shape == other.shape and not torch.equal(one, other)
