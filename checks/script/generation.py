@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import OF_THE_MODEL, WRAPPERS
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -33,8 +34,18 @@ def padded_on_the_right(reading: Training, machine: ScriptMachine) -> Iterator[M
 def _is_decoder(reading: Training, call: Call) -> bool:
     """Each object that the receiver may be is loaded as a causal model."""
     options = evaluate.options(reading, Value("name", name=call.receiver), call)
-    names = [_source(reading, each) for each in options]
+    names = [name for each in options for name in _sources(reading, each)]
     return bool(names) and all(name.endswith("ForCausalLM.from_pretrained") for name in names)
+
+
+def _sources(reading: Training, value: Value, depth: int = 3) -> list[str]:
+    """What loads an object, before get_peft_model(), accelerator.prepare() and the like."""
+    number = value.call if value.kind == "call" else -1
+    made = reading.calls[number] if number >= 0 else None
+    if made is None or made.method not in WRAPPERS - OF_THE_MODEL or not made.args or not depth:
+        return [_source(reading, value)]
+    inner = evaluate.options(reading, made.args[0], made)
+    return [name for each in inner for name in _sources(reading, each, depth - 1)]
 
 
 def _source(reading: Training, value: Value) -> str:
@@ -58,12 +69,14 @@ def _tokenized(reading: Training, value: Value, call: Call) -> Call | None:
 
 
 def _is_padded_batch(reading: Training, made: Call) -> bool:
-    """padding=True, and a list or a part of one: padding does nothing to a single text."""
+    """padding=True, and a list, a comprehension or a part of one: padding does nothing to a single
+    text."""
     if made.keywords["padding"].literal not in (True, "longest") or not made.args:
         return False
     if "padding_side" in made.keywords:
         return False
-    if any(item.kind == "slice" for item in made.args[0].items[1:]):
+    texts = made.args[0]
+    if any(item.kind == "slice" for item in texts.items[1:]) or texts.name == "ListComp":
         return True
     return any(
         each.kind == "list" and len(each.items) > 1

@@ -229,6 +229,30 @@ def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match
             if _is_used_later(reading, each, name, "load_state_dict", "save"):
                 yield Match(each.span, f"{each.target} {what}")
     yield from _same_model(reading)
+    yield from _held_by_an_object(reading)
+
+
+def _held_by_an_object(reading: Training) -> Iterator[Match]:
+    """self.best = model.state_dict() in a method that is called where a score is better, and
+    stopper.best is loaded or saved by another function."""
+    for each in reading.script.assignments:
+        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        if each.loops or call is None or call.method != "state_dict" or call.args:
+            continue
+        owner, _, held = each.target.rpartition(".")
+        given = [parameter.name for parameter in reading.function(each.scope).parameters]
+        tests = [reading.script.branches[branch].test for branch, _ in each.arms]
+        better = any(test and IMPROVED.search(test.text) for test in tests)
+        if owner != "self" or call.receiver not in given or not better:
+            continue
+        uses = [reading.calls[n] for n in reading.methods("load_state_dict", "save")]
+        if any(
+            use.scope != each.scope and value.name.endswith(f".{held}")
+            for use in uses
+            for value in use.args
+        ):
+            what = "holds the model's own tensors: training goes on changing them"
+            yield Match(each.span, f"{each.target} {what}")
 
 
 def _entries(each: Assignment) -> Iterator[tuple[str, Value]]:

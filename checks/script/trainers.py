@@ -275,7 +275,11 @@ def _metrics(reading: Training) -> list[int]:
             made = reading.calls[each.call].name if each.kind == "call" else ""
             own = objects.method_of(reading, made, "__call__") if made else None
             found += objects.functions_of(reading, each, call) if own is None else [own]
-    return found
+            owner, _, method = each.name.rpartition(".")
+            named = reading.functions_by_name.get(method, ()) if owner else ()
+            methods = [n for n in named if reading.function(n).owner]
+            found += methods if len(methods) == 1 else []
+    return sorted(set(found))
 
 
 def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
