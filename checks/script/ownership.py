@@ -32,6 +32,7 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
     if not reading.backwards and not reading.trainers:
         return
     yield from _list_left_out(reading)
+    yield from _thawed_later(reading)
     for number in reading.optimizers:
         made = reading.calls[number]
         if len(made.targets) != 1 or _is_renewed(reading, made, number):
@@ -42,6 +43,52 @@ def optimizer_too_early(reading: Training, machine: ScriptMachine) -> Iterator[M
                 span, what = min(changes, key=lambda pair: pair[0].order)
                 message = f"{what} after {made.targets[0]} took the parameters of {owner}"
                 yield Match(span, message, "warn" if what == RESIZED else None)
+
+
+def _thawed_later(reading: Training) -> Iterator[Match]:
+    """The only optimizer took what required a gradient when it was made, and the training loop
+    thaws more."""
+    if len(reading.optimizers) != 1 or reading.methods("add_param_group"):
+        return
+    (number,) = reading.optimizers
+    made = reading.calls[number]
+    if made.loops or not any(_is_filtered(reading, value) for value in made.args[:1]):
+        return
+    for scope, position, loops, span in _thaws(reading):
+        places = [(position, loops)]
+        if scope != made.scope:
+            calls = [(n, reading.calls[n]) for n in objects.sites(reading, scope)]
+            places = [(n, call.loops) for n, call in calls if call.scope == made.scope]
+        if any(at > number and _in_training(reading, around) for at, around in places):
+            what = f"{made.targets[0]} took" if made.targets else "the optimizer took"
+            yield Match(
+                span, f"{what} what required a gradient before, not what thaws here", "warn"
+            )
+            return
+
+
+def _is_filtered(reading: Training, value: Value) -> bool:
+    """[p for p in model.parameters() if p.requires_grad], or filter(lambda ...)."""
+    inner = reading.calls[value.call].args if value.kind == "call" else ()
+    names = [name for each in (value, *inner) for name in (each.name, *each.names)]
+    return any(name.endswith(".requires_grad") for name in names)
+
+
+def _thaws(reading: Training) -> Iterator[tuple[int, int, tuple[int, ...], Span]]:
+    """Scope, position, loops and place of requires_grad = True and requires_grad_()."""
+    for each in reading.script.assignments:
+        if each.target.endswith(".requires_grad") and each.value.literal is True:
+            yield each.scope, each.position, each.loops, each.span
+    for number in reading.methods("requires_grad_"):
+        call = reading.calls[number]
+        if all(value.literal is True for value in (*call.args, *call.keywords.values())):
+            yield call.scope, number, call.loops, call.span
+
+
+def _in_training(reading: Training, loops: tuple[int, ...]) -> bool:
+    steps = {*reading.methods("step"), *reading.backward_numbers}
+    inside = [n for loop in loops for n in reading.by_loop.get(loop, ())]
+    return any(n in steps or objects.callee(reading, reading.calls[n]) for n in inside)
 
 
 def _list_left_out(reading: Training) -> Iterator[Match]:
@@ -245,6 +292,8 @@ RULES = (
             "get_peft_model, add_adapter, a new layer, resize_token_embeddings, FSDP or a new "
             "model "
             "after the optimizer was made from the same object",
+            "requires_grad = True in the training loop, where the only optimizer was made from "
+            "what required a gradient before (a warning)",
         ),
         limits="that lists of parameters which no optimizer gets (a warning) are meant to train.",
         fix="Make the optimizer last.",
