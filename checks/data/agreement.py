@@ -7,6 +7,7 @@ from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, sha
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Agreement
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
+from doctor.judge.combine import worst
 
 UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
 """Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
@@ -16,15 +17,16 @@ LEAST_COMPARED = 64
 
 
 def agreed(data: Data) -> Verdict:
-    numbering = data.numbering
+    rows_agree, numbering = each_split(data, _agreed), data.numbering
     if numbering is None or not numbering.moved:
-        return each_split(data, _agreed)
+        return rows_agree
     train, other = numbering.numbers
-    return warn(
+    moved = warn(
         f"{numbering.moved:,} of {numbering.shared:,} names have another number in eval than in "
         f"train: {shown(numbering.example)} is {train} and {other} in {shown(numbering.name)}",
         fix=NUMBERED,
     )
+    return worst(rows_agree, moved)
 
 
 def _agreed(split: Split) -> Verdict:
@@ -42,10 +44,11 @@ def _agreed(split: Split) -> Verdict:
 
 
 def _beyond(agreement: Agreement) -> Verdict | None:
+    found = []
     if agreement.negative:
         text = share(agreement.negative, agreement.rows, "rows have token ids below 0")
         below = f"{text}, down to {agreement.lowest_id}: {rows(agreement.negative_rows)}"
-        return warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE)
+        found.append(warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE))
     for each in agreement.indices:
         if each.beyond:
             word = "token ids" if each.kind == "ids" else "classes"
@@ -54,8 +57,8 @@ def _beyond(agreement: Agreement) -> Verdict | None:
                 f"to {each.entries - 1:,}: {rows(each.rows)}"
             )
             fix = ENTRIES if each.kind == "ids" else CLASSES
-            return fail(text, fix=fix) if "model" in each.table else note(text, fix=fix)
-    return None
+            found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
+    return worst(*found) if found else None
 
 
 def _targets(agreement: Agreement) -> Verdict | None:

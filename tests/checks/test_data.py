@@ -21,6 +21,7 @@ from doctor.facts.data_rows import (
     LabelMaps,
     Markers,
     Mixing,
+    Numbering,
     Overlap,
     Pace,
     Pairs,
@@ -557,6 +558,8 @@ IDS = {"entries": 420, "highest": 421, "beyond": 3, "rows": (1, 2, 4)}
          Status.FAIL, "0 to 419"),
         ({"indices": (Indices(kind="classes", table="the model's classes", **IDS),)},
          Status.FAIL, "classes go"),
+        ({"indices": (Indices(kind="ids", table="the model's embedding", **IDS),), "negative": 1,
+          "lowest_id": -100}, Status.FAIL, "down to -100"),
         ({"indices": (Indices(kind="ids", table="the tokenizer", **IDS),)}, Status.NOTE, "ids"),
         ({"blank": 0, "targets": 90, "blanks": 80}, Status.WARN, "blank"),
         ({"blank": 0, "targets": 90, "blanks": 10}, Status.PASS, ""),
@@ -576,6 +579,15 @@ def test_fields_that_do_not_agree(fields: dict[str, Any], status: Status, word: 
     found = verdict("DAT022", data(agreement=Agreement(rows=256, **fields)))
     assert found.status is status
     assert word in found.summary
+
+
+def test_other_numbers_in_eval_hide_no_class_beyond_the_model() -> None:
+    beyond = Indices(kind="classes", table="the model's classes", **IDS)
+    facts = data(agreement=Agreement(rows=256, indices=(beyond,)))
+    moved = Numbering(name="class_to_idx", shared=3, moved=1, example="cat", numbers=(0, 1))
+    found = verdict("DAT022", msgspec.structs.replace(facts, numbering=moved))
+    assert found.status is Status.FAIL
+    assert "cat is 0 and 1" in found.summary
 
 
 def test_an_inverted_mask_has_one_cause() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 
 from doctor.probes.training_side.data import (  # noqa: E402
@@ -237,6 +238,24 @@ def test_a_number_that_stands_for_missing(code: Any) -> None:
     rows = [{"id": f"r{n}", "t": code if n % 20 == 3 else 15 + n % 11} for n in range(200)]
     (found,) = counted(*rows)["sentinels"]
     assert (found["column"], found["value"], found["rows"]) == ("t", float(code), 10)
+
+
+@pytest.mark.parametrize("blank", [None, "", "NA", "nan", float("nan")])
+def test_a_column_has_blanks_beside_the_number_for_missing(blank: Any) -> None:
+    values = [blank if n % 20 == 7 else -999 if n % 20 == 3 else 15 + n % 11 for n in range(200)]
+    (found,) = counted(*({"t": value} for value in values))["sentinels"]
+    assert (found["value"], found["rows"], found["of"]) == (-999.0, 10, 190)
+
+
+def test_arrays_in_a_row_hide_nothing_of_its_other_columns() -> None:
+    spelled = ("good", "bad", "Good", "BAD ")
+    rows = [
+        {"x": np.arange(3), "t": -999 if n % 20 == 3 else 15 + n % 11, "mood": spelled[n % 4]}
+        for n in range(200)
+    ]
+    record = counted(*rows)
+    assert [each["column"] for each in record["sentinels"]] == ["t"]
+    assert [each["column"] for each in record["spellings"]] == ["mood"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ SHORTEST = 64
 FIXED = 0.6
 """Share of rows of one length from which on all of them have it on purpose."""
 ENDS = tuple(".!?…\"'”)]}>`:|\n。！？")
-MISSING = re.compile(r"-?999+|-99|-32768|9\.9{2,}e\d+")
+MISSING = re.compile(r"-?999+|-99|-32768|9\.9{2,}e\+\d+")
+BLANKS = ("", "na", "n/a", "nan", "null", "none")
 LEAST_NUMBERS, LEAST_DIFFERENT = 32, 5
 
 
@@ -42,7 +43,7 @@ class Columns:
         for name, value in row.items():
             number = number_of(value)
             column = self._numbers.setdefault(str(name), Counter())
-            if number is None and value not in (None, ""):
+            if number is None and not is_blank(value):
                 self._numbers[str(name)] = None
             elif number is not None and column is not None and len(column) < MOST:
                 column[number] += 1
@@ -95,6 +96,13 @@ def number_of(value: Foreign) -> Optional[float]:
     except (ValueError, OverflowError):
         return None
     return number if number == number else None
+
+
+def is_blank(value: Foreign) -> bool:
+    """Whether the place of a number is empty: None, NaN, or what tables write for it."""
+    if isinstance(value, str):
+        return value.strip().lower() in BLANKS
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def answers_of(row: Foreign) -> Dict[str, str]:
