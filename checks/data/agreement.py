@@ -46,7 +46,7 @@ def _agreed(split: Split) -> Verdict:
 def _beyond(agreement: Agreement) -> Verdict | None:
     found = []
     if agreement.negative:
-        text = share(agreement.negative, agreement.rows, "rows have token ids below 0")
+        text = share(agreement.negative, agreement.rows, "rows begin or end with token ids below 0")
         below = f"{text}, down to {agreement.lowest_id}: {rows(agreement.negative_rows)}"
         found.append(warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE))
     for each in agreement.indices:
@@ -139,7 +139,7 @@ AGREED = Check(
         "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
-        "token ids are below 0, such as the -100 of ignored labels",
+        "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
         "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
     ),

@@ -98,7 +98,10 @@ def _columns(texts: RowTexts) -> Verdict | None:
         return observed(text, texts.rows, fix=CUT)
     for code in texts.sentinels:
         what = f"values of {shown(code.column)} are {float(code.value):g}, far from all others"
-        return observed(share(code.rows, code.of, what), texts.rows, fix=MISSING)
+        text = share(code.rows, code.of, what)
+        if float(code.value) > 0:  # a largest value, or a price, may be one
+            return note(text, fix=MISSING)
+        return observed(text, texts.rows, fix=MISSING)
     return None
 
 
@@ -137,14 +140,17 @@ WRITTEN = Check(
     "within a sentence; garbled letters become tokens of their own, each spelling of a class is a "
     "class, and -999 for a missing value is a measurement.",
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
-    notes=("at least 2 % of the answers to questions about a text of the row are empty",),
+    notes=(
+        "at least 2 % of the answers to questions about a text of the row are empty",
+        "at least 1 % of a column are one number such as 9999, far above all others",
+    ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
         "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",
-        "at least 1 % of a column are one number such as -999, far from all others",
+        "at least 1 % of a column are one number such as -999, far below all others",
     ),
     fix="Look at the rows that are named.",
     owner=Owner.JOB,

@@ -62,7 +62,7 @@ class Agreement(Section, frozen=True, kw_only=True):
     indices: tuple[Indices, ...] = ()
     lowest_id: int = 0
     negative: int = 0
-    """Rows with a token id below 0."""
+    """Rows that begin or end with a token id below 0."""
     negative_rows: tuple[int, ...] = ()
     tokens: int = 0
     unknown: int = 0

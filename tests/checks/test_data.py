@@ -501,6 +501,7 @@ def test_label_maps(maps: dict[str, Any], status: Status) -> None:
 
 CUT = Cut(column="output", length=400, rows=60, of=240)
 MISSING = Sentinel(column="wind", value=-999.0, rows=9, of=240)
+LARGEST = Sentinel(column="wind", value=999.0, rows=9, of=240)
 SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),))
 
 
@@ -516,6 +517,7 @@ SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),
         ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no answers"),
         ({"cuts": (CUT,)}, Status.WARN, "60 of 240 texts of output end at 400 characters"),
         ({"sentinels": (MISSING,)}, Status.WARN, "9 of 240 values of wind are -999"),
+        ({"sentinels": (LARGEST,)}, Status.NOTE, "9 of 240 values of wind are 999"),
         ({}, Status.PASS, "no answers"),
     ],
 )

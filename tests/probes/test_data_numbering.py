@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 from doctor._util.records import Ended  # noqa: E402
 from doctor.catalog import of_families  # noqa: E402
-from doctor.facts.data import Data  # noqa: E402
-from doctor.facts.data_rows import Numbering  # noqa: E402
+from doctor.facts.data import Data, Split  # noqa: E402
+from doctor.facts.data_rows import Agreement, Numbering  # noqa: E402
 from doctor.judge.check import Status  # noqa: E402
 from doctor.probes.training_side.data import numbering, targets  # noqa: E402
 
@@ -42,7 +42,9 @@ def judged(train: Any, other: Any) -> Any:
     )
     record = numbering.of_splits(first, second)
     found = msgspec.convert(record, Numbering) if record else None
-    return CHECKS["DAT022"].judge(data=Data(target="t", opened=Ended(how="ok"), numbering=found))
+    split = Split(name="train", kind="dataset", rows=40, agreement=Agreement(rows=40))
+    facts = Data(target="t", opened=Ended(how="ok"), splits=(split,), numbering=found)
+    return CHECKS["DAT022"].judge(data=facts)
 
 
 @pytest.mark.parametrize(
@@ -76,4 +78,4 @@ def test_a_split_that_numbers_for_itself(train: Any, other: Any) -> None:
     ],
 )  # fmt: skip
 def test_one_numbering_and_other_mappings(train: Any, other: Any) -> None:
-    assert judged(train, other).status is not Status.WARN
+    assert judged(train, other).status is Status.PASS

@@ -72,9 +72,12 @@ class Agreement:
             self.beyond.setdefault(kind, []).extend(found)
 
     def _add_negative(self, ids: torch.Tensor, first_row: int) -> None:
-        if ids.numel() and int(ids.min()) < 0:
+        """Padding stands at an end of a row; within it a model may replace a placeholder, as of an
+        image."""
+        if ids.dim() > 1 and ids.numel() and int(ids.min()) < 0:
             self.lowest_id = min(self.lowest_id, int(ids.min()))
-            below = (ids < 0).reshape(len(ids), -1).any(1)
+            rows = ids.reshape(len(ids), -1)
+            below = (rows[:, 0] < 0) | (rows[:, -1] < 0)
             self.negative += [first_row + int(row) for row in torch.nonzero(below)]
 
     def _add_targets(

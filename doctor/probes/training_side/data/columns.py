@@ -23,7 +23,7 @@ SHORTEST = 64
 """Characters: shorter texts have few lengths to end at."""
 FIXED = 0.6
 """Share of rows of one length from which on all of them have it on purpose."""
-ENDS = tuple(".!?…\"'”)]}>`:|\n。！？")
+ENDS = tuple(".!?…\"'”)]}>`:|\n。！？।۔؟」")
 MISSING = re.compile(r"-?999+|-99|-32768|9\.9{2,}e\+\d+")
 BLANKS = ("", "na", "n/a", "nan", "null", "none")
 LEAST_NUMBERS, LEAST_DIFFERENT = 32, 5
