@@ -47,17 +47,20 @@ from doctor.checks.script import (
     schedules,
     scores,
     sequences,
+    sets,
     shapes,
     sharding,
     splits,
     steps,
     switches,
+    temperature,
     tokens,
     trainers,
     unused,
     versions,
     weight_casts,
     weights,
+    windows,
 )
 from doctor.checks.script.rule import CODE, Rule
 from doctor.checks.script.training import WORDS
@@ -66,9 +69,9 @@ MODULES = (
     absent, accelerating, accumulation, agents, autocasting, capability, collectives,
     configuration, discarded, distributed, evaluation, followers, generation, graphs, labels,
     latents, layers, lightning, loaders, loop, losses, modules, numerics, outputs, ownership,
-    pairs, parameters, peft, placement, pretrained, reached, removed, resuming, samplers, scaling,
-    schedules, scores, sequences, shapes, sharding, splits, steps, switches, tokens, trainers,
-    unused, versions, weight_casts, weights,
+    pairs, parameters, peft, placement, pretrained, reached, removed, resuming, samplers,
+    scaling, schedules, scores, sequences, sets, shapes, sharding, splits, steps, switches,
+    temperature, tokens, trainers, unused, versions, weight_casts, weights, windows,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in MODULES for rule in each.RULES), key=lambda rule: rule.code)

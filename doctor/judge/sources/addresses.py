@@ -563,6 +563,27 @@ ADDRESSES = (
         checked="2026-11-23",
     ),
     Source(
+        "python-hash",
+        "Python: Data model",
+        "object.__hash__",
+        "https://docs.python.org/3/reference/datamodel.html#object.__hash__",
+        checked="2026-11-24",
+    ),
+    Source(
+        "sklearn-time-series",
+        "scikit-learn: Cross-validation",
+        "Cross validation of time series data",
+        "https://scikit-learn.org/stable/modules/cross_validation.html",
+        checked="2026-11-24",
+    ),
+    Source(
+        "distillation",
+        "Hinton, Vinyals and Dean: Distilling the Knowledge in a Neural Network",
+        "2",
+        "https://arxiv.org/abs/1503.02531",
+        checked="2026-11-24",
+    ),
+    Source(
         "peft-lora",
         "PEFT: LoRA",
         "",

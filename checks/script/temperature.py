@@ -1,0 +1,75 @@
+"""A rule on temperatures: logits are divided by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.naming import words
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+NAMES = {"t", "temp", "temperature", "tau"}
+INVERSE = {"inv", "inverse", "reciprocal", "recip", "scale"}
+SOFTMAX = ("softmax", "log_softmax", "cross_entropy")
+
+
+def temperature_multiplied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """softmax(logits * temperature), with a number that is known."""
+    for number in reading.methods(*SOFTMAX):
+        call = reading.calls[number]
+        value = call.args[0] if call.args else None
+        options = evaluate.options(reading, value, call) if value is not None else []
+        if call.receiver and not call.args:  # logits.softmax(-1)
+            options = [call.base] if call.base is not None else []
+        factor = next(filter(None, (_factor(reading, each, call) for each in options)), "")
+        if factor:
+            yield Match(call.span, f"the logits are multiplied by {factor}, not divided")
+            return
+
+
+def _factor(reading: Training, value: Value, call: Call) -> str:
+    """The name of a temperature that the value is multiplied by, "" if by none."""
+    if value.name != "Mult":
+        return ""
+    for each in value.items:
+        called = set(words(each.name)) if each.kind == "name" else set()
+        if NAMES & called and not INVERSE & called:
+            numbers = evaluate.literals(reading, each, call)
+            known = [float(n) for n in numbers if isinstance(n, int | float)]
+            if known and len(known) == len(numbers) and _is_wrong(reading, known):
+                return each.name
+    return ""
+
+
+def _is_wrong(reading: Training, numbers: list[float]) -> bool:
+    """Below 1 it was meant to sharpen; above 1 it softens the targets of a distillation.
+
+    A number above 1 without a distillation is the inverse of a temperature by another name.
+    """
+    soft = reading.methods("kl_div", "KLDivLoss")
+    return all(0 < n < 1 for n in numbers) or bool(soft and all(1 < n <= 20 for n in numbers))
+
+
+RULES = (
+    Rule(
+        code="SCR338",
+        slug="temperature-multiplied",
+        title="Logits are divided by the temperature",
+        severity="warn",
+        find=temperature_multiplied,
+        why="A softmax at temperature T is softmax(logits / T). Multiplied, a T of 0.07 makes all "
+        "candidates nearly equal, so a contrastive loss hardly teaches, and a T of 4 makes the "
+        "teacher's targets hard instead of soft.",
+        fires=(
+            "softmax, log_softmax or cross_entropy of logits times a temperature below 1, or above "
+            "1 beside a KL divergence",
+        ),
+        fix="Divide the logits by the temperature.",
+        sources=("distillation",),
+        limits="that a temperature whose number another file states is applied rightly.",
+        needs=("softmax", "log_softmax", "cross_entropy"),
+    ),
+)
