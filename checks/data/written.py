@@ -77,10 +77,30 @@ def _well_written(split: Split) -> Verdict:
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
         return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
+    if (found := _asked(texts) or _pages(texts)) is not None:
+        return found
     if (found := _columns(texts)) is not None:
         return found
     answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
     return passed(answers, split)
+
+
+def _asked(texts: RowTexts) -> Verdict | None:
+    if not texts.asked or texts.asked < FAULTY * texts.chats:
+        return None
+    text = share(texts.asked, texts.chats, "chats end with a message of the user")
+    if texts.asked == texts.chats:  # prompts, as for reinforcement learning
+        return note(f"{text}: they are prompts without answers", fix=ASKED)
+    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows)}",
+                    texts.chats, fix=ASKED)  # fmt: skip
+
+
+def _pages(texts: RowTexts) -> Verdict | None:
+    if not texts.pages or texts.pages < FAULTY * texts.documents:
+        return None
+    what = "documents are short pages of an error or a block, such as Access denied"
+    text = share(texts.pages, texts.documents, what)
+    return observed(f"{text}: {rows(texts.page_rows)}", texts.documents, fix=PAGES)
 
 
 def _columns(texts: RowTexts) -> Verdict | None:
@@ -117,6 +137,11 @@ def _empty(texts: RowTexts, split: Split) -> Verdict | None:
 
 
 TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
+ASKED = "Drop the last message of these chats, or add its answer."
+PAGES = (
+    "Drop these rows by the status code of the download, or by their text, and fetch the pages "
+    "again; all copies of one page count as duplicates."
+)
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
     "Export the rows again as UTF-8, or repair each text once: "
@@ -141,12 +166,15 @@ WRITTEN = Check(
     "class, and -999 for a missing value is a measurement.",
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
     notes=(
+        "all chats end with a message of the user, as prompts do",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
+        "at least 2 % of 32 or more chats, and not all, end with a message of the user",
+        "at least 2 % of 32 or more documents are pages such as Access denied or 404 Not Found",
         "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",

@@ -215,6 +215,16 @@ class RowTexts(Section, frozen=True, kw_only=True):
     escaped: int = 0
     """Rows whose line breaks are a backslash and a letter."""
     escaped_rows: tuple[int, ...] = ()
+    chats: int = 0
+    """Chats whose answer stands nowhere else."""
+    asked: int = 0
+    """Of those, the ones whose last message is the user's."""
+    asked_rows: tuple[int, ...] = ()
+    documents: int = 0
+    """Rows of text without a class, a question or an answer."""
+    pages: int = 0
+    """Of those, pages of an error or a block."""
+    page_rows: tuple[int, ...] = ()
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()

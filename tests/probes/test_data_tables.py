@@ -1,0 +1,95 @@
+"""Tables by what separates their columns, pages in place of documents, chats without an end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from doctor.probes.training_side.data import (  # noqa: E402
+    columns,
+    files,
+    pages,
+    row_texts,
+    tables,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "row"),
+    [
+        ("a.csv", "city;price;size\nRome;1,5;2,25\nOslo;2,5;3\n", {"price": "1,5"}),
+        ("a.csv", "city\tprice\nRome, IT\t1,5\nOslo\t2\n", {"city": "Rome, IT"}),
+        ("a.csv", "city|price\nRome, IT|1,5\n", {"price": "1,5"}),
+        ("a.tsv", "city,price\nRome,1\n", {"price": "1"}),
+        ("a.csv", "name;price,EUR;x\na;1,5;2\nb;2,5;3\n", {"price,EUR": "1,5"}),
+        ("a.csv", 'id,"a|b|c"\n1,"x|y|z"\n', {"a|b|c": "x|y|z"}),
+        ("a.csv", 'id,text\n1,"one; two\nthree; four"\n', {"text": "one; two\nthree; four"}),
+        ("a.csv", "text\none, two\n", None),
+        ("a.csv", "text\none\n", {"text": "one"}),
+        ("a.csv", "\ufeffid,y\n1,2\n", {"id": "1"}),
+    ],
+)
+def test_the_delimiter_is_that_of_the_header(
+    tmp_path: Path, name: str, text: str, row: Any
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    rows = files.Rows([str(tmp_path / name)])
+    found = list(rows.again())
+    if row is None:
+        assert rows.broken is not None
+        return
+    assert rows.broken is None
+    assert row.items() <= found[0].items()
+
+
+def test_a_row_of_another_width_is_still_broken(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a;b\n1;2\n3;4;5\n", encoding="utf-8")
+    rows = files.Rows([str(tmp_path / "a.csv")])
+    assert len(list(rows.again())) == 1
+    assert rows.broken is not None
+    assert tables.delimiter_of("", ",", True) == ","
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1,5", 1.5), ("-1.234,5", -1234.5), ("1.5", 1.5), ("a,5", None), ("1,2,3", None)],
+)
+def test_a_decimal_comma_is_a_number(text: str, number: float | None) -> None:
+    assert columns.number_of(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("Access denied\nYou don't have permission to access this server.", True),
+        ("Please enable JavaScript to view this site.", True),
+        ("404 Not Found\n\nnginx", True),
+        ("502 Bad Gateway", True),
+        ("Just a moment...\nChecking your browser before you visit", True),
+        ("The museum opens at nine, and closes at five.", False),
+        ("The river was not found on any map before the survey of 1870.", False),
+        ("How a server answers: " + "the header has a status. " * 80 + "404 Not Found", False),
+    ],
+)
+def test_pages_of_errors_are_told_from_documents(text: str, page: bool) -> None:
+    assert pages.is_page([text]) is page
+
+
+def test_chats_that_end_with_a_question_and_pages_are_counted() -> None:
+    asked = {"messages": [{"role": "user", "content": "a"}]}
+    whole = {"messages": [*asked["messages"], {"role": "assistant", "content": "b"}]}
+    prompt = {**asked, "solution": "4"}
+    denied = {"text": "Access denied", "url": "a"}
+    counts = row_texts.RowTexts()
+    for number, row in enumerate([asked, whole, prompt, denied, {**denied, "label": 1}]):
+        counts.add(row, number)
+    record = counts.record()
+    assert record is not None
+    assert (record["chats"], record["asked"], record["asked_rows"]) == (2, 1, [0])
+    assert (record["documents"], record["pages"], record["page_rows"]) == (1, 1, [3])
