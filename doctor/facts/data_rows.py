@@ -88,7 +88,8 @@ class Agreement(Section, frozen=True, kw_only=True):
 
 
 class Seeds(Section, frozen=True, kw_only=True):
-    """Rows that workers read after the user's worker_init_fn, where rows are random."""
+    """Rows that workers read after the user's worker_init_fn, or by generators of the dataset,
+    where rows are random."""
 
     workers: int
     equal_workers: bool
@@ -96,6 +97,8 @@ class Seeds(Section, frozen=True, kw_only=True):
     equal_epochs: bool
     """A worker draws the same in two epochs."""
     persistent: bool = False
+    copied: bool = False
+    """The rows are random by generators of the dataset, which each worker gets a copy of."""
 
 
 class Rereading(Section, frozen=True, kw_only=True):
