@@ -28,8 +28,13 @@ def whole_classes(data: Data) -> Verdict:
 def _whole_classes(split: Split) -> Verdict:
     maps = split.maps
     if maps is None:
-        return skip("the batches have no label maps of whole numbers")
+        return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
+    if maps.broken == "divided":
+        steps = f"{text} are steps of 1/255: numbers of classes that were divided like an image"
+        return observed(f"{steps}; required: whole numbers", maps.maps, fix=UNDIVIDED)
+    if maps.broken:
+        return observed(f"{text} are whole within areas and fractions between them", maps.maps)
     if maps.borders < LEAST_BORDERS or maps.flat < FLAT:
         return passed(f"{text}, too few borders of areas to judge them", split)
     lying = share(maps.between, maps.borders, "pixels at borders lie between the two values")
@@ -42,6 +47,11 @@ def _whole_classes(split: Split) -> Verdict:
     return observed(f"{text}; {lying}, as after interpolation", maps.maps)
 
 
+UNDIVIDED = (
+    "Read masks without ToTensor(): torch.from_numpy(numpy.array(mask)).long(), or "
+    "v2.ToImage() and tv_tensors.Mask, which leave the numbers as they are."
+)
+
 MAPS = Check(
     code="DAT020",
     slug="label-maps-whole",
@@ -50,7 +60,11 @@ MAPS = Check(
     "border: between 0 and 2 the class 1 appears, and 5 to 254 next to the 255 that is ignored.",
     passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
     notes=("at least 15 % do, of more than 64 values",),
-    warns=("in 32 or more label maps at least 15 % do, in 6 or more combinations of values",),
+    warns=(
+        "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
+        "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
+        "fractions between them",
+    ),
     fix="Resize, rotate and warp masks with interpolation='nearest' (InterpolationMode.NEAREST), "
     "and only images with another one.",
     owner=Owner.JOB,

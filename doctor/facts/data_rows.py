@@ -172,6 +172,9 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
     """Places where two areas meet whose values differ by 1."""
+    broken: Literal["", "divided", "interpolated"] = ""
+    """What was done to numbers of classes that are fractions: a division by 255, or an average at
+    the borders of areas."""
 
 
 class Spellings(Section, frozen=True, kw_only=True):
@@ -252,6 +255,8 @@ class Inputs(Section, frozen=True, kw_only=True):
     unscaled: str = ""
     """The normalization for 0 to 1 that was applied to 0 to 255, "" for none."""
 
+    twice: str = ""
+    """Images that were divided by 255 twice: "plain", or the normalization that followed."""
     name: str
     samples: int
     shape: tuple[int, ...]
