@@ -90,6 +90,42 @@ def test_a_mask_of_ones_over_padding(form: str) -> None:
         assert found.status is status, found.summary
 
 
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("pad", [0, 95])
+def test_padding_without_a_tokenizer(pad: int, left: bool) -> None:
+    ids, mask = texts()
+    ids = torch.where(mask == 0, pad, ids)
+    ids, mask = (ids.flip(1), mask.flip(1)) if left else (ids, mask)
+    within = ids.clone()
+    within[:, 11] = torch.where(torch.arange(len(ids)) % 2 == 0, pad, within[:, 11])
+    whole = torch.where(mask == 0, 7, ids)[:, 5:17]  # pieces of one length, without padding
+    ones, known = torch.ones_like(mask), vocabulary.Vocabulary()
+    classes = torch.arange(len(ids)) % 3
+    for given, seen, status in (
+        (ids, ones, Status.WARN),
+        (ids, mask, Status.PASS),
+        (within, ones, Status.SKIP),  # the id is a word of the text
+        (torch.where(whole == 7, 8, whole) + (whole == 7) * torch.arange(12), ones[:, 5:17],
+         Status.SKIP),
+    ):  # fmt: skip
+        parts = zip(given.split(8), seen.split(8), classes.split(8), strict=True)
+        found = judged("DAT005", [FORMS["mapping"](*part) for part in parts], known)
+        assert found.status is status, found.summary
+
+
+def test_two_tokens_for_the_beginning_without_a_tokenizer() -> None:
+    ids, mask = texts()
+    known = vocabulary.Vocabulary()
+    for begin, status in (((95, 95), Status.WARN), ((95, 96), Status.UNKNOWN),
+                          ((95,), Status.UNKNOWN)):  # fmt: skip
+        head = torch.tensor(begin).repeat(len(ids), 1)
+        made, seen = torch.cat([head, ids], 1), torch.cat([torch.ones_like(head), mask], 1)
+        batches = [FORMS["mapping"](*part, part[0]) for part in
+                   zip(made.split(8), seen.split(8), strict=True)]  # fmt: skip
+        found = judged("DAT004", batches, known)
+        assert found.status is status, found.summary
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_padding_is_trained(form: str) -> None:
     ids, mask = texts()
