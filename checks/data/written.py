@@ -126,6 +126,12 @@ def _columns(texts: RowTexts) -> Verdict | None:
                 f"in several spellings, which differ in case or space: {same}"
             )
             return observed(text, texts.rows, fix=SPELLED)
+    for leak in texts.leaks:
+        text = (
+            f"{shown(leak.column)} is filled in in {leak.filled:,} of {leak.rows:,} rows, and that "
+            f"alone says their {shown(leak.label)}"
+        )
+        return observed(text, leak.rows, fix=LEAK)
     for cut in texts.cuts:
         what = f"texts of {shown(cut.column)} end at {cut.length:,} characters, the longest, most "
         text = share(cut.rows, cut.of, f"{what}of them within a sentence")
@@ -161,6 +167,10 @@ GARBLED = (
     "Export the rows again as UTF-8, or repair each text once: "
     "text.encode('cp1252').decode('utf-8')."
 )
+LEAK = (
+    "Leave this column out of the features, also as a mark that it is missing, unless it is known "
+    "before the class is."
+)
 CUT = (
     "Export the answers whole, or drop those that end at this length: the model learns to stop "
     "within a sentence."
@@ -191,6 +201,7 @@ WRITTEN = Check(
         "at least 2 % of 32 or more documents are pages such as Access denied or 404 Not Found",
         "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
+        "a column is filled in for some classes alone, in 64 or more rows",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),

@@ -87,6 +87,18 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of those, where the mask or the boxes have changed."""
 
 
+class Boxes(Section, frozen=True, kw_only=True):
+    """Boxes of the first samples."""
+
+    boxes: int
+    corners: str = ""
+    """Who expects two corners: "the model", "their format"; "": not known."""
+    turned: int = 0
+    """Boxes that are no two corners in this order."""
+    outside: int = 0
+    """Boxes that leave the image, however they are read."""
+
+
 class Seeds(Section, frozen=True, kw_only=True):
     """Rows that workers read after the user's worker_init_fn, or by generators of the dataset,
     where rows are random."""
@@ -207,6 +219,16 @@ class Sentinel(Section, frozen=True, kw_only=True):
     of: int
 
 
+class Leak(Section, frozen=True, kw_only=True):
+    """A column that has a value in all rows of some classes, and in none of the others."""
+
+    column: str
+    label: str
+    rows: int
+    filled: int
+    """Rows with a value."""
+
+
 class RowTexts(Section, frozen=True, kw_only=True):
     """The rows of files and tables as they are written."""
 
@@ -234,6 +256,7 @@ class RowTexts(Section, frozen=True, kw_only=True):
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
+    leaks: tuple[Leak, ...] = ()
     cuts: tuple[Cut, ...] = ()
     sentinels: tuple[Sentinel, ...] = ()
 

@@ -93,3 +93,26 @@ def test_chats_that_end_with_a_question_and_pages_are_counted() -> None:
     assert record is not None
     assert (record["chats"], record["asked"], record["asked_rows"]) == (2, 1, [0])
     assert (record["documents"], record["pages"], record["page_rows"]) == (1, 1, [3])
+
+
+def leaking(filled: Any, label: str = "churned", rows: int = 96) -> list[str]:
+    counts = row_texts.RowTexts()
+    for number in range(rows):
+        churned = number % 3 == 0
+        left = "2024" if filled(number, churned) else ""
+        row = {"age": str(20 + number % 50), "left_on": left, label: str(int(churned))}
+        counts.add(row, number)
+    record = counts.record()
+    assert record is not None
+    return [each["column"] for each in record["leaks"]]
+
+
+def test_a_column_that_is_filled_in_for_a_class_alone() -> None:
+    for label in ("churned", "target"):
+        assert leaking(lambda number, churned: churned, label) == ["left_on"]
+    assert leaking(lambda number, churned: not churned) == ["left_on"]
+    assert leaking(lambda number, churned: churned, rows=30) == []
+    assert leaking(lambda number, churned: churned and number != 3) == []
+    assert leaking(lambda number, churned: number % 2) == []
+    assert leaking(lambda number, churned: True) == []
+    assert leaking(lambda number, churned: False) == []

@@ -13,6 +13,7 @@ import torch
 from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, messages_of
 from .columns import Columns
+from .leaks import Leaks
 from .pages import ANSWERED, ends_with_question, is_page
 
 MOST_ROWS = 5
@@ -42,6 +43,7 @@ class RowTexts:
         self._columns: Dict[str, Optional[Dict[str, List[int]]]] = {}
         """Column -> its values and the rows of each; None: no classes."""
         self._values = Columns()
+        self._leaks = Leaks()
 
     def add(self, row: Foreign, number: int) -> None:
         if containers.is_mapping(row):
@@ -73,6 +75,7 @@ class RowTexts:
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
         self._values.add(row)
+        self._leaks.add(row)
         for name, value in row.items():
             if isinstance(value, str):
                 self._add_class(str(name), value, number)
@@ -119,6 +122,7 @@ class RowTexts:
             "escaped_rows": self.escaped_rows,
             "marked_by": next(filter(self._marks_empty, self._marks), ""),
             "spellings": spellings[:MOST_ROWS],
+            "leaks": self._leaks.record()[:MOST_ROWS],
             "cuts": self._values.cuts()[:MOST_ROWS],
             "sentinels": self._values.sentinels()[:MOST_ROWS],
         }
