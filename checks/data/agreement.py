@@ -158,7 +158,7 @@ AGREED = Check(
     ),
     warns=(
         "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
-        "at least 1 % of 32 or more boxes are no corners, where the model or their format has those",
+        "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
         "at least 5 % of 32 or more boxes leave their image in any format",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",

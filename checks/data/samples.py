@@ -317,7 +317,11 @@ def _preferred(split: Split) -> Verdict:
         return skip("the rows have no chosen and rejected answers")
     if pairs.equal == pairs.pairs:
         return fail(f"chosen and rejected are the same in all {pairs.pairs:,} pairs")
-    text = share(pairs.equal, pairs.pairs, "pairs have the same answer as chosen and rejected")
+    text = share(
+        pairs.equal,
+        pairs.pairs,
+        "pairs have the same text as chosen and rejected, or positive and negative",
+    )
     if pairs.equal >= 0.05 * pairs.pairs:
         return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:

@@ -20,7 +20,8 @@ BYTES = (100.0, 255.0)
 def scaled(data: Data) -> Verdict:
     found = each_split(data, _scaled)
     train, other = data.split(), data.split("eval")
-    one, two = train and train.inputs, other and other.inputs
+    one = train.inputs if train is not None else None
+    two = other.inputs if other is not None else None
     if found.status is Status.WARN or one is None or two is None or one.shape[1:] != two.shape[1:]:
         return found
     spans = [float(each.high) - float(each.low) for each in (one, two)]

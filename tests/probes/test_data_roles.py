@@ -333,7 +333,7 @@ def test_boxes_of_images(form: str, module: Any, status: Status) -> None:
         }[form]  # fmt: skip
         target = {"boxes": boxes, "labels": torch.ones(3, dtype=torch.long)}
         rows.append((torch.rand(3, 100, 100, generator=generator), target))
-    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=lambda r: tuple(zip(*r)))
+    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=list)
     known = vocabulary.Vocabulary()
     look = split_look.SplitLook(targets.source("train", loader), known, module, "", None)
     for batch in look.reading.batches_of(64, 60.0):

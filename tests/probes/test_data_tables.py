@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from doctor.probes.training_side.data import (  # noqa: E402
+from doctor.probes.training_side.data import (
     columns,
     files,
     pages,
+    pairs,
     row_texts,
     tables,
 )
@@ -116,3 +117,13 @@ def test_a_column_that_is_filled_in_for_a_class_alone() -> None:
     assert leaking(lambda number, churned: number % 2) == []
     assert leaking(lambda number, churned: True) == []
     assert leaking(lambda number, churned: False) == []
+
+
+def test_what_a_query_shall_find_and_not_find_differs() -> None:
+    counts = pairs.Pairs()
+    for number in range(6):
+        other = "b" if number else "a"
+        counts.add({"query": "q", "positive": "a", "negative": other}, number)
+    record = counts.record()
+    assert record is not None
+    assert (record["pairs"], record["equal"], record["rows"]) == (6, 1, [0])

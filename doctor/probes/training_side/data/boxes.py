@@ -1,4 +1,4 @@
-"""Boxes of images: whether they lie within them, and are corners where the model expects corners."""
+"""Boxes of images: whether they lie within them, and are corners where the model expects it."""
 
 from __future__ import annotations
 

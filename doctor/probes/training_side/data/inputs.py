@@ -80,7 +80,7 @@ class Inputs:
     def _twice(self) -> str:
         """How images look that were divided by 255 twice: "plain", the normalization that followed,
         or "". Their values are steps of 1 / 255**2, none above 1 / 255."""
-        if self._steps and 0 <= self.low and 0 < self.high <= MOST_TWICE:
+        if self._steps and self.low >= 0 and 0 < self.high <= MOST_TWICE:
             return "plain"
         for name, (mean, std) in NORMALIZATIONS.items():
             ends = list(zip(self._lows, self._highs, mean, std))

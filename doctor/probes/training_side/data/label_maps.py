@@ -59,7 +59,6 @@ class LabelMaps:
             "unit_steps": unit_steps,
         }
 
-
     def _record_of_fractions(self) -> Optional[Dict[str, Any]]:
         """None where the numbers are no classes, as depths and soft masks."""
         if not self._fractions:

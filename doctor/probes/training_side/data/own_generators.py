@@ -32,7 +32,9 @@ def as_before(dataset: Foreign) -> Iterator[int]:
 def _restores(dataset: Foreign) -> Tuple[List[Restore], int]:
     """What brings the generators and the attributes of the objects back."""
     restores: List[Restore] = []
-    count, seen, left = 0, set(), [(dataset, DEPTH)]  # type: int, Set[int], List[Any]
+    count = 0
+    seen: Set[int] = set()
+    left: List[Any] = [(dataset, DEPTH)]
     left += [(each, 0) for each in _of_module(dataset)]
     while left and len(seen) < MOST_OBJECTS:
         value, depth = left.pop(0)

@@ -80,9 +80,7 @@ class RowTexts:
             if isinstance(value, str):
                 self._add_class(str(name), value, number)
 
-    def _add_page(
-        self, row: Foreign, texts: List[str], asked: Optional[bool], number: int
-    ) -> None:
+    def _add_page(self, row: Foreign, texts: List[str], asked: Optional[bool], number: int) -> None:
         """Of documents: what has a class or an answer may be about such pages."""
         if asked is not None or any(name in row for name in (*ANSWERED, *PROMPTS)) or not texts:
             return
