@@ -28,8 +28,10 @@ class Jitter:
 
 
 class Own(torch.utils.data.Dataset):  # type: ignore[misc]
-    def __init__(self, make: Any, late: bool = False, by_row: bool = False) -> None:
-        self.make, self.by_row = make, by_row
+    def __init__(
+        self, make: Any, late: bool = False, by_row: bool = False, tossed: bool = False
+    ) -> None:
+        self.make, self.by_row, self.tossed = make, by_row, tossed
         self.transforms = [] if late else [Jitter(make())]
 
     def __len__(self) -> int:
@@ -38,6 +40,8 @@ class Own(torch.utils.data.Dataset):  # type: ignore[misc]
     def __getitem__(self, index: int) -> Any:
         if self.by_row:
             return {"x": Jitter(np.random.default_rng(index))(), "y": index}
+        if self.tossed:  # its own generator has made the split alone
+            return {"x": torch.arange(20.0) * (1 + (random.random() < 0.5)), "y": index}
         if not self.transforms:
             self.transforms = [Jitter(self.make())]
         return {"x": self.transforms[0](), "y": index}
@@ -63,6 +67,7 @@ def start(worker: int) -> None:
         (Own(lambda: np.random.default_rng(0)), start, False),
         (Own(numpy_of_torch, late=True), None, None),
         (Own(lambda: np.random.default_rng(0), by_row=True), None, None),
+        (Own(lambda: np.random.default_rng(0), tossed=True), None, None),
     ],
 )
 def test_workers_that_copy_a_generator(dataset: Any, begin: Any, equal: Any) -> None:

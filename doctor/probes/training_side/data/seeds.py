@@ -16,7 +16,8 @@ from .targets import Source, size
 
 EPOCHS, OTHER = (11, 1_000_003), 2
 """Base seeds of two epochs, and workers that are compared."""
-ROWS = 4
+ROWS = 16
+"""Of which coin tosses are equal once in 65,536 times."""
 
 
 def of_workers(source: Source) -> Optional[Dict[str, Any]]:
@@ -36,8 +37,8 @@ def of_workers(source: Source) -> Optional[Dict[str, Any]]:
         states = {(e, w): drawn(start, dataset, e, w) for e in EPOCHS for w in range(OTHER)}
         plain = [drawn(None, dataset, epoch, 0) for epoch in EPOCHS]
         again = drawn(None, dataset, EPOCHS[0], 0, readings=2)
-    own_is_used = bool(own) and again != plain[0]
-    if plain[0] == plain[1] and not own_is_used:
+    copied = bool(own) and plain[0] == plain[1] and again != plain[0]
+    if not copied and (start is None or plain[0] == plain[1]):
         return None
     one, other = EPOCHS
     return {
@@ -46,7 +47,7 @@ def of_workers(source: Source) -> Optional[Dict[str, Any]]:
         "equal_workers": workers > 1 and states[one, 0] == states[one, 1],
         "equal_epochs": states[one, 0] == states[other, 0],
         "persistent": bool(observing.attribute(loader, "persistent_workers", False)),
-        "copied": own_is_used and plain[0] == plain[1],
+        "copied": copied,
     }
 
 
