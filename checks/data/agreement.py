@@ -11,6 +11,8 @@ from doctor.judge.combine import worst
 
 UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
 """Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
+BOXES, OUTSIDE = 0.01, 0.05
+"""Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 LEAST_TURNED = 5
 LEAST_COMPARED = 64
 """Turned images, and rows of features. Our own numbers."""
@@ -37,6 +39,7 @@ def _agreed(split: Split) -> Verdict:
         _beyond(agreement)
         or _targets(agreement)
         or _turned(agreement)
+        or _boxes(split)
         or _columns(agreement)
         or _values(agreement)
     )
@@ -80,6 +83,19 @@ def _turned(agreement: Agreement) -> Verdict | None:
     return observed(text, FEW, fix=TURN)
 
 
+def _boxes(split: Split) -> Verdict | None:
+    boxes = split.boxes
+    if boxes is None:
+        return None
+    if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
+        what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
+        return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
+    if boxes.outside >= OUTSIDE * boxes.boxes:
+        what = "boxes leave their image, as corners and as corner or center with a size"
+        return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
+    return None
+
+
 def _columns(agreement: Agreement) -> Verdict | None:
     for each in agreement.columns:
         if each.rows >= LEAST_COMPARED:
@@ -119,6 +135,11 @@ TURN = (
     "Draw the random flip once per sample and apply it to both: torchvision.transforms.v2 or "
     "albumentations with image and mask in one call."
 )
+CORNERS = (
+    "Convert the boxes: torchvision.ops.box_convert(boxes, 'xywh', 'xyxy'), or 'cxcywh', by the "
+    "format in which they are stored."
+)
+INSIDE = "Scale the boxes with the image, by the size of the image that they were drawn in."
 LEAK = "Leave the target's column out of the features."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
@@ -137,6 +158,8 @@ AGREED = Check(
     ),
     warns=(
         "of an image that is flipped at random, mask or boxes never are, in 5 or more draws",
+        "at least 1 % of 32 or more boxes are no corners, where model or format has corners",
+        "at least 5 % of 32 or more boxes leave their image in any format",
         "a column of the features equals the target, but for factor and difference, in 64 rows",
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",

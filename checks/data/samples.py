@@ -226,14 +226,22 @@ def _seeded(split: Split) -> Verdict | None:
         return None
     if seeds.equal_workers:
         epochs = ", in every epoch" if seeds.equal_epochs and not seeds.persistent else ""
+        if seeds.copied:
+            text = "each worker gets a copy of the dataset's own generator: they draw the same"
+            return warn(f"{text} random numbers{epochs}", fix=OWN_GENERATOR)
         text = "worker_init_fn gives all workers one seed: they draw the same random numbers"
         return warn(f"{text}{epochs}", fix=SEEDS)
-    if seeds.equal_epochs and not seeds.persistent:
+    if seeds.equal_epochs and not seeds.persistent and not seeds.copied:
         text = "worker_init_fn gives a worker the same seed in every epoch: the same random changes"
         return note(f"{text} come again", fix=SEEDS)
     return None
 
 
+OWN_GENERATOR = (
+    "Draw from torch, random or numpy.random, which torch seeds in each worker; or make the "
+    "generator in the worker: np.random.default_rng(torch.initial_seed()) in worker_init_fn or at "
+    "the first row."
+)
 SEEDS = (
     "Leave out worker_init_fn: torch seeds its own numbers, Python's and numpy's for each worker "
     "and epoch. Or seed from torch.initial_seed() % 2**32 in it."
@@ -249,7 +257,8 @@ DIFFERENT = Check(
     notes=("worker_init_fn seeds a worker alike in every epoch, and rows are random",),
     warns=(
         "at least half of 32 or more do, and without workers all are different",
-        "worker_init_fn seeds all workers alike, and rows are random",
+        "worker_init_fn seeds all workers alike, or they copy a generator of the dataset, and rows "
+        "are random",
     ),
     fix="Divide the rows in __iter__: worker = torch.utils.data.get_worker_info(), and yield "
     "itertools.islice(rows, worker.id, None, worker.num_workers).",
@@ -308,7 +317,11 @@ def _preferred(split: Split) -> Verdict:
         return skip("the rows have no chosen and rejected answers")
     if pairs.equal == pairs.pairs:
         return fail(f"chosen and rejected are the same in all {pairs.pairs:,} pairs")
-    text = share(pairs.equal, pairs.pairs, "pairs have the same answer as chosen and rejected")
+    text = share(
+        pairs.equal,
+        pairs.pairs,
+        "pairs have the same text as chosen and rejected, or positive and negative",
+    )
     if pairs.equal >= 0.05 * pairs.pairs:
         return observed(f"{text}: {rows(pairs.rows)}", pairs.pairs)
     if pairs.scored and pairs.swapped >= 0.95 * pairs.scored:

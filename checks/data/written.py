@@ -28,8 +28,13 @@ def whole_classes(data: Data) -> Verdict:
 def _whole_classes(split: Split) -> Verdict:
     maps = split.maps
     if maps is None:
-        return skip("the batches have no label maps of whole numbers")
+        return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
+    if maps.broken == "divided":
+        steps = f"{text} are steps of 1/255: numbers of classes that were divided like an image"
+        return observed(f"{steps}; required: whole numbers", maps.maps, fix=UNDIVIDED)
+    if maps.broken:
+        return observed(f"{text} are whole within areas and fractions between them", maps.maps)
     if maps.borders < LEAST_BORDERS or maps.flat < FLAT:
         return passed(f"{text}, too few borders of areas to judge them", split)
     lying = share(maps.between, maps.borders, "pixels at borders lie between the two values")
@@ -42,6 +47,11 @@ def _whole_classes(split: Split) -> Verdict:
     return observed(f"{text}; {lying}, as after interpolation", maps.maps)
 
 
+UNDIVIDED = (
+    "Read masks without ToTensor(): torch.from_numpy(numpy.array(mask)).long(), or "
+    "v2.ToImage() and tv_tensors.Mask, which leave the numbers as they are."
+)
+
 MAPS = Check(
     code="DAT020",
     slug="label-maps-whole",
@@ -50,7 +60,11 @@ MAPS = Check(
     "border: between 0 and 2 the class 1 appears, and 5 to 254 next to the 255 that is ignored.",
     passes=("fewer than 15 % of the pixels at borders lie between the values on both sides",),
     notes=("at least 15 % do, of more than 64 values",),
-    warns=("in 32 or more label maps at least 15 % do, in 6 or more combinations of values",),
+    warns=(
+        "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
+        "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
+        "fractions between them",
+    ),
     fix="Resize, rotate and warp masks with interpolation='nearest' (InterpolationMode.NEAREST), "
     "and only images with another one.",
     owner=Owner.JOB,
@@ -77,10 +91,30 @@ def _well_written(split: Split) -> Verdict:
     if texts.garbled and texts.garbled >= FAULTY * texts.rows:
         text = share(texts.garbled, texts.rows, "rows hold UTF-8 that was read as another encoding")
         return observed(f"{text}: {rows(texts.garbled_rows)}", texts.rows, fix=GARBLED)
+    if (found := _asked(texts) or _pages(texts)) is not None:
+        return found
     if (found := _columns(texts)) is not None:
         return found
     answers = share(texts.empty, texts.answers, "answers empty") if texts.answers else "no answers"
     return passed(answers, split)
+
+
+def _asked(texts: RowTexts) -> Verdict | None:
+    if not texts.asked or texts.asked < FAULTY * texts.chats:
+        return None
+    text = share(texts.asked, texts.chats, "chats end with a message of the user")
+    if texts.asked == texts.chats:  # prompts, as for reinforcement learning
+        return note(f"{text}: they are prompts without answers", fix=ASKED)
+    return observed(f"{text}, whose answer is missing: {rows(texts.asked_rows)}",
+                    texts.chats, fix=ASKED)  # fmt: skip
+
+
+def _pages(texts: RowTexts) -> Verdict | None:
+    if not texts.pages or texts.pages < FAULTY * texts.documents:
+        return None
+    what = "documents are short pages of an error or a block, such as Access denied"
+    text = share(texts.pages, texts.documents, what)
+    return observed(f"{text}: {rows(texts.page_rows)}", texts.documents, fix=PAGES)
 
 
 def _columns(texts: RowTexts) -> Verdict | None:
@@ -92,6 +126,12 @@ def _columns(texts: RowTexts) -> Verdict | None:
                 f"in several spellings, which differ in case or space: {same}"
             )
             return observed(text, texts.rows, fix=SPELLED)
+    for leak in texts.leaks:
+        text = (
+            f"{shown(leak.column)} is filled in in {leak.filled:,} of {leak.rows:,} rows, and that "
+            f"alone says their {shown(leak.label)}"
+        )
+        return observed(text, leak.rows, fix=LEAK)
     for cut in texts.cuts:
         what = f"texts of {shown(cut.column)} end at {cut.length:,} characters, the longest, most "
         text = share(cut.rows, cut.of, f"{what}of them within a sentence")
@@ -117,10 +157,19 @@ def _empty(texts: RowTexts, split: Split) -> Verdict | None:
 
 
 TWICE = "Export the rows again, or decode each text once more: json.loads('\"' + text + '\"')."
+ASKED = "Drop the last message of these chats, or add its answer."
+PAGES = (
+    "Drop these rows by the status code of the download, or by their text, and fetch the pages "
+    "again; all copies of one page count as duplicates."
+)
 EMPTY = "Drop the rows without an answer, or generate their answers again."
 GARBLED = (
     "Export the rows again as UTF-8, or repair each text once: "
     "text.encode('cp1252').decode('utf-8')."
+)
+LEAK = (
+    "Leave this column out of the features, also as a mark that it is missing, unless it is known "
+    "before the class is."
 )
 CUT = (
     "Export the answers whole, or drop those that end at this length: the model learns to stop "
@@ -141,14 +190,18 @@ WRITTEN = Check(
     "class, and -999 for a missing value is a measurement.",
     passes=("fewer than 2 % of the rows have such a fault, or a column marks the empty answers",),
     notes=(
+        "all chats end with a message of the user, as prompts do",
         "at least 2 % of the answers to questions about a text of the row are empty",
         "at least 1 % of a column are one number such as 9999, far above all others",
     ),
     warns=(
         "at least 2 % of 32 or more answers are empty, and call no tool",
         "at least 2 % of 32 or more rows hold UTF-8 that was decoded as Latin-1 or cp1252",
+        "at least 2 % of 32 or more chats, and not all, end with a message of the user",
+        "at least 2 % of 32 or more documents are pages such as Access denied or 404 Not Found",
         "at least 20 % of 32 or more rows write out line breaks, and have none",
         "values of a column differ in case or in the space around them alone",
+        "a column is filled in for some classes alone, in 64 or more rows",
         "at least 1 % of the answers end at the greatest length, most of them within a sentence",
         "at least 1 % of a column are one number such as -999, far below all others",
     ),

@@ -87,8 +87,21 @@ class Agreement(Section, frozen=True, kw_only=True):
     """Of those, where the mask or the boxes have changed."""
 
 
+class Boxes(Section, frozen=True, kw_only=True):
+    """Boxes of the first samples."""
+
+    boxes: int
+    corners: str = ""
+    """Who expects two corners: "the model", "their format"; "": not known."""
+    turned: int = 0
+    """Boxes that are no two corners in this order."""
+    outside: int = 0
+    """Boxes that leave the image, however they are read."""
+
+
 class Seeds(Section, frozen=True, kw_only=True):
-    """Rows that workers read after the user's worker_init_fn, where rows are random."""
+    """Rows that workers read after the user's worker_init_fn, or by generators of the dataset,
+    where rows are random."""
 
     workers: int
     equal_workers: bool
@@ -96,6 +109,8 @@ class Seeds(Section, frozen=True, kw_only=True):
     equal_epochs: bool
     """A worker draws the same in two epochs."""
     persistent: bool = False
+    copied: bool = False
+    """The rows are random by generators of the dataset, which each worker gets a copy of."""
 
 
 class Rereading(Section, frozen=True, kw_only=True):
@@ -169,6 +184,9 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
     """Places where two areas meet whose values differ by 1."""
+    broken: Literal["", "divided", "interpolated"] = ""
+    """What was done to numbers of classes that are fractions: a division by 255, or an average at
+    the borders of areas."""
 
 
 class Spellings(Section, frozen=True, kw_only=True):
@@ -201,6 +219,16 @@ class Sentinel(Section, frozen=True, kw_only=True):
     of: int
 
 
+class Leak(Section, frozen=True, kw_only=True):
+    """A column that has a value in all rows of some classes, and in none of the others."""
+
+    column: str
+    label: str
+    rows: int
+    filled: int
+    """Rows with a value."""
+
+
 class RowTexts(Section, frozen=True, kw_only=True):
     """The rows of files and tables as they are written."""
 
@@ -215,9 +243,20 @@ class RowTexts(Section, frozen=True, kw_only=True):
     escaped: int = 0
     """Rows whose line breaks are a backslash and a letter."""
     escaped_rows: tuple[int, ...] = ()
+    chats: int = 0
+    """Chats whose answer stands nowhere else."""
+    asked: int = 0
+    """Of those, the ones whose last message is the user's."""
+    asked_rows: tuple[int, ...] = ()
+    documents: int = 0
+    """Rows of text without a class, a question or an answer."""
+    pages: int = 0
+    """Of those, pages of an error or a block."""
+    page_rows: tuple[int, ...] = ()
     garbled: int = 0
     garbled_rows: tuple[int, ...] = ()
     spellings: tuple[Spellings, ...] = ()
+    leaks: tuple[Leak, ...] = ()
     cuts: tuple[Cut, ...] = ()
     sentinels: tuple[Sentinel, ...] = ()
 
@@ -239,6 +278,8 @@ class Inputs(Section, frozen=True, kw_only=True):
     unscaled: str = ""
     """The normalization for 0 to 1 that was applied to 0 to 255, "" for none."""
 
+    twice: str = ""
+    """Images that were divided by 255 twice: "plain", or the normalization that followed."""
     name: str
     samples: int
     shape: tuple[int, ...]

@@ -19,6 +19,7 @@ from doctor.facts.data_rows import (
     Indices,
     Inputs,
     LabelMaps,
+    Leak,
     Markers,
     Mixing,
     Numbering,
@@ -502,6 +503,7 @@ def test_label_maps(maps: dict[str, Any], status: Status) -> None:
 CUT = Cut(column="output", length=400, rows=60, of=240)
 MISSING = Sentinel(column="wind", value=-999.0, rows=9, of=240)
 LARGEST = Sentinel(column="wind", value=999.0, rows=9, of=240)
+FILLED = Leak(column="left_on", label="churned", rows=240, filled=60)
 SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),))
 
 
@@ -515,6 +517,12 @@ SPELLED = Spellings(column="mood", values=7, classes=4, minor=30, pairs=((0, 6),
         ({"garbled": 2}, Status.PASS, "no answers"),
         ({"spellings": (SPELLED,)}, Status.WARN, "row 0 and row 6"),
         ({"rows": 20, "spellings": (SPELLED,)}, Status.PASS, "no answers"),
+        ({"chats": 240, "asked": 40, "asked_rows": (1,)}, Status.WARN, "row 1"),
+        ({"chats": 240, "asked": 240}, Status.NOTE, "prompts without answers"),
+        ({"chats": 240, "asked": 2}, Status.PASS, "no answers"),
+        ({"documents": 240, "pages": 12, "page_rows": (3,)}, Status.WARN, "12 of 240 documents"),
+        ({"documents": 240, "pages": 2}, Status.PASS, "no answers"),
+        ({"leaks": (FILLED,)}, Status.WARN, "that alone says their churned"),
         ({"cuts": (CUT,)}, Status.WARN, "60 of 240 texts of output end at 400 characters"),
         ({"sentinels": (MISSING,)}, Status.WARN, "9 of 240 values of wind are -999"),
         ({"sentinels": (LARGEST,)}, Status.NOTE, "9 of 240 values of wind are 999"),

@@ -90,6 +90,42 @@ def test_a_mask_of_ones_over_padding(form: str) -> None:
         assert found.status is status, found.summary
 
 
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("pad", [0, 95])
+def test_padding_without_a_tokenizer(pad: int, left: bool) -> None:
+    ids, mask = texts()
+    ids = torch.where(mask == 0, pad, ids)
+    ids, mask = (ids.flip(1), mask.flip(1)) if left else (ids, mask)
+    within = ids.clone()
+    within[:, 11] = torch.where(torch.arange(len(ids)) % 2 == 0, pad, within[:, 11])
+    whole = torch.where(mask == 0, 7, ids)[:, 5:17]  # pieces of one length, without padding
+    ones, known = torch.ones_like(mask), vocabulary.Vocabulary()
+    classes = torch.arange(len(ids)) % 3
+    for given, seen, status in (
+        (ids, ones, Status.WARN),
+        (ids, mask, Status.PASS),
+        (within, ones, Status.SKIP),  # the id is a word of the text
+        (torch.where(whole == 7, 8, whole) + (whole == 7) * torch.arange(12), ones[:, 5:17],
+         Status.SKIP),
+    ):  # fmt: skip
+        parts = zip(given.split(8), seen.split(8), classes.split(8), strict=True)
+        found = judged("DAT005", [FORMS["mapping"](*part) for part in parts], known)
+        assert found.status is status, found.summary
+
+
+def test_two_tokens_for_the_beginning_without_a_tokenizer() -> None:
+    ids, mask = texts()
+    known = vocabulary.Vocabulary()
+    for begin, status in (((95, 95), Status.WARN), ((95, 96), Status.UNKNOWN),
+                          ((95,), Status.UNKNOWN)):  # fmt: skip
+        head = torch.tensor(begin).repeat(len(ids), 1)
+        made, seen = torch.cat([head, ids], 1), torch.cat([torch.ones_like(head), mask], 1)
+        batches = [FORMS["mapping"](*part, part[0]) for part in
+                   zip(made.split(8), seen.split(8), strict=True)]  # fmt: skip
+        found = judged("DAT004", batches, known)
+        assert found.status is status, found.summary
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_padding_is_trained(form: str) -> None:
     ids, mask = texts()
@@ -266,6 +302,46 @@ def test_the_seeds_that_a_program_gives_its_workers(start: str, noise: str, expe
     assert (torch.get_rng_state() == state[0]).all()
     assert np.random.get_state()[1].tolist() == state[1]
     assert (found and (found["equal_workers"], found["equal_epochs"])) == expected
+
+
+class FasterRCNN(torch.nn.Module):
+    __module__ = "torchvision.models.detection.faster_rcnn"
+
+
+@pytest.mark.parametrize(
+    ("form", "module", "status"),
+    [
+        ("corners", FasterRCNN(), Status.PASS),
+        ("corners", None, Status.PASS),
+        ("sizes", FasterRCNN(), Status.WARN),
+        ("sizes", None, Status.PASS),
+        ("centers", None, Status.PASS),
+        ("shares", None, Status.PASS),
+        ("larger", None, Status.WARN),
+    ],
+)
+def test_boxes_of_images(form: str, module: Any, status: Status) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for _ in range(64):
+        at = torch.rand(3, 2, generator=generator) * 60
+        size = 6 + torch.rand(3, 2, generator=generator) * (92 - at).clamp(max=30)
+        corners = torch.cat([at, at + size], 1)
+        boxes = {
+            "corners": corners, "sizes": torch.cat([at, size], 1), "shares": corners / 100,
+            "centers": torch.cat([at + size / 2, size], 1), "larger": corners * 8,
+        }[form]  # fmt: skip
+        target = {"boxes": boxes, "labels": torch.ones(3, dtype=torch.long)}
+        rows.append((torch.rand(3, 100, 100, generator=generator), target))
+    loader = torch.utils.data.DataLoader(rows, batch_size=8, collate_fn=list)
+    known = vocabulary.Vocabulary()
+    look = split_look.SplitLook(targets.source("train", loader), known, module, "", None)
+    for batch in look.reading.batches_of(64, 60.0):
+        look.add(batch)
+    split = msgspec.convert(look.record(), Split, strict=False)
+    facts = Data(target="t.py:make", opened=Ended(how="ok"), splits=(split,))
+    found = CHECKS["DAT022"].judge(data=facts)
+    assert found.status is status, found.summary
 
 
 def test_an_answer_that_begins_with_its_prompt() -> None:

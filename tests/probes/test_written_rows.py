@@ -270,3 +270,40 @@ def test_arrays_in_a_row_hide_nothing_of_its_other_columns() -> None:
 )
 def test_numbers_that_are_measured(values: list[Any]) -> None:
     assert not counted(*({"t": value} for value in values))["sentinels"]
+
+
+def broken(maps: Any) -> str:
+    counts = label_maps.LabelMaps()
+    counts.add({"pixel_values": torch.zeros(len(maps), 3, 8, 8), "labels": maps})
+    record = counts.record()
+    return record["broken"] if record is not None and "broken" in record else ""
+
+
+def test_classes_that_are_fractions() -> None:
+    drawn = discs(12)
+    sized = torch.nn.functional.interpolate(drawn, size=(150, 150), mode="bilinear")
+    ignored = torch.where(drawn == 5, torch.tensor(255.0), drawn)
+    assert broken(drawn / 255) == "divided"
+    assert broken(ignored[:, 0] / 255) == "divided"
+    assert broken(sized) == "interpolated"
+    assert broken(drawn) == broken((drawn > 3).float()) == ""
+
+
+def test_maps_of_numbers_that_are_no_classes() -> None:
+    soft = torch.nn.functional.interpolate((discs(5) > 2).float(), size=(150, 150), mode="bilinear")
+    depth = torch.nn.functional.interpolate(torch.rand(8, 1, 6, 6) * 40, size=(96, 96))
+    alpha = torch.randint(0, 256, (8, 1, 64, 64)) / 255
+    assert [broken(each) for each in (soft, depth, alpha, torch.rand(8, 32, 32))] == [""] * 4
+
+
+@pytest.mark.parametrize("mean", [None, *inputs.NORMALIZATIONS])
+def test_images_that_were_divided_twice(mean: str | None) -> None:
+    images = torch.randint(0, 256, (32, 3, 16, 16)) / 255
+    spread = inputs.NORMALIZATIONS[mean] if mean else ((0.0,) * 3, (1.0,) * 3)
+    at, std = (torch.tensor(each)[:, None, None] for each in spread)
+    for value, expected in ((images / 255, True), (images, False), (images * 0.1, False)):
+        counts = inputs.Inputs(None, "")
+        counts.add({"pixel_values": (value - at) / std, "labels": torch.arange(32)})
+        record = counts.record()
+        assert record is not None
+        assert bool(record["twice"]) is expected

@@ -127,7 +127,8 @@ def pair_of(row: Foreign) -> Optional[Tuple[str, str]]:
     prompt, answer = _first(row, PROMPTS), _first(row, ANSWERS)
     if isinstance(prompt, str) and isinstance(answer, str):
         return prompt, answer
-    text = row.get("text")
+    texts = [each for each in row.values() if isinstance(each, str)]
+    text = row.get("text", texts[0] if len(texts) == 1 else None)
     return ("", text) if isinstance(text, str) and text else None
 
 

@@ -25,6 +25,8 @@ FIXED = 0.6
 """Share of rows of one length from which on all of them have it on purpose."""
 ENDS = tuple(".!?…\"'”)]}>`:|\n。！？।۔؟」")
 MISSING = re.compile(r"-?999+|-99|-32768|9\.9{2,}e\+\d+")
+DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+")
+"""As in 1.234,5; a comma between thousands alone is read in this way, too."""
 BLANKS = ("", "na", "n/a", "nan", "null", "none")
 LEAST_NUMBERS, LEAST_DIFFERENT = 32, 5
 
@@ -91,6 +93,8 @@ def number_of(value: Foreign) -> Optional[float]:
     """A number, or a text that is one; None of anything else, of truth values and of NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
+    if isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip()):
+        value = value.replace(".", "").replace(",", ".")
     try:
         number = float(value)
     except (ValueError, OverflowError):

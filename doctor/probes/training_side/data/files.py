@@ -9,7 +9,8 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from ..foreign import Foreign
+from ..foreign import Foreign, observing
+from . import tables
 from .targets import NotData, Source
 
 KINDS = (".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".txt", ".arrow")
@@ -148,8 +149,11 @@ def _json(path: str) -> Iterator[Foreign]:
 
 def _csv(path: str) -> Iterator[Foreign]:
     csv.field_size_limit(1 << 27)
-    delimiter = "\t" if path.endswith(".tsv") else ","
-    with open(path, encoding="utf-8", newline="") as file:
+    usual = "\t" if path.lower().endswith(".tsv") else ","
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        head = observing.attempt(lambda: file.read(tables.HEAD), "")
+        file.seek(0)
+        delimiter = tables.delimiter_of(head, usual, len(head) < tables.HEAD)
         reader = csv.DictReader(file, delimiter=delimiter)
         try:
             for row in reader:

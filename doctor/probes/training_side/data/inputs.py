@@ -24,6 +24,9 @@ NORMALIZATIONS = {
     "a mean and a standard deviation of 0.5": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
 }
 """For values of 0 to 1."""
+TWICE = 255.0**2
+MOST_TWICE, ROUNDING = 1.01 / 255, 1e-4
+"""The largest value of bytes that were divided by 255 twice, and what rounding adds to them."""
 BYTES = (150.0, 255.5)
 """The largest value of the images before, if they were of 0 to 255."""
 
@@ -35,6 +38,7 @@ class Inputs:
         self.expected = expected_of(module, directory)
         self.low, self.high = float("inf"), float("-inf")
         self.whole = True
+        self._steps = True
         self.samples = 0
         self.shape: List[int] = []
         self.first = self.name = ""
@@ -54,6 +58,8 @@ class Inputs:
         self.shape = list(plain.shape)
         self.low, self.high = min(self.low, float(plain.min())), max(self.high, float(plain.max()))
         self.whole = self.whole and bool((plain == plain.round()).all())
+        steps = plain * TWICE
+        self._steps = self._steps and bool((steps - steps.round()).abs().max() < 0.01)
         if plain.shape[1] == 3:
             lows, highs = plain.amin((0, 2, 3)).tolist(), plain.amax((0, 2, 3)).tolist()
             self._lows = list(map(min, self._lows, lows))
@@ -68,6 +74,19 @@ class Inputs:
             lows = [low * s + m for low, m, s in zip(self._lows, mean, std)]
             highs = [high * s + m for high, m, s in zip(self._highs, mean, std)]
             if min(lows) > -0.5 and all(BYTES[0] < high <= BYTES[1] for high in highs):
+                return name
+        return ""
+
+    def _twice(self) -> str:
+        """How images look that were divided by 255 twice: "plain", the normalization that followed,
+        or "". Their values are steps of 1 / 255**2, none above 1 / 255."""
+        if self._steps and self.low >= 0 and 0 < self.high <= MOST_TWICE:
+            return "plain"
+        for name, (mean, std) in NORMALIZATIONS.items():
+            ends = list(zip(self._lows, self._highs, mean, std))
+            lows = [low * s + m for low, _, m, s in ends]
+            highs = [high * s + m for _, high, m, s in ends]
+            if min(lows) > -ROUNDING and ROUNDING < max(highs) <= MOST_TWICE:
                 return name
         return ""
 
@@ -100,6 +119,7 @@ class Inputs:
             "whole": self.whole,
             "first": self.first,
             "unscaled": "" if self.whole and self.low >= 0 else self._unscaled(),
+            "twice": self._twice(),
             **self.expected,
         }
 

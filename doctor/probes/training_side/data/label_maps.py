@@ -13,6 +13,10 @@ from .views import LABELS
 NAMES = (*LABELS, "mask", "masks", "segmentation_map", "semantic_map")
 LEAST_SIDE = 8
 MOST_MAPS = 64
+BYTE, FEW_CLASSES = 255.0, 64
+"""By which images are divided, and the classes of a map at most: more may be brightness."""
+AREAS = 0.95
+"""Share of the pixels within areas that are whole numbers. Our own number."""
 STEP = 2
 """Between classes 0 and 1 there is no other one."""
 
@@ -22,15 +26,19 @@ class LabelMaps:
 
     def __init__(self) -> None:
         self._kept: List[torch.Tensor] = []
+        self._fractions: List[torch.Tensor] = []
 
     def add(self, batch: Foreign) -> None:
         value = map_of(batch)
+        floats = float_map_of(batch)
+        if floats is not None and len(self._fractions) < MOST_MAPS:
+            self._fractions += list(floats[: MOST_MAPS - len(self._fractions)])
         if value is not None and len(self._kept) < MOST_MAPS:
             self._kept += list(value[: MOST_MAPS - len(self._kept)])
 
     def record(self) -> Optional[Dict[str, Any]]:
         if not self._kept:
-            return None
+            return self._record_of_fractions()
         borders = between = flat = pixels = unit_steps = 0
         kinds: Set[Tuple[int, int, int]] = set()
         for each in self._kept:
@@ -51,9 +59,50 @@ class LabelMaps:
             "unit_steps": unit_steps,
         }
 
+    def _record_of_fractions(self) -> Optional[Dict[str, Any]]:
+        """None where the numbers are no classes, as depths and soft masks."""
+        if not self._fractions:
+            return None
+        values = torch.unique(torch.cat([each.reshape(-1) for each in self._fractions]))
+        maps = {"type": "LabelMaps", "maps": len(self._fractions), "values": len(values)}
+        inside = [_inside(each) for each in self._fractions]
+        areas = torch.cat(inside) if inside else values[:0]
+        steps = values * BYTE
+        if bool((steps - steps.round()).abs().max() < 0.01) and bool((values >= 0).all()):
+            classes = steps.round()[values < 1]
+            divided = len(classes) > 1 and len(classes) < FEW_CLASSES > int(classes.max())
+            return {**maps, "broken": "divided"} if divided else None
+        whole = areas == areas.round()
+        enough = len(areas) and bool(whole.float().mean() > AREAS)
+        several = enough and len(torch.unique(areas[whole])) > 2
+        return {**maps, "broken": "interpolated"} if several else None
+
+
+def _inside(each: torch.Tensor) -> torch.Tensor:
+    """Pixels that are equal to the ones on all four sides."""
+    here = each[1:-1, 1:-1]
+    sides = (each[:-2, 1:-1], each[2:, 1:-1], each[1:-1, :-2], each[1:-1, 2:])
+    equal = torch.stack([here == side for side in sides]).all(0)
+    return here[equal]
+
 
 def map_of(batch: Foreign) -> Optional[torch.Tensor]:
     """Whole numbers of rows x height x width; None where a batch has none."""
+    value = _planes(batch)
+    return None if value is None or value.is_floating_point() else host(value).long()
+
+
+def float_map_of(batch: Foreign) -> Optional[torch.Tensor]:
+    """The same of fractions."""
+    value = _planes(batch)
+    if value is None or not value.is_floating_point():
+        return None
+    made = host(value).float()
+    return None if bool((made == made.round()).all()) else made
+
+
+def _planes(batch: Foreign) -> Optional[torch.Tensor]:
+    """The labels of rows x height x width."""
     value: Foreign = None
     if containers.is_mapping(batch):
         value = next((batch[name] for name in NAMES if name in batch), None)
@@ -63,9 +112,7 @@ def map_of(batch: Foreign) -> Optional[torch.Tensor]:
         return None
     if value.dim() == 4 and value.shape[1] == 1:
         value = value[:, 0]
-    if value.dim() != 3 or value.is_floating_point() or min(value.shape[1:]) < LEAST_SIDE:
-        return None
-    return host(value).long()
+    return value if value.dim() == 3 and min(value.shape[1:]) >= LEAST_SIDE else None
 
 
 def _unit_steps(each: torch.Tensor, axis: int) -> int:

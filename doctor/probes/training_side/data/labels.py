@@ -339,7 +339,9 @@ def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[s
     """The record Starts; None where the tokenizer has no token of its own for the beginning."""
     bos = vocabulary.bos
     if bos is None and vocabulary.tokenizer is None:
-        return {"type": "Unknown", "reason": NO_TOKENIZER}
+        bos = doubled(documents)
+        if bos is None:
+            return {"type": "Unknown", "reason": NO_TOKENIZER}
     if bos is None or bos == vocabulary.eos:
         return None
     twice = [each.row for each in documents if each.ids[:2].tolist() == [bos, bos]]
@@ -350,3 +352,13 @@ def starts(documents: List[Document], vocabulary: Vocabulary) -> Optional[Dict[s
         "twice": len(twice),
         "rows": twice[:MOST_ROWS],
     }
+
+
+def doubled(documents: List[Document]) -> Optional[int]:
+    """The token with which all documents begin twice, and which stands nowhere else in them."""
+    firsts = {tuple(each.ids[:2].tolist()) for each in documents}
+    if len(documents) < FEW or len(firsts) != 1 or len(set(next(iter(firsts)))) != 1:
+        return None
+    token = int(documents[0].ids[0])
+    elsewhere = any(len(each.ids) < 3 or bool((each.ids[2:] == token).any()) for each in documents)
+    return None if elsewhere else token

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional
+from collections import Counter
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -15,6 +16,11 @@ ENCODERS = ("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert"
 LONG = 2
 """Tokens of a run; one may be the end of the text, where both are the same token."""
 
+MOST_UNJUDGED, LEAST, SHARE, LENGTHS = 512, 8, 0.25, 3
+"""Rows without a known padding token that are kept; rows, their share and the different lengths of
+the runs from which on it is recognized. Our own numbers."""
+Row = Tuple[torch.Tensor, Optional[torch.Tensor], Optional[torch.Tensor]]
+
 
 class Padding:
     """Counts over batches; `record` has them."""
@@ -26,6 +32,8 @@ class Padding:
         self.trained_rows: List[int] = []
         self.run_lengths: List[int] = []
         """Of each row, where the mask does not exclude the run."""
+        self._unjudged: List[Row] = []
+        """Rows that no mask shortens, where the padding token is not known."""
         self.attended = self.labelled = self.padded = self.unmasked = 0
 
     def add(self, tokens: Tokens, first_row: int) -> None:
@@ -46,13 +54,18 @@ class Padding:
                 self.trained_rows.append(row)
             return
         if self.pad is not None:
-            self._add_run(ids, labels, mask)
+            self._add_run(self.pad, ids, labels, mask)
+        elif len(self._unjudged) < MOST_UNJUDGED:
+            self._unjudged.append((ids, labels, mask))
 
     def _add_run(
-        self, ids: torch.Tensor, labels: Optional[torch.Tensor], mask: Optional[torch.Tensor]
+        self,
+        pad: int,
+        ids: torch.Tensor,
+        labels: Optional[torch.Tensor],
+        mask: Optional[torch.Tensor],
     ) -> None:
-        assert self.pad is not None
-        first, last = runs(ids, self.pad)
+        first, last = runs(ids, pad)
         length = max(first, last)
         if length < LONG or length == len(ids):
             return
@@ -65,6 +78,10 @@ class Padding:
             self.labelled += 1
 
     def record(self) -> Dict[str, Any]:
+        pad = pad_of([ids for ids, _, _ in self._unjudged])
+        for row in self._unjudged if pad is not None else ():
+            self._add_run(pad, *row)  # type: ignore[arg-type]
+        self._unjudged = []
         padded = len(set(self.run_lengths)) > 1  # rows of several lengths
         return {
             "type": "Padding",
@@ -83,3 +100,18 @@ def attends_without_mask(module: Foreign) -> bool:
     """Whether it is an encoder of transformers, which sees all tokens where it gets no mask."""
     config = observing.attribute(module, "config")
     return observing.attribute(config, "model_type") in ENCODERS
+
+
+def pad_of(rows: List[torch.Tensor]) -> Optional[int]:
+    """The id that fills rows up at one side, in runs of several lengths, and stands nowhere else;
+    None if there is none."""
+    for side in (-1, 0):
+        ends = Counter(int(ids[side]) for ids in rows if len(ids) > LONG)
+        for pad, _ in ends.most_common(1):
+            lengths = [runs(ids, pad)[side] for ids in rows]
+            found = [length for length in lengths if length >= LONG]
+            elsewhere = any(int((ids == pad).sum()) > n for ids, n in zip(rows, lengths))
+            many = len(found) >= max(LEAST, SHARE * len(rows)) and len(set(found)) >= LENGTHS
+            if many and not elsewhere:
+                return pad
+    return None

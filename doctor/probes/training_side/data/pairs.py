@@ -1,4 +1,4 @@
-"""Preference pairs: chosen and rejected answers."""
+"""Pairs: chosen and rejected answers, or what a query shall find and not find."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ..foreign import Foreign, containers
 from .rows import feed
 
 MOST_ROWS = 5
-CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels")
-REJECTED = ("rejected", "rejected_input_ids", "rejected_ids", "rejected_labels")
+CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels", "positive",
+          "positive_input_ids")  # fmt: skip
+REJECTED = ("rejected", "rejected_input_ids", "rejected_ids", "rejected_labels", "negative",
+            "negative_input_ids")  # fmt: skip
 SCORES = ("score_chosen", "chosen_score", "chosen_rating")
 REJECTED_SCORES = ("score_rejected", "rejected_score", "rejected_rating")
 

@@ -13,6 +13,8 @@ import torch
 from ..foreign import Foreign, containers, observing
 from .chats import ANSWERS, PROMPTS, messages_of
 from .columns import Columns
+from .leaks import Leaks
+from .pages import ANSWERED, ends_with_question, is_page
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -30,7 +32,9 @@ class RowTexts:
 
     def __init__(self) -> None:
         self.rows = self.answers = self.empty = self.garbled = self.escaped = 0
-        self.contexts = 0
+        self.contexts = self.chats = self.asked = self.documents = self.pages = 0
+        self.asked_rows: List[int] = []
+        self.page_rows: List[int] = []
         self.empty_rows: List[int] = []
         self.garbled_rows: List[int] = []
         self.escaped_rows: List[int] = []
@@ -39,6 +43,7 @@ class RowTexts:
         self._columns: Dict[str, Optional[Dict[str, List[int]]]] = {}
         """Column -> its values and the rows of each; None: no classes."""
         self._values = Columns()
+        self._leaks = Leaks()
 
     def add(self, row: Foreign, number: int) -> None:
         if containers.is_mapping(row):
@@ -57,7 +62,12 @@ class RowTexts:
                     marks = self._marks.setdefault(str(name), set())
                     marks.update([(bool(empty), plain)] if len(marks) < 4 else [])
             self.contexts += any(row.get(name) for name in CONTEXTS)
+        asked = ends_with_question(row)
+        self.chats += asked is not None
+        self.asked += bool(asked)
+        self.asked_rows += [number] * (bool(asked) and len(self.asked_rows) < MOST_ROWS)
         texts = texts_of(row)
+        self._add_page(row, texts, asked, number)
         escaped = any(map(is_escaped, texts))
         self.escaped += escaped
         self.escaped_rows += [number] * (escaped and len(self.escaped_rows) < MOST_ROWS)
@@ -65,9 +75,19 @@ class RowTexts:
         self.garbled += garbled
         self.garbled_rows += [number] * (garbled and len(self.garbled_rows) < MOST_ROWS)
         self._values.add(row)
+        self._leaks.add(row)
         for name, value in row.items():
             if isinstance(value, str):
                 self._add_class(str(name), value, number)
+
+    def _add_page(self, row: Foreign, texts: List[str], asked: Optional[bool], number: int) -> None:
+        """Of documents: what has a class or an answer may be about such pages."""
+        if asked is not None or any(name in row for name in (*ANSWERED, *PROMPTS)) or not texts:
+            return
+        self.documents += 1
+        page = is_page(texts)
+        self.pages += page
+        self.page_rows += [number] * (page and len(self.page_rows) < MOST_ROWS)
 
     def _add_class(self, name: str, value: str, number: int) -> None:
         values = self._columns.setdefault(name, {})
@@ -88,12 +108,19 @@ class RowTexts:
             "empty": self.empty,
             "empty_rows": self.empty_rows,
             "contexts": self.contexts,
+            "chats": self.chats,
+            "asked": self.asked,
+            "asked_rows": self.asked_rows,
+            "documents": self.documents,
+            "pages": self.pages,
+            "page_rows": self.page_rows,
             "garbled": self.garbled,
             "garbled_rows": self.garbled_rows,
             "escaped": self.escaped,
             "escaped_rows": self.escaped_rows,
             "marked_by": next(filter(self._marks_empty, self._marks), ""),
             "spellings": spellings[:MOST_ROWS],
+            "leaks": self._leaks.record()[:MOST_ROWS],
             "cuts": self._values.cuts()[:MOST_ROWS],
             "sentinels": self._values.sentinels()[:MOST_ROWS],
         }

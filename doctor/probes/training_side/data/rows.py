@@ -24,6 +24,8 @@ MOST_LEFT_OUT, SECONDS = 512, 5.0
 """Rows that a filter left out whose labels are read, and for how long at most."""
 SHORT = 16
 """Characters or numbers below which equal samples are no surprise."""
+FRACTION = 4
+"""What a measured number tells in place of a whole one, as characters: few are equal by chance."""
 LEAST_SHORT = 64
 """Short rows of train that must differ before an equal one tells of a leak."""
 COMMON = 3
@@ -236,7 +238,10 @@ def feed_tensor(digest: Foreign, value: torch.Tensor) -> int:
     plain = observing.plain(value).cpu().contiguous()
     digest.update(str(tuple(plain.shape)).encode())
     digest.update(observing.attempt(lambda: plain.numpy().tobytes(), b""))
-    return 0 if is_constant(plain) else plain.numel()
+    if is_constant(plain):
+        return 0
+    fractions = plain.is_floating_point() and bool((plain != plain.round()).any())
+    return plain.numel() * (FRACTION if fractions else 1)
 
 
 def feed_list(digest: Foreign, value: Foreign) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 from ..foreign import Foreign, containers, observing
 from . import (
     agreement,
+    boxes,
     chats,
     documents,
     inputs,
@@ -42,6 +43,7 @@ class SplitLook:
         criterion: Foreign = None,
     ) -> None:
         self.source = source
+        self.module = module
         self.reading = reading.Reading(source)
         self.vocabulary = vocabulary
         self.padding = padding.Padding(vocabulary.pad, module)
@@ -108,6 +110,9 @@ class SplitLook:
         record["pace"] = self.pace
         record["agreement"] = observing.attempt(self._agreement, None)
         record["rereading"] = observing.attempt(self._rereading, None)
+        record["boxes"] = observing.attempt(
+            lambda: boxes.of_samples(self.source, self.module), None
+        )
         record["maps"] = observing.attempt(self.maps.record, None)
         record["texts"] = self.texts.record()
         if self.source.kind == "loader":

@@ -1,0 +1,68 @@
+"""Boxes of images: whether they lie within them, and are corners where the model expects it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, containers, observing
+from . import rows
+from .documents import host
+from .targets import Source, as_batch, size
+
+SAMPLES, SECONDS = 64, 2.0
+NAMES = ("boxes", "bbox", "bboxes")
+SLACK = 0.02
+"""Of the image's size, by which a box may leave it. Our own number."""
+
+
+def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
+    """The record Boxes; None where no sample has an image and boxes."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not count or not observing.has(dataset, "__getitem__"):
+        return None
+    stated = "the model" if type(module).__module__.startswith(
+        "torchvision.models.detection") else ""  # fmt: skip
+    deadline = time.monotonic() + SECONDS
+    boxes = turned = outside = 0
+    for index in range(0, count, -(-count // SAMPLES)):
+        found = sample_of(dataset[index])
+        if found is None or time.monotonic() > deadline:
+            break
+        stated = stated or found[2]
+        at, limit = found[0], found[1]
+        boxes += len(at)
+        turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
+        outside += int(leaves(at, limit).sum())
+    if not boxes:
+        return None
+    return {
+        "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
+    }  # fmt: skip
+
+
+def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str]]:
+    """N x 4 boxes, width and height that they may have, and who states that they are corners."""
+    named = containers.tensors(as_batch(sample))
+    image = next((e for e in named.values() if e.dim() == 4 and e.shape[1] in (1, 3)), None)
+    found = next((e for n, e in named.items() if n.split(".")[-1] in NAMES), None)
+    if image is None or found is None or found.shape[-1] != 4:
+        return None
+    made = host(found).reshape(-1, 4).float()
+    limit = torch.tensor([image.shape[3], image.shape[2]]).float()
+    if len(made) and float(made.abs().max()) <= 1:
+        limit = torch.ones(2)
+    form = str(observing.attribute(found, "format", "")).upper()
+    return made, limit, "their format" if form.endswith("XYXY") else ""
+
+
+def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """Which boxes leave the image as corners, as corner and size, and as center and size."""
+    one, two = boxes[:, :2], boxes[:, 2:]
+    readings = ((one, two), (one, one + two), (one - two / 2, one + two / 2))
+    slack = limit * SLACK
+    each = [((low < -slack) | (high > limit + slack)).any(1) for low, high in readings]
+    return torch.stack(each).all(0)

@@ -1,0 +1,42 @@
+"""Rows that hold something else than what a training is made of: pages of errors and blocks in
+place of the documents behind them, and chats that end with a question."""
+
+from __future__ import annotations
+
+import re
+from typing import List, Optional
+
+from ..foreign import Foreign
+from .chats import ANSWERS, messages_of
+
+LONGEST, BEGINNING = 1500, 160
+"""Characters of such a page, and of its beginning, where it says what it is. Our own numbers."""
+BLOCKED = re.compile(
+    r"access (?:to this page )?(?:is |has been )?denied|permission to access|403 forbidden|"
+    r"(?:404|page|file)(?: was| could)? ?(?:-|:)? ?not (?:be )?found|\berror 40[34]\b|"
+    r"(?:enable|turn on|requires?|disabled) (?:cookies and )?javascript|"
+    r"(?:50[0234]|429) (?:internal server error|bad gateway|service (?:temporarily )?unavailable|"
+    r"gateway time-?out|too many requests)|checking your browser|verify(?:ing)? (?:that )?you are "
+    r"(?:a )?human|are you a robot|unusual traffic|complete the captcha|request (?:was |has been )?"
+    r"blocked|you have been blocked|attention required|just a moment\.\.\.",
+    re.IGNORECASE,
+)
+ANSWERED = (*ANSWERS, "chosen", "rejected", "solution", "solutions", "ground_truth", "reference",
+            "references", "target", "label", "labels", "score", "rating")  # fmt: skip
+"""Columns that hold what the model shall say, or how good that is, beside a chat that is a
+prompt."""
+
+
+def is_page(texts: List[str]) -> bool:
+    """Whether the longest text of a row is such a page."""
+    text = max(texts, key=len, default="").strip()
+    return len(text) <= LONGEST and BLOCKED.search(text[:BEGINNING]) is not None
+
+
+def ends_with_question(row: Foreign) -> Optional[bool]:
+    """Whether the last message of a chat is the user's; None where the row is no chat, or where its
+    answer stands elsewhere."""
+    if any(name in row for name in ANSWERED):
+        return None
+    chat = messages_of(row)
+    return chat[-1].get("role") == "user" if chat else None
