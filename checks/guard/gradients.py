@@ -63,8 +63,9 @@ PRESENT = Check(
             "parameters, or zero_grad() runs between backward() and step().",
             "other-model": "Create the optimizer anew, from the parameters of the model that is "
             "trained now, wherever that model is replaced: for each fold, trial or phase.",
-            "shared": "Give each parameter to one optimizer: leave out of the second what the first "
-            "holds. To set a learning rate of its own, use a parameter group of one optimizer.",
+            "shared": "Give each parameter to one optimizer: leave out of the second what the "
+            "first holds. To set a learning rate of its own, use a parameter group of one "
+            "optimizer.",
             "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
             "requires_grad_(False) saves their part of the backward pass.",
         },
