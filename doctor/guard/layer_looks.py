@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
-from .parameters import local
+from .parameters import local, view
 from .records import WARN, Alarm
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class LayerLooks:
     def __init__(self, torch: ModuleType, submit: Foreign, add: Add) -> None:
         self.torch, self._submit, self._add = torch, submit, add
         self._without_input: dict[str, int] = {}
-        """Layer -> looks in a row."""
+        """Layer -> looks in a row; the first reads some elements of a gradient, the others all."""
         self._adapters: int | None = None
         """LoRA's B matrices at the look before, if all were frozen at 0."""
 
@@ -38,7 +38,10 @@ class LayerLooks:
         for name, module in model.named_modules():
             pair = self._gradients(module)
             if pair is not None:
-                layers.setdefault((pair[0].device, pair[0].dtype), []).append((name, *pair))
+                weight, bias = pair
+                if not self._without_input.get(name):
+                    weight = view(self.torch, weight, False)
+                layers.setdefault((weight.device, weight.dtype), []).append((name, weight, bias))
         for found in layers.values():
             some = found[: limit.MOST_LAYERS]
             names, weights, biases = map(list, zip(*some))
