@@ -46,6 +46,8 @@ PRESENT = Check(
         "50 steps in a row without any gradient, after gradients or beside other optimizers",
         "at two comparisons, from step 50 on, parameters of the model have gradients, are in no "
         "optimizer and do not change",
+        "in 5 of the first 20 steps, two optimizers apply the same gradients to a parameter that "
+        "both hold",
     ),
     fails=("none of the parameters has a gradient, 3 steps in a row from the start",),
     fix="Create the optimizer from the parameters of the model that is trained, after FSDP, DDP, "
@@ -61,6 +63,9 @@ PRESENT = Check(
             "parameters, or zero_grad() runs between backward() and step().",
             "other-model": "Create the optimizer anew, from the parameters of the model that is "
             "trained now, wherever that model is replaced: for each fold, trial or phase.",
+            "shared": "Give each parameter to one optimizer: leave out of the second what the "
+            "first holds. To set a learning rate of its own, use a parameter group of one "
+            "optimizer.",
             "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
             "requires_grad_(False) saves their part of the backward pass.",
         },
@@ -79,6 +84,8 @@ NOT_ZERO = Check(
     warns=(
         "it is 0 in 10 steps in a row; where the loss is exactly 0 as well, in 20",
         "the loop takes a norm that is not 0, and at 3 comparisons in a row the optimizer gets 0",
+        "at 3 comparisons in a row, from step 20 on, the bias of a linear or convolution layer has "
+        "a gradient and its weight's is 0 everywhere: the layer's input is 0",
     ),
     fails=(
         "it is 0 in 20 steps in a row, and the loss is not 0",
@@ -96,6 +103,11 @@ NOT_ZERO = Check(
                 "loss-zero": "Nothing is left to learn: a margin that every pair keeps, rewards "
                 "that are all equal, or a batch without anything to predict. Print the share of "
                 "such samples, and end the training or choose harder ones.",
+                "no-input": "Print the share of zeros in this layer's input for a batch. Where a "
+                "ReLU comes before it, its units are dead: their inputs are below 0 for every "
+                "sample; check the scale and initialization of the layer before it, initialize "
+                "that layer anew, and lower the learning rate. Otherwise look for a mask, a "
+                "factor of 0, or features that are not filled in.",
                 "cut": "Look at what runs between backward() and step(): max_norm=0 or a clip by "
                 "value of 0, a mask, a hook, or zero_grad(), which belongs before backward() or "
                 "after step().",

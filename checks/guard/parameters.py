@@ -166,12 +166,24 @@ ZEROS = Check(
     "loses an update. One that has a gradient and stays 0 is not trained, and an adapter with B at "
     "0 equals its base model.",
     passes=("every parameter initialized to 0.0 that has a gradient changes",),
-    warns=("one with a gradient is still 0.0 after 3 steps of torch's own Adam or a relative",),
+    warns=(
+        "one with a gradient is still 0.0 after 3 steps of torch's own Adam or a relative",
+        "at two comparisons, from step 100 on, every LoRA parameter of the model is frozen and "
+        "every B matrix is 0",
+    ),
     fails=("one with a gradient is still 0.0 after 20 steps",),
     fix="Check that the parameter is in the optimizer with a learning rate above 0, that the "
     "trained copy is the one in the model, and that nothing resets it after the step.",
     owner=Owner.JOB,
-    judge=observed("GRD013", _zeros),
+    judge=observed(
+        "GRD013",
+        _zeros,
+        {
+            "frozen": "Set requires_grad_(True) on the LoRA parameters before the optimizer is "
+            "created, and give them to it: a loop that freezes the base by name, or "
+            "PeftModel.from_pretrained() without is_trainable=True, freezes the adapter, too."
+        },
+    ),
     limits="that those without a gradient should have none: see GRD016.",
     sources=("fnr-gradients", "peft-793", "unsloth-3089"),
 )

@@ -40,9 +40,11 @@ RATE = Check(
             "multiplied twice.",
             "tiny": "Print scheduler.get_last_lr(): a decay per epoch that is stepped per batch, "
             "or a warm-up whose length is counted in samples or tokens.",
-            "ended": "Give the scheduler the number of optimizer steps of the whole run: under "
-            "accelerate it is stepped once per process, so multiply by num_processes or do not "
-            "pass it to prepare().",
+            "ended": "The schedule ends before the training does. Give the scheduler the number "
+            "of its own calls of step() in the whole run: optimizer steps where it is stepped "
+            "after each of them, epochs where it is stepped once per epoch. Under accelerate with "
+            "several processes, prepare() steps it once per process: multiply by num_processes or "
+            "do not pass it to prepare().",
         },
     ),
     limits="that it is a good one.",

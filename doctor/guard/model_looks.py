@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Callable, List
 from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
+from .layer_looks import LayerLooks
 from .names import objects_of
 from .parameters import local
 from .records import FAIL, WARN, Alarm
@@ -33,6 +34,7 @@ class ModelLooks:
 
     def __init__(self, torch: ModuleType, submit: Foreign, add: Add) -> None:
         self.torch, self._submit, self._add = torch, submit, add
+        self._layers = LayerLooks(torch, submit, add)
         self._model: Foreign = None
         self._others: list[Foreign] = []
         self._idle: dict[int, Foreign] = {}
@@ -56,6 +58,7 @@ class ModelLooks:
         if watch.effective >= limit.MODES_FROM:
             if model is not None:
                 self._look_at_mode(model, watch)
+                self._layers.look(model, watch)
                 if watch.effective >= limit.LEFT_OUT_FROM:
                     self._look_at_left_out(model, watch, stepping)
             if watch.effective >= limit.IDLE_FROM:

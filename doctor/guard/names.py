@@ -29,23 +29,19 @@ def _names(module: Foreign, flat: list[Tensor]) -> dict[int, str]:
 def objects_of(torch: ModuleType, flat: list[Tensor]) -> tuple[Foreign, list[Foreign]]:
     """The largest model in memory that holds these parameters, None without one, and all
     optimizers whose parameters belong to models."""
-    objects = gc.get_objects()
-    kind, optimizer = torch.nn.Module, torch.optim.Optimizer
-    modules = [o for o in objects if issubclass(type(o), kind)]
+    modules, every = _instances([torch.nn.Module, torch.optim.Optimizer])
     children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
     roots = [module for module in modules if id(module) not in children]
     model = max(roots, key=lambda root: len(_names(root, flat)), default=None)
     owned = {id(p) for m in modules for p in m.__dict__.get("_parameters", {}).values()}
-    optimizers = [o for o in objects if issubclass(type(o), optimizer) and _is_of(o, owned)]
+    optimizers = [each for each in every if _is_of(each, owned)]
     return (model if model is not None and _names(model, flat) else None), optimizers
 
 
 def reached_elsewhere(torch: ModuleType) -> tuple[str, int] | None:
     """The class of the model with the most parameters that have gradients and are in no optimizer,
     and how many; None where there is none."""
-    objects = gc.get_objects()
-    modules = [o for o in objects if issubclass(type(o), torch.nn.Module)]
-    optimizers = [o for o in objects if issubclass(type(o), torch.optim.Optimizer)]
+    modules, optimizers = _instances([torch.nn.Module, torch.optim.Optimizer])
     groups = [g for o in optimizers for g in o.__dict__.get("param_groups", ())]
     held = {id(p) for group in groups for p in group["params"]}
     children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
@@ -56,6 +52,27 @@ def reached_elsewhere(torch: ModuleType) -> tuple[str, int] | None:
     ]
     count, name = max(found, default=(0, ""))
     return (name, count) if count else None
+
+
+def _instances(bases: list[Foreign]) -> list[list[Foreign]]:
+    """Everything in memory of each of these classes or of one below it.
+
+    There are hundreds of thousands of objects, so each is looked at once, and the classes are
+    listed before.
+    """
+    kinds = [_with_subclasses(base) for base in bases]
+    every = set().union(*kinds)
+    found = [o for o in gc.get_objects() if type(o) in every]
+    return [[o for o in found if type(o) in each] for each in kinds]
+
+
+def _with_subclasses(base: Foreign) -> set[Foreign]:
+    found, open_ = {base}, [base]
+    while open_:
+        new = set(type.__subclasses__(open_.pop())) - found
+        found |= new
+        open_ += new
+    return found
 
 
 def _is_of(optimizer: Foreign, owned: set[int]) -> bool:

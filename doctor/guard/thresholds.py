@@ -91,6 +91,11 @@ UNDIVIDED = 3
 CLIPS, CLIP_SCALE = 5, 1000.0
 """Clippings in a row that are wrong, or right; how far a loss scale is above the limit where the
 gradients still have it. Our own numbers."""
+MOST_LAYERS, INPUT_LOOKS, ADAPTERS_FROM = 256, 3, 100
+"""Layers and adapters that are looked at; comparisons in a row that find an input of 0; effective
+steps from which adapters are looked at."""
+TWICE_APPLIED = 5
+"""Steps in which two optimizers apply the same gradients. Our own number."""
 NEVER_REACHED = 100
 """Effective steps in which a parameter never had a gradient."""
 BACKWARDS_WITHOUT_STEP = 200

@@ -28,6 +28,7 @@ from .scaling import Scaling
 from .settings import Settings
 from .spikes import Spikes
 from .stacks import Stacks
+from .twice_applied import TwiceApplied
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Watch:
         self.scaling = Scaling()
         self.accumulation = Accumulation()
         self.stacks = Stacks()
+        self.twice_applied = TwiceApplied()
         self.started = False
         self.files_saved = 0
         self._without_gradients: list[OptimizerWatch] = []
@@ -139,6 +141,10 @@ class Watch:
             if watch is self._only() and self.accumulation.steps(watch.clearing):
                 passes = self.accumulation.passes
                 self.judging.add(rules.cleared_between(passes, watch.steps + 1, watch.index), watch)
+            if self.judging.several:
+                alarm = self.twice_applied.step(watch, self.steady.backwards)
+                if alarm is not None:
+                    self.judging.add(alarm, watch)
             watch.measure(optimizer)
 
     def step_ends(self, optimizer: Optimizer, closure: bool) -> None:
