@@ -137,7 +137,7 @@ COMPLETE = Check(
     owner=Owner.JOB,
     judge=files_complete,
     required="checkpoint",
-    sources=("safetensors-format", "safetensors-668", "huggingface_hub-4728"),
+    sources=("safetensors-format", "safetensors-668", "huggingface-hub-4728"),
 )
 
 CHECKS = (COMPLETE,)

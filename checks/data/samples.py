@@ -195,7 +195,7 @@ MIXED = Check(
     owner=Owner.JOB,
     judge=mixed,
     limits="that batches later in the epoch are mixed.",
-    sources=("NormFace-4", "matconvnet-393"),
+    sources=("normface-4", "matconvnet-393"),
 )
 
 TWINS = 0.5

@@ -24,3 +24,12 @@ class Source:
     alias: str = ""
     correction: str = ""
     checked: str = CHECKED
+
+
+def thread(
+    repository: str, number: int, title: str, kind: str = "issues", *, checked: str = CHECKED
+) -> Source:
+    """An issue or, with kind="pull", a pull request; its id is like "pytorch-127176"."""
+    name = repository.split("/")[1].lower().replace("_", "-")
+    address = f"https://github.com/{repository}/{kind}/{number}"
+    return Source(f"{name}-{number}", title, f"#{number}", address, checked=checked)
