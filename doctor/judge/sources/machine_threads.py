@@ -11,13 +11,22 @@ MACHINE_THREADS = (
         "#48",
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
     ),
-    thread("fartashf/vsepp", 4, "Finish validation without running model.train()", "2026-11-23"),
-    thread("pytorch/pytorch", 97191, "A collective that times out does not end", "2026-11-23"),
     thread(
-        "ggml-org/llama.cpp", 7218, "CUDA: unknown error until nvidia_uvm is loaded", "2026-11-22"
+        "fartashf/vsepp", 4, "Finish validation without running model.train()", checked="2026-11-23"
     ),
-    thread("NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module", "2026-11-22"),
-    thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option", "2026-11-22"),
+    thread(
+        "pytorch/pytorch", 97191, "A collective that times out does not end", checked="2026-11-23"
+    ),
+    thread(
+        "ggml-org/llama.cpp",
+        7218,
+        "CUDA: unknown error until nvidia_uvm is loaded",
+        checked="2026-11-22",
+    ),
+    thread(
+        "NVIDIA/nvidia-docker", 396, "nvidia-modprobe loads the UVM module", checked="2026-11-22"
+    ),
+    thread("pytorch/pytorch", 123505, "Unrecognized CachingAllocator option", checked="2026-11-22"),
     Source(
         "rocm-2232",
         "Unable to open /dev/kfd: groups video and render",
@@ -87,7 +96,12 @@ MACHINE_THREADS = (
         "Trainer reads rng_state.pth with weights_only=True",
         "2026-11-23",
     ),
-    thread("huggingface/accelerate", 3036, "load_state reads with weights_only=True", "2026-11-23"),
+    thread(
+        "huggingface/accelerate",
+        3036,
+        "load_state reads with weights_only=True",
+        checked="2026-11-23",
+    ),
     thread("huggingface/transformers", 24243, "OPT layer norm weights are all 1"),
     thread("fla-org/flame", 47, "After pretraining all RMSNorm weights are still 1"),
     thread("unslothai/unsloth", 4533, "RMSNorm weights that get no gradient"),
@@ -103,9 +117,20 @@ MACHINE_THREADS = (
     thread("huggingface/peft", 793, "LoRA B stays zero: the model equals its base"),
     thread("unslothai/unsloth", 3089, "LoRA B matrices that are not updated"),
     thread("deepspeedai/DeepSpeed", 8415, "ZeRO skips bf16 steps without a log line"),
-    thread("huggingface/accelerate", 1299, "zero_grad() under gradient accumulation", "2026-11-23"),
-    thread("huggingface/accelerate", 641, "Clipping under gradient accumulation", "2026-11-23"),
-    thread("huggingface/transformers", 1563, "A clip after every micro-batch", "2026-11-23"),
-    thread("huggingface/transformers", 986, "Clip once per step of the optimizer", "2026-11-23"),
+    thread(
+        "huggingface/accelerate",
+        1299,
+        "zero_grad() under gradient accumulation",
+        checked="2026-11-23",
+    ),
+    thread(
+        "huggingface/accelerate", 641, "Clipping under gradient accumulation", checked="2026-11-23"
+    ),
+    thread(
+        "huggingface/transformers", 1563, "A clip after every micro-batch", checked="2026-11-23"
+    ),
+    thread(
+        "huggingface/transformers", 986, "Clip once per step of the optimizer", checked="2026-11-23"
+    ),
     thread("huggingface/peft", 2115, "Loading an adapter over a fresh one"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 CHECKED = "2026-11-20"
 
@@ -27,7 +28,12 @@ class Source:
 
 
 def thread(
-    repository: str, number: int, title: str, kind: str = "issues", *, checked: str = CHECKED
+    repository: str,
+    number: int,
+    title: str,
+    kind: Literal["issues", "pull"] = "issues",
+    *,
+    checked: str = CHECKED,
 ) -> Source:
     """An issue or, with kind="pull", a pull request; its id is like "pytorch-127176"."""
     name = repository.split("/")[1].lower().replace("_", "-")
