@@ -94,7 +94,7 @@ MACHINE_THREADS = (
         "huggingface/transformers",
         43140,
         "Trainer reads rng_state.pth with weights_only=True",
-        "2026-11-23",
+        checked="2026-11-23",
     ),
     thread(
         "huggingface/accelerate",
