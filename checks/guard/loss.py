@@ -149,19 +149,30 @@ def _falls(guard: Guarded) -> Verdict:
 FALLS = Check(
     code="GRD015",
     slug="loss-falls",
-    title="The loss of a new language model falls",
-    why="An untrained language model guesses uniformly: its loss is the logarithm of the "
-    "vocabulary. One that is still there after 300 steps learns nothing, although weights move: "
+    title="The loss of a new model leaves that of a guess",
+    why="An untrained model guesses uniformly: its cross entropy is the logarithm of the number of "
+    "classes. One that is still there after 300 steps learns nothing, although weights move: "
     "labels that do not belong to the inputs, shifted twice, or random.",
     passes=("the mean loss of some 50 steps is more than 0.05 below ln(vocabulary)",),
     warns=(
         "the loss starts within 0.25 of ln(vocabulary) and no mean of 50 steps is 0.05 lower after "
-        "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01",
+        "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01 (--all)",
+        "a classifier ends after 300 steps or more where it began, at ln(classes), and its rates "
+        "let the weights move by less than 0.003, or ends 1.2 times above that",
     ),
     fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "
     "Then train on one batch until its loss is 0.",
     owner=Owner.JOB,
-    judge=observed("GRD015", only_with_all("GRD015", _falls)),
+    judge=observed(
+        "GRD015",
+        only_with_all("GRD015", _falls),
+        {
+            "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
+            "Adam and 0.1 for SGD are places to begin.",
+            "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
+            "than a guess has weights that are too large, or is pushed away from every minimum.",
+        },
+    ),
     limits="that the model learns what it should.",
     sources=("ps-P17", "ps-P12"),
 )

@@ -108,6 +108,7 @@ APPLIED = Check(
         "200 backward passes, and 20 times as many as usual, without a step",
         "an optimizer has never stepped although backward passes reach its parameters, which no "
         "other optimizer has, from step 100 on",
+        "the same kind of optimizer with a state is made 4 times in a row for the same parameters",
     ),
     fails=("30 steps in a row are skipped from the start, or 10 later",),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
@@ -120,6 +121,8 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
+            "remade": "Create the optimizer once, before the epochs: a new one has lost its "
+            "moments, and starts each epoch with steps that are too long or too short.",
             "never-stepped": "Call step() and zero_grad() of every optimizer that is built, or do "
             "not build it.",
         },
@@ -199,7 +202,15 @@ ADVANCES = Check(
     fix="Iterate over the loader, `for batch in loader:`, or keep one iterator and make a new one "
     "when it raises StopIteration. To overfit one batch on purpose, fetch it once before the loop.",
     owner=Owner.JOB,
-    judge=observed("GRD028", _advances),
+    judge=observed(
+        "GRD028",
+        _advances,
+        {
+            "kept": "Begin a new pass over the loader for each epoch, `while True: yield from "
+            "loader`: itertools.cycle(loader) keeps the batches of the first one, with their order "
+            "and their random crops. To keep them on purpose, make a list of them before the loop.",
+        },
+    ),
     limits="that batches differ which no torch.utils.data.DataLoader returned.",
     sources=("torch-data-loading",),
 )

@@ -74,6 +74,8 @@ class Early:
         self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
         self._steady, self._jumps = steady, jumps
         self._misfits: dict[str, int] = {}
+        self.classes = -1
+        """Of all losses, where each is a mean cross entropy; 0 otherwise, -1 before the first."""
         self.open = True
         self.alive = self._passes = 0
         self._graphs_told = False
@@ -122,6 +124,8 @@ class Early:
     def _look_for_misfit(self, node: Foreign) -> None:
         cause, text = loss_graphs.misfit(node)
         self._tally.graphs += cause != "none"
+        classes = loss_graphs.classes(node)
+        self.classes = classes if self.classes in (-1, classes) else 0
         self._misfits[cause] = count = self._misfits.get(cause, 0) + 1
         if text and count == limit.MISFITS:
             text += f" ({place(self._torch)})"

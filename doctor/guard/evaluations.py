@@ -26,7 +26,7 @@ class _Pass:
         self.iterator = weakref.ref(iterator)
         self.backwards = backwards
         self.fetched = 0
-        self.trains = False
+        self.trains = self.shuffles = False
 
 
 class Epochs:
@@ -38,6 +38,8 @@ class Epochs:
         self._passes: dict[int, _Pass] = {}
         self.now: _Pass | None = None
         self.count = self.batches = 0
+        self._fetched_at = 0
+        """Backward passes before the last batch."""
 
     def fetched(self, iterator: Foreign) -> _Pass:
         """The iterator returned a batch."""
@@ -45,14 +47,30 @@ class Epochs:
         if now is None or now.iterator() is not iterator:
             now = self.now = self._pass_of(iterator)
         now.fetched += 1
+        self._fetched_at = self._steady.backwards
         if not now.trains and self._steady.backwards > now.backwards and now.fetched > 1:
             now.trains = True
             self.count += 1
             try:
                 self.batches = len(iterator._index_sampler)
+                sampler = getattr(iterator._index_sampler, "sampler", None)
+                now.shuffles = type(sampler).__name__ == "RandomSampler"
             except (TypeError, NotImplementedError, AttributeError):
                 self.batches = 0
         return now
+
+    def are_kept(self) -> str:
+        """Whether the batches of the first epoch are trained on again and again, as by
+        itertools.cycle(); "" where they are not."""
+        now, since = self.now, self._steady.backwards - self._fetched_at
+        if now is None or not now.trains or self.count > 1 or not now.shuffles:
+            return ""
+        if now.fetched != self.batches or since < max(2 * self.batches, limit.SAME_BATCHES):
+            return ""
+        return (
+            f"{since:,} backward passes since the loader, which shuffles, gave the last of its "
+            f"{self.batches:,} batches: the batches of the first epoch are used again"
+        )
 
     def _pass_of(self, iterator: Foreign) -> _Pass:
         found = self._passes.get(id(iterator))

@@ -229,7 +229,7 @@ class Judging:
         watch.rules.logged(norm is not None)
         if losses:
             rate = max((rate for rate in rates if rate is not None), default=None)
-            for alarm in watch.rules.loss_read(sum(losses), number, rate):
+            for alarm in watch.rules.loss_read(sum(losses), number, rate, norm):
                 self.add(alarm, watch)
         if self.writer.takes(watch.index, number):
             self.writer.step(logged.as_step(entry), self.scale, now - tally.began)

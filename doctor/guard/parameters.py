@@ -130,7 +130,8 @@ class Parameters:
     def __init__(self, torch: ModuleType, groups: list[list[Tensor]]) -> None:
         self.torch = torch
         self.blocks: dict[tuple[Foreign, Foreign], Block] = {}
-        self.count = sum(map(len, groups))
+        self.ids = tuple(id(p) for group in groups for p in group)
+        self.count = len(self.ids)
         self.gradients_read = False
         """Whether a look has read gradients."""
         self._add(groups)

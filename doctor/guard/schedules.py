@@ -87,8 +87,8 @@ class Schedules:
             self._take_metric(schedule, args[0] if args else kwargs.get("metrics"))
         else:
             schedule.explicit |= bool(args or kwargs)
-        if schedule.calls >= schedule.next:
-            schedule.next = next_look(schedule.calls)
+        if schedule.calls >= schedule.next or schedule.watch is None:
+            schedule.next = max(FIRST_LOOK, next_look(schedule.calls))
             self._judge(schedule, schedule_rules.now)
 
     def close(self) -> None:
@@ -122,6 +122,7 @@ class Schedules:
             return
         rates, calls = schedule.watch.rates, schedule.calls
         of_the_same = [s.calls for s in self._all.values() if s.watch is schedule.watch]
+        now = [rate for g in schedule.watch.groups if (rate := number(g.get("lr"))) is not None]
         use = Use(
             schedule.name,
             calls,
@@ -131,7 +132,7 @@ class Schedules:
             self._epochs.batches,
             self._epochs.count,
             schedule.initial,
-            rates.previous,
+            max(now or [rates.previous]),
             max(rates.highest, default=0.0),
             rates.turns,
             sum(of_the_same) - calls,

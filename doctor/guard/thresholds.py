@@ -166,6 +166,12 @@ FLAT_RATES = 0.01
 """Sum of the learning rates of an adaptive optimizer, which is how far a weight can have gone: a
 warm-up of 2,000 steps to 3e-4 has 0.007 after 300. Our own number."""
 
+WORSE_THAN_GUESS, STILL_SHARE, SHORT_PATH = 1.2, 0.02, 0.003
+"""Of the loss of a uniform guess: what is worse, and how little is no change; how far weights can
+have gone then. Our own numbers."""
+REMADE = 4
+"""Optimizers in a row for the same parameters. Our own number."""
+
 PACE_WINDOW = 50
 PACE_FROM = 20
 """Steps that warm up caches, workers and kernels."""

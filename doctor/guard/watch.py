@@ -8,7 +8,7 @@ from math import isfinite
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
-from . import rules
+from . import codes, rules
 from . import thresholds as limit
 from .accumulation import Accumulation
 from .batches import Batches
@@ -26,7 +26,8 @@ from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .readings import Readings
-from .records import Step
+from .records import WARN, Alarm, Step
+from .remade import Remade
 from .replicas import Replicas
 from .scaling import Scaling
 from .schedules import Schedules
@@ -79,6 +80,7 @@ class Watch:
         self.evaluations = Evaluations(torch, self.epochs, add, watches, tally)
         self.schedules = Schedules(self.steady, self.epochs, add, watches, tally)
         self.kept_states = KeptStates(torch, add, watches, tally)
+        self.remade = Remade(self.kept_states)
         self.scaling = Scaling()
         self.accumulation = Accumulation()
         self.stacks = Stacks()
@@ -175,6 +177,9 @@ class Watch:
             watch.applied(optimizer)
             if looks and watch.effective > effective and watch.index < OPEN_RECORDS:
                 self.replicas.record(watch)
+            if looks and (text := self.epochs.are_kept()):
+                alarm = Alarm(codes.LOADER_ADVANCES, WARN, watch.steps, text, "kept", watch.index)
+                self.judging.add(alarm, watch)
             if not watch.clearing.set_to_none:
                 watch.clearing.step_ended()
         self.steady.stepped_at = self.steady.backwards
@@ -272,11 +277,24 @@ class Watch:
         self.kept_states.close()
         if how == "exit" and not last_error():
             self.schedules.close()
+            self._judge_end()
         self.first_batches.report()
         self.judging.write_state()
         self.writer.write("end", how=how, **last_error())
         self.stacks.withdraw()
         self.writer.close()
+
+    def _judge_end(self) -> None:
+        """A training that has ended: whether it has learned anything, and from which batches."""
+        if text := self.epochs.are_kept():
+            step = self.judging.tally.steps
+            self.judging.add(Alarm(codes.LOADER_ADVANCES, WARN, step, text, "kept"), None)
+        watch = self._only()
+        if watch is not None and watch.index == 0:
+            level = watch.rules.level
+            cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
+            if text:
+                self.judging.add(Alarm(codes.LOSS_FALLS, WARN, watch.steps, text, cause, 0), watch)
 
     def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
@@ -320,9 +338,12 @@ class Watch:
             return watch
         self.judging.judge_log()
         for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
-            del self.watches[key]
+            self.remade.ended(self.watches.pop(key))
         if len(self.watches) < MOST_OPTIMIZERS:
             watch = self._new_watch(optimizer)
+            alarm = self.remade.begins(watch)
+            if alarm is not None:
+                self.judging.add(alarm, watch)
             self.watches[id(optimizer)] = watch
             self.rules[watch.index] = watch.rules
             self.schedules.optimizer_began()
