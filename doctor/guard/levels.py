@@ -14,8 +14,8 @@ class Level:
 
     def __init__(self) -> None:
         self.count = 0
-        self.first = 0.0
-        """Mean of the first few."""
+        self.start = self.first = 0.0
+        """The first loss, and the mean of the first few."""
         self._last: Deque[float] = deque(maxlen=limit.FLAT_WINDOW)
         self._rates = self._paths = 0.0
 
@@ -23,6 +23,7 @@ class Level:
         """One step: its loss, its largest learning rate, the norm of its gradients."""
         if not math.isfinite(loss):
             return
+        self.start = self.start if self.count else loss
         self.count += 1
         if self.count <= limit.FLAT_FIRST:
             self.first += loss / limit.FLAT_FIRST
@@ -36,11 +37,11 @@ class Level:
             return "", ""
         guess, last = math.log(classes), sorted(self._last)[len(self._last) // 2]
         text = (
-            f"the loss is {last:.3g} after {steps:,} steps, and was {self.first:.3g} in the first; "
+            f"the loss is {last:.3g} after {steps:,} steps, and was {self.start:.3g} at the first; "
             f"a uniform guess of {classes:,} classes has {guess:.3g}"
         )
         path = (self._rates if adaptive else self._paths) * steps / self.count
-        if last >= limit.WORSE_THAN_GUESS * guess and last >= self.first:
+        if last >= limit.WORSE_THAN_GUESS * guess and last >= self.start:
             return "rate-high", text
         still = last > self.first - limit.STILL_SHARE * guess and self.first > 0.9 * guess
         if still and path < limit.SHORT_PATH:
