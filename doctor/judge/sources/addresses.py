@@ -368,6 +368,28 @@ ADDRESSES = (
         checked="2026-11-21",
     ),
     Source(
+        "dcgm-memtest",
+        "NVIDIA DCGM: memtest",
+        "Test patterns",
+        "https://docs.nvidia.com/datacenter/dcgm/latest/reference/diagnostics/plugins/memtest.html",
+        checked="2026-11-28",
+    ),
+    Source(
+        "linux-aer-stats",
+        "Linux: counters of PCIe errors in sysfs",
+        "PCIe Device AER statistics",
+        "https://github.com/torvalds/linux/blob/3867a24cc4082051d1068e6b1f0e8a188a65b902/"
+        "Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        checked="2026-11-28",
+    ),
+    Source(
+        "chronyc",
+        "chronyc: tracking",
+        "System clock",
+        "https://manpages.ubuntu.com/manpages/lunar/man1/chronyc.1.html",
+        checked="2026-11-28",
+    ),
+    Source(
         "gpu-burn",
         "gpu-burn: the same product compared again and again",
         "",

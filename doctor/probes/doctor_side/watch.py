@@ -1,5 +1,6 @@
-"""Watches GPUs through NVML until a request to stop arrives: doctor_side.watch SECONDS UUID...
+"""Watches GPUs through NVML until {"stop": true} arrives: doctor_side.watch SECONDS UUID...
 
+{"look": true} gets what was sampled so far, and the watch goes on.
 Counters are read before and after, and their difference is reported; in between, clocks,
 temperature and the PCIe link are sampled and the driver's Xid events are recorded. A field that
 NVML does not return is absent and has a reason in `unread`. Samples are not stages, because the
@@ -29,6 +30,8 @@ REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocks
 LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
 """Replay, recovery and CRC (flit) errors of an NVLink."""
+SINGLE = ("temperature", "clock")
+"""Samples of one value."""
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 Result = TypeVar("Result")
@@ -164,12 +167,15 @@ class Watched:
         for field in self._before.keys() & after.keys():
             self.record[field] = max(0, after[field] - self._before[field])
         self._read_field("nvlinks_down", lambda: self._links().count(False))
-        for field in ("temperature", "clock"):
-            if field in self.record:
-                self.record[field] = self.record[field][0]
+        return self.so_far()
+
+    def so_far(self) -> Dict[str, Any]:
+        """The record of the samples."""
+        single = {name: self.record[name][0] for name in SINGLE if name in self.record}
+        unread = dict(self.unread)
         if self.record["samples"]:
-            self.unread.pop("samples", None)
-        return self.record
+            unread.pop("samples", None)
+        return dict(self.record, **single, unread=unread)
 
 
 class Events:
@@ -237,10 +243,14 @@ def main(seconds: str, *uuids: str) -> None:
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
     wire.send(answer={"ready": True})
-    while not wire.stopped(every):
+    request: Dict[str, Any] = {}
+    while "stop" not in request:
+        request = wire.received(every)
         for gpu in watched:
             gpu.sample()
         events.read()
+        if "look" in request:
+            wire.send(answer={"watched": [gpu.so_far() for gpu in watched]})
     with wire.stage("counters after"):
         events.read(LAST_EVENTS_MS)
         records = [gpu.finish() for gpu in watched]
