@@ -191,7 +191,7 @@ COPIES_ARRIVE = Check(
     passes=(
         "every element of every copy arrived, and no NVLink is down or counts errors",
         "GPUs without peer access are skipped: NCCL then goes through host memory",
-        "where NVML counts no NVLink errors (Blackwell), the summary says so",
+        "where NVML counts no NVLink errors, the summary says so",
     ),
     warns=(
         "some NVLinks are down while others work (on bridged GPUs: more than on the other GPUs)",
@@ -210,7 +210,7 @@ COPIES_ARRIVE = Check(
     judge=copies_arrive,
     returns=True,
     commands=(OFF, "nvidia-smi topo -m", "nvidia-smi nvlink --status"),
-    sources=("nccl-troubleshooting", "nccl-2079", "pytorch-84803", "vllm-4992"),
+    sources=("nccl-troubleshooting", "nccl-2079", "pytorch-84803", "vllm-4992", "nvml-fields"),
     after=("DRV001",),
     targets=("nvidia",),
     also=("read",),

@@ -133,7 +133,7 @@ class Watched(Section, frozen=True, kw_only=True):
     remapped_rows: int | None = None
     pcie_replays: int | None = None
     nvlink_errors: int | None = None
-    """CRC, replay and recovery errors of all links."""
+    """CRC, replay and recovery errors of all links; of NVLink 5 those that no link corrects."""
     nvlinks_down: int | None = None
     """Inactive links where others are active; None: it has none, or none is in use."""
     xids: tuple[int, ...] | None = None

@@ -375,6 +375,13 @@ ADDRESSES = (
         checked="2026-11-28",
     ),
     Source(
+        "nvml-fields",
+        "NVML: fields, those of NVLink's errors among them",
+        "Field Value Enums",
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlFieldValueEnums.html",
+        checked="2026-11-28",
+    ),
+    Source(
         "linux-aer-stats",
         "Linux: counters of PCIe errors in sysfs",
         "PCIe Device AER statistics",

@@ -29,7 +29,15 @@ EVENTS = 64
 REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
-"""Replay, recovery and CRC (flit) errors of an NVLink."""
+"""Replay, recovery and CRC (flit) errors of an NVLink, up to its fourth generation."""
+LINK_FIELDS = (
+    "MALFORMED_PACKET_ERRORS",
+    "BUFFER_OVERRUN_ERRORS",
+    "LOCAL_LINK_INTEGRITY_ERRORS",
+    "LINK_RECOVERY_EVENTS",
+)
+"""Counters of the fifth generation that stay 0 on a link that works. Symbols and packets that were
+received wrongly are not among them: the link corrects or repeats these."""
 SINGLE = ("temperature", "clock")
 """Samples of one value."""
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
@@ -124,12 +132,29 @@ class Watched:
         return links
 
     def _link_errors(self) -> int:
-        return sum(
-            int(pynvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
-            for link, active in enumerate(self._links())
-            if active
-            for counter in LINK_COUNTERS
-        )
+        links = [link for link, active in enumerate(self._links()) if active]
+        try:
+            return sum(
+                int(pynvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
+                for link in links
+                for counter in LINK_COUNTERS
+            )
+        except pynvml.NVMLError as error:
+            if getattr(error, "value", None) != pynvml.NVML_ERROR_NOT_SUPPORTED:
+                raise
+            return sum(map(self._link_fields, links))
+
+    def _link_fields(self, link: int) -> int:
+        """The same of an NVLink of the fifth generation. Raises NVML's error."""
+        names = ("NVML_FI_DEV_NVLINK_COUNT_" + name for name in LINK_FIELDS)
+        fields = [(getattr(pynvml, name), link) for name in names]
+        total = 0
+        for each in pynvml.nvmlDeviceGetFieldValues(self.handle, fields):
+            if each.nvmlReturn:
+                raise pynvml.NVMLError(each.nvmlReturn)
+            is_short = each.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+            total += int(each.value.uiVal if is_short else each.value.ullVal)
+        return total
 
     def sample(self) -> None:
         """Record why the clock changes, temperature, PCIe link and clock."""
@@ -243,9 +268,7 @@ def main(seconds: str, *uuids: str) -> None:
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
     wire.send(answer={"ready": True})
-    request: Dict[str, Any] = {}
-    while "stop" not in request:
-        request = wire.received(every)
+    while "stop" not in (request := wire.received(every)):
         for gpu in watched:
             gpu.sample()
         events.read()
