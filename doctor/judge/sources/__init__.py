@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctor.judge.sources.addresses import ADDRESSES
 from doctor.judge.sources.data_threads import DATA_THREADS
 from doctor.judge.sources.documents import DOCUMENTS
+from doctor.judge.sources.library_files import LIBRARY_FILES
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
 from doctor.judge.sources.script_threads import SCRIPT_THREADS
@@ -26,6 +27,7 @@ SOURCES = {
     for source in (
         *DOCUMENTS,
         *ADDRESSES,
+        *LIBRARY_FILES,
         *LOG_THREADS,
         *NODE_THREADS,
         *DATA_THREADS,
