@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,6 +45,8 @@ from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions
 
 NOT_YET = Unknown(reason="not read yet")
+TIMING_SECONDS = 0.1
+"""In which the clock's service answers that was asked at the beginning."""
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
 
@@ -265,10 +268,11 @@ def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | U
 
 def _look_at_host_again(session: Session, facts: Facts) -> Facts:
     """What was measured meanwhile, and which errors of the links are new."""
-    host = session.host
+    host, timing = session.host, {}
+    with contextlib.suppress(TimeoutError):  # a time service that hangs is not waited for
+        timing = session.timing.result(TIMING_SECONDS)
     new = since(host.pcie, read_pcie(Path("/"), host.gpu_drivers))
-    known = msgspec.structs.replace(host, pcie=new, **session.timing.result())
-    return facts.with_(host=known)
+    return facts.with_(host=msgspec.structs.replace(host, pcie=new, **timing))
 
 
 def _wait_for_disks(session: Session, facts: Facts) -> Facts:

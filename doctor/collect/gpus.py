@@ -194,6 +194,9 @@ class Watch:
             return None
         self._child.send({"look": True})
         records = read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])
+        if isinstance(records, Unknown):  # it hung or ended: there will be no other record
+            self._child.kill()
+            self._child, self._refused = None, records
         return self._of_job(records, job_gpus)
 
     def stop(self, job_gpus: JobGpus | Unknown) -> tuple[Watched, ...] | Unknown | None:
