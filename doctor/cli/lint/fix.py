@@ -15,8 +15,8 @@ from doctor._util.errors import UserError
 from doctor._util.units import counted, visible
 from doctor.checks.script.lint import Hit
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint import Lint
-from doctor.cli.linter import Linter
+from doctor.cli.lint.linter import Linter
+from doctor.cli.lint.run import Lint
 from doctor.facts.script import Span
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Change, Place
