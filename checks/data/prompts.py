@@ -162,7 +162,7 @@ PROMPTED = Check(
     owner=Owner.JOB,
     judge=prompted,
     limits="that the server uses the same template.",
-    sources=("FastChat-2992",),
+    sources=("fastchat-2992",),
 )
 
 CHECKS = (MEANT, PROMPTED)

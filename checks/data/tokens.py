@@ -43,7 +43,7 @@ ONCE = Check(
     owner=Owner.JOB,
     judge=once,
     limits="that the server which runs the model adds it once.",
-    sources=("Soup-781",),
+    sources=("soup-781",),
 )
 
 

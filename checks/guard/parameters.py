@@ -99,7 +99,7 @@ MOVE = Check(
     owner=Owner.JOB,
     judge=observed("GRD007", _moved, FIXES),
     limits="that the model that you save is the one that is trained.",
-    sources=("fnr-optimizer", "accelerate-3256", "DeepSpeed-8415"),
+    sources=("fnr-optimizer", "accelerate-3256", "deepspeed-8415"),
 )
 
 

@@ -126,7 +126,7 @@ APPLIED = Check(
     ),
     limits="that an optimizer outside torch.optim applies its steps.",
     required="always",
-    sources=("ps-P5", "ps-P10", "DeepSpeed-8415"),
+    sources=("ps-P5", "ps-P10", "deepspeed-8415"),
 )
 
 CLIPS_LEAST, BATCHES_LEAST = 5, 20

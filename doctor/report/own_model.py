@@ -43,7 +43,12 @@ FORMS = (
         "`module(**batch)` for a dict, `module(*batch)` for a list or tuple, `module(batch)` for "
         "a tensor",
     ),
-    Form("`(module, batch, loss)`", "`loss(module, batch)`"),
+    Form(
+        "`(module, batch, loss)`",
+        "`loss(module, batch)`; where the first parameter of the function is called `output`, "
+        "`logits`, `pred` or the like: `loss(module(inputs), target)`, or `loss(module(inputs), "
+        "batch)` where the second is called `batch`",
+    ),
     Form(
         "`(module, batch, criterion)`",
         "`criterion(module(inputs), target)`, for `nn.CrossEntropyLoss()`, `F.mse_loss` and the "

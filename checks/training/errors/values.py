@@ -89,8 +89,9 @@ def no_tensor(raised: Raised) -> Explanation | None:
 
 
 CALL_THE_MODEL = (
-    "Call the model in the loss: a function is called as loss(module, batch). Only an instance of "
-    "nn.Module or a function of torch.nn.functional gets (output, target)."
+    "Call the model in the loss: a function is called as loss(module, batch), unless its first "
+    "parameter is called output, logits or pred. An instance of nn.Module or a function of "
+    "torch.nn.functional gets (output, target)."
 )
 
 

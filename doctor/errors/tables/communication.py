@@ -85,7 +85,7 @@ ROWS = (
         role="consequence",
         retry="again",
         commands=("export NCCL_DEBUG=INFO", "export TORCH_FR_BUFFER_SIZE=2000"),
-        sources=("nccl-1438", "pytorch-118369", "Megatron-LM-1207", "LlamaFactory-7396"),
+        sources=("nccl-1438", "pytorch-118369", "megatron-lm-1207", "llamafactory-7396"),
         next_check="GPU008",
     ),
     Cause(

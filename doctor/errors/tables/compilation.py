@@ -170,7 +170,7 @@ ROWS = (
         "(CUDA_HOME); or train without torch.compile and fused kernels.",
         owner=Owner.ENVIRONMENT,
         commands=("gcc --version; nvcc --version",),
-        sources=("Infinity-31", "torch-compile-ablation"),
+        sources=("infinity-31", "torch-compile-ablation"),
         next_check="SMK005",
     ),
     Cause(

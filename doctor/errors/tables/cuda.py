@@ -334,6 +334,6 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
         next_check="TOR004",
-        sources=("CTranslate2-1826",),
+        sources=("ctranslate2-1826",),
     ),
 )

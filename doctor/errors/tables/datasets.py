@@ -92,7 +92,7 @@ ROWS = (
         "torchaudio 2.9 has no decoders of its own and needs torchcodec to load and save; before "
         "it takes sox or FFmpeg from the system (apt-get install ffmpeg, conda install ffmpeg).",
         owner=Owner.ENVIRONMENT,
-        sources=("audio-4182", "VoxCPM-139"),
+        sources=("audio-4182", "voxcpm-139"),
     ),
     Cause(
         id="dataset-column-missing",

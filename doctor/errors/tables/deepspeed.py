@@ -164,7 +164,7 @@ ROWS = (
         ),
         why="DeepSpeed's configuration contradicts the Trainer's, the model, the number of "
         "ranks, or what its ZeRO stage allows.",
-        sources=("DeepSpeed-3810", "DeepSpeed-2921"),
+        sources=("deepspeed-3810", "deepspeed-2921"),
     ),
     Cause(
         id="deepspeed-launch",

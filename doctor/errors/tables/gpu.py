@@ -87,7 +87,7 @@ ROWS = (
         fix="Install a torch wheel built for the driver's CUDA version, or upgrade the driver.",
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi",),
-        sources=("Fooocus-1313", "sglang-11395"),
+        sources=("fooocus-1313", "sglang-11395"),
         next_check="DRV002",
     ),
     Cause(
@@ -116,7 +116,7 @@ ROWS = (
         "upgrade torch, or remove the system's cuDNN.",
         owner=Owner.ENVIRONMENT,
         commands=LD_PATHS,
-        sources=("pytorch-80637", "pytorch-188892", "kohya_ss-1096", "audiocraft-186"),
+        sources=("pytorch-80637", "pytorch-188892", "kohya-ss-1096", "audiocraft-186"),
         next_check="TOR004",
     ),
     Cause(
@@ -178,7 +178,7 @@ ROWS = (
         "model.resize_token_embeddings(len(tokenizer)); mark padding with -100. "
         "CUDA_LAUNCH_BLOCKING=1 makes the traceback point to the call.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
-        sources=("Pytorch-UNet-375", "ms-swift-3267"),
+        sources=("pytorch-unet-375", "ms-swift-3267"),
         next_check="CKP011",
     ),
     Cause(

@@ -103,7 +103,7 @@ ROWS = (
             "sudo dmesg -T | grep -iE 'killed process|oom'",
             "cat /sys/fs/cgroup/memory.events",
         ),
-        sources=("llama-856", "llama-models-334", "ColossalAI-3514"),
+        sources=("llama-856", "llama-models-334", "colossalai-3514"),
         next_check="MEM002",
     ),
     Cause(
@@ -200,7 +200,7 @@ ROWS = (
         "(n, 1) with (n,). Load checkpoints with mmap or on one rank, and use fewer DataLoader "
         "workers.",
         commands=("free -g", "ulimit -v"),
-        sources=("MemSeg-3", "DeepLog-50"),
+        sources=("memseg-3", "deeplog-50"),
         next_check="MEM002",
     ),
     Cause(

@@ -74,7 +74,7 @@ ROWS = (
         "trust_remote_code=True after reading it. A tokenizer loads with its class by itself, too "
         "(LlamaTokenizer.from_pretrained; LLaMATokenizer is its old spelling).",
         owner=Owner.ENVIRONMENT,
-        sources=("ComfyUI-QwenVL-23",),
+        sources=("comfyui-qwenvl-23",),
     ),
     Cause(
         id="trainer-argument-renamed",
@@ -98,7 +98,7 @@ ROWS = (
         "library's own (trl calls transformers), upgrade that library. Or install the versions "
         "that the code was written for.",
         commands=("python -m pip show transformers trl accelerate",),
-        sources=("Whisper-Finetune-112", "transformers-7974"),
+        sources=("whisper-finetune-112", "transformers-7974"),
     ),
     Cause(
         id="chat-format",

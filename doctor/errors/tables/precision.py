@@ -89,7 +89,7 @@ ROWS = (
         "gradients.",
         fix="Load the model in float32 and let autocast choose fp16, or cast the trained "
         "parameters: for p in model.parameters(): if p.requires_grad: p.data = p.data.float()",
-        sources=("Chinese-Vicuna-168", "LLaVA-363", "bitsandbytes-945"),
+        sources=("chinese-vicuna-168", "llava-363", "bitsandbytes-945"),
         remedies=(
             Remedy(
                 package="peft",
@@ -144,7 +144,7 @@ ROWS = (
         "also in evaluation, under torch.autocast with one dtype. A tensor that is filled by "
         "index needs the dtype of what is written, in half precision under autocast: "
         "torch.zeros(..., dtype=x.dtype), or value.to(x.dtype).",
-        sources=("alpaca-lora-203", "LlamaFactory-724", "LLaVA-774"),
+        sources=("alpaca-lora-203", "llamafactory-724", "llava-774"),
         next_check="SMK001",
     ),
     Cause(
@@ -216,7 +216,7 @@ ROWS = (
         "vocabulary of another size than in the checkpoint, or a layer's wrong input size.",
         fix="Print the shapes at the line that the traceback names. Pad and truncate in the "
         "collator; for a new head pass ignore_mismatched_sizes=True.",
-        sources=("TR-MISR-3",),
+        sources=("tr-misr-3",),
         next_check="SMK001",
     ),
     Cause(
@@ -246,7 +246,7 @@ ROWS = (
         "classes - 1, also for bincount and one_hot: subtract 1 from labels that begin with 1), "
         "or an index into a tensor, such as one of another table or of a node that a filter "
         "removed.",
-        sources=("R-BERT-5", "transformers-11958"),
+        sources=("r-bert-5", "transformers-11958"),
         next_check="CKP011",
     ),
     Cause(
@@ -328,7 +328,7 @@ ROWS = (
         "the inputs (torch.arange(n, device=x.device)), make constants buffers (register_buffer), "
         'and hold layers as attributes or in nn.ModuleList. With device_map="auto" send inputs to '
         "the first layer's device.",
-        sources=("ConceptExpress-5",),
+        sources=("conceptexpress-5",),
         next_check="SMK001",
     ),
     Cause(

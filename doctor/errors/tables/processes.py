@@ -27,7 +27,7 @@ ROWS = (
         why="The terminal or the SSH connection that the training was started from was closed.",
         fix="Start the training in tmux or screen, or with nohup or setsid, or as a batch job.",
         commands=("nohup torchrun ... > train.log 2>&1 &",),
-        sources=("ms-swift-64", "RRHF-35"),
+        sources=("ms-swift-64", "rrhf-35"),
         retry="again",
     ),
     Cause(

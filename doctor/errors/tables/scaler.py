@@ -32,7 +32,7 @@ ROWS = (
         "that gradients are NaN or infinite at any scale.",
         fix="Train in bf16 where the GPU supports it. Otherwise lower the learning rate, clip "
         "gradients, and look for the first NaN in the loss or the data.",
-        sources=("Chinese-LLaMA-Alpaca-534", "apex-318"),
+        sources=("chinese-llama-alpaca-534", "apex-318"),
         next_check="SMK002",
     ),
     Cause(

@@ -25,7 +25,7 @@ ROWS = (
         fix="Lower max_model_len (vllm_max_model_length in TRL) to what prompts and completions "
         "need, raise gpu_memory_utilization if nothing else uses the GPU, or shard the engine "
         "(tensor_parallel_size).",
-        sources=("vllm-2418", "Qwen3-295"),
+        sources=("vllm-2418", "qwen3-295"),
     ),
     Cause(
         id="gpu-share-not-free",

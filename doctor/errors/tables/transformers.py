@@ -165,6 +165,6 @@ ROWS = (
         "and optimizer are those of a whole checkpoint: load the weights in it, "
         "checkpoint['model']. Otherwise load the file into the model that wrote it; strict=False "
         "skips layers that are new or were removed. `doctor scan FILE` lists its tensors.",
-        sources=("pytorch-3805", "pytorch-YOLO-v1-4"),
+        sources=("pytorch-3805", "pytorch-yolo-v1-4"),
     ),
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.addresses import ADDRESSES
 from doctor.judge.sources.data_threads import DATA_THREADS
 from doctor.judge.sources.documents import DOCUMENTS
 from doctor.judge.sources.library_files import LIBRARY_FILES
+from doctor.judge.sources.library_pages import LIBRARY_PAGES
 from doctor.judge.sources.log_threads import LOG_THREADS
+from doctor.judge.sources.machine_pages import MACHINE_PAGES
+from doctor.judge.sources.machine_threads import MACHINE_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
 from doctor.judge.sources.script_threads import SCRIPT_THREADS
 from doctor.judge.sources.source import Source
+from doctor.judge.sources.torch_pages import TORCH_PAGES
 
 __all__ = [
-    "ADDRESSES",
     "DOCUMENTS",
     "SOURCES",
     "Source",
@@ -26,7 +28,10 @@ SOURCES = {
     source.id: source
     for source in (
         *DOCUMENTS,
-        *ADDRESSES,
+        *MACHINE_PAGES,
+        *MACHINE_THREADS,
+        *TORCH_PAGES,
+        *LIBRARY_PAGES,
         *LIBRARY_FILES,
         *LOG_THREADS,
         *NODE_THREADS,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
+from functools import partial
+
+from doctor.judge.sources.source import thread
 
 READ = "2026-11-22"
-
-
-def _thread(repository: str, number: int, title: str, kind: str = "issues") -> Source:
-    address = f"https://github.com/{repository}/{kind}/{number}"
-    name = repository.split("/")[1]
-    return Source(f"{name}-{number}", title, f"#{number}", address, checked=READ)
+_thread = partial(thread, checked=READ)
 
 
 DATA_THREADS = (

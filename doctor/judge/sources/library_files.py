@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.addresses import TORCH
+from doctor.judge.sources.library_pages import HUGGING_FACE
 from doctor.judge.sources.source import Source
+from doctor.judge.sources.torch_pages import TORCH
 
-_HUGGING_FACE = "https://github.com/huggingface"
-TRANSFORMERS = f"{_HUGGING_FACE}/transformers/blob/v5.23.0"
-PEFT = f"{_HUGGING_FACE}/peft/blob/v0.21.2"
-ACCELERATE = f"{_HUGGING_FACE}/accelerate/blob/v1.15.0"
-DATASETS = f"{_HUGGING_FACE}/datasets/blob/b7cb10b0e38ab8bbefdb142d0279bc85ac8c7ab8"
-TRL = f"{_HUGGING_FACE}/trl/blob/v1.16.0"
-HUB = f"{_HUGGING_FACE}/huggingface_hub/blob/v2.4.0"
-SAFETENSORS = f"{_HUGGING_FACE}/safetensors/blob/v0.8.0"
+TRANSFORMERS = f"{HUGGING_FACE}/transformers/blob/v5.23.0"
+PEFT = f"{HUGGING_FACE}/peft/blob/v0.21.2"
+ACCELERATE = f"{HUGGING_FACE}/accelerate/blob/v1.15.0"
+DATASETS = f"{HUGGING_FACE}/datasets/blob/b7cb10b0e38ab8bbefdb142d0279bc85ac8c7ab8"
+TRL = f"{HUGGING_FACE}/trl/blob/v1.16.0"
+HUB = f"{HUGGING_FACE}/huggingface_hub/blob/v2.4.0"
+SAFETENSORS = f"{HUGGING_FACE}/safetensors/blob/v0.8.0"
 DEEPSPEED = "https://github.com/deepspeedai/DeepSpeed/blob/edaa7221267243c7be7fb49c5d5f5c4fb97b4641"
 LIGHTNING = (
     "https://github.com/Lightning-AI/pytorch-lightning/blob/"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from doctor.judge.sources.source import Source
+from functools import partial
+
+from doctor.judge.sources.source import Source, thread
 
 READ = "2026-11-23"
-
-
-def _thread(repository: str, number: int, title: str, kind: str = "issues") -> Source:
-    address = f"https://github.com/{repository}/{kind}/{number}"
-    name = repository.split("/")[1].lower().replace("_", "-")
-    return Source(f"{name}-{number}", title, f"#{number}", address, checked=READ)
+_thread = partial(thread, checked=READ)
 
 
 def _page(id: str, title: str, address: str) -> Source:

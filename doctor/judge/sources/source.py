@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 CHECKED = "2026-11-20"
 
@@ -24,3 +25,17 @@ class Source:
     alias: str = ""
     correction: str = ""
     checked: str = CHECKED
+
+
+def thread(
+    repository: str,
+    number: int,
+    title: str,
+    kind: Literal["issues", "pull"] = "issues",
+    *,
+    checked: str = CHECKED,
+) -> Source:
+    """An issue or, with kind="pull", a pull request; its id is like "pytorch-127176"."""
+    name = repository.split("/")[1].lower().replace("_", "-")
+    address = f"https://github.com/{repository}/{kind}/{number}"
+    return Source(f"{name}-{number}", title, f"#{number}", address, checked=checked)

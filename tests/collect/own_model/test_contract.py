@@ -48,6 +48,12 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "Example()",
         "Example(), torch.ones(4, 8), lambda module, x: module(x)",
         "nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss()",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda logits, y: nn.functional.nll_loss("
+        "logits.log_softmax(-1), y)",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda out, b: nn.functional.nll_loss("
+        "out.log_softmax(-1), b[1])",
+        "Net(), batch(), lambda outputs, batch: outputs['loss'] + 0 * batch['x'].sum()",
+        "nn.Linear(8, 8), batch()['x'], lambda recon, batch: (recon - batch).pow(2).mean()",
         "{'model': Net(), 'batch': [batch()].__iter__()}",
     ],
 )

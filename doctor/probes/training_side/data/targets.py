@@ -9,7 +9,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from ..subject import contract, frameworks, own_model, subjects, transformers_model
+from ..subject import contract, frameworks, losses, own_model, subjects, transformers_model
 
 TRAIN = ("train", "loader", "train_loader", "train_dataloader", "train_dataset", "dataset", "data",
          "batch", "dataloader", "train_ds")  # fmt: skip
@@ -68,7 +68,7 @@ def with_model(opened: Opened, directory: str) -> Opened:
         return opened
     spec = {"directory": directory, "layers": None, "weights": False}
     module = observing.attempt(lambda: transformers_model.base(spec, "amp").model, None)
-    return opened._replace(module=module, loss=loss_of(None))
+    return opened._replace(module=module, loss=subjects.model_loss)
 
 
 def read(value: Foreign) -> Opened:
@@ -135,7 +135,7 @@ def _of_mapping(fields: Dict[str, Any]) -> Opened:
     sources = [source(name, each, collate) for name, each in named if each is not None]
     module = fields.get("model")
     module = module if isinstance(module, torch.nn.Module) else None
-    loss = loss_of(_first(fields, CRITERIA)) if module is not None else None
+    loss = losses.bound(_first(fields, CRITERIA)) if module is not None else None
     criterion = _first(fields, CRITERIA)
     return Opened(sources, module, loss, _first(fields, TOKENIZERS), None, collate, criterion)
 
@@ -148,7 +148,7 @@ def _of_tuple(items: List[Foreign]) -> Opened:
     if isinstance(items[0], torch.nn.Module):
         if len(items) == 1 or frameworks.is_lightning(items[0]):
             raise NotData("a module without a batch")
-        loss = loss_of(items[2] if len(items) > 2 else None)
+        loss = losses.bound(items[2] if len(items) > 2 else None)
         if isinstance(items[1], (tuple, list)) and _are_tensors(items[1]):  # one batch
             return Opened([Source("train", "loader", [items[1]])], items[0], loss)
         return Opened([source("train", items[1])], items[0], loss)
@@ -160,13 +160,6 @@ def _of_tuple(items: List[Foreign]) -> Opened:
     if _are_tensors(items):  # one batch
         return Opened([Source("train", "loader", [items])])
     return Opened([source("train", items)])
-
-
-def loss_of(loss: Foreign) -> Callable[[Any, Any], torch.Tensor]:
-    if loss is None:
-        return subjects.model_loss
-    form = subjects.criterion_loss if contract.is_criterion(loss) else subjects.user_loss
-    return subjects.bound(form, loss)
 
 
 def _is_data(value: Foreign) -> bool:

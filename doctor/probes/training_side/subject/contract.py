@@ -13,15 +13,13 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, observing
-from . import frameworks, frozen, optimizers, subjects
+from . import frameworks, frozen, losses, optimizers, subjects
 from .subjects import CONTRACT, NotAFactory
 
 SEED = 21
 KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm", "save", "load")
 """Keys of a dict that a factory returns; only "model" is required. `save` and `load` take a
 directory, and only a rehearsal calls them."""
-MODEL_NAMES = ("model", "module", "net", "network")
-"""First parameter of a loss of the form loss(module, batch), where that is ambiguous."""
 
 
 class Parts(NamedTuple):
@@ -115,8 +113,7 @@ def batch_and_loss(
         return None, subjects.with_loss(batch, without_batch=True)
     batch = first_of(batch)
     if loss is not None:
-        form = subjects.criterion_loss if is_criterion(loss) else subjects.user_loss
-        return batch, subjects.bound(form, loss)
+        return batch, losses.bound(loss)
     if not isinstance(batch, (torch.Tensor, list, tuple)) and not observing.has(batch, "items"):
         message = "the factory's batch is %s; " % type(batch).__name__
         raise NotAFactory(message + CONTRACT)
@@ -181,16 +178,6 @@ def _size(loader: Foreign) -> str:
         return size + ", drop_last=True" * bool(loader.drop_last)
     except (AttributeError, TypeError):  # a stream has no length, an iterator no dataset
         return ""
-
-
-def is_criterion(loss: Foreign) -> bool:
-    """Whether it is called as criterion(output, target), not as loss(module, batch)."""
-    if observing.attribute(loss, "__module__", "") == "torch.nn.functional":
-        return True
-    if not isinstance(loss, torch.nn.Module):
-        return False
-    names = list(inspect.signature(loss.forward).parameters)
-    return not names or names[0] not in MODEL_NAMES
 
 
 def batch_for(module: torch.nn.Module, spec: Dict[str, Any], seed: int) -> Foreign:

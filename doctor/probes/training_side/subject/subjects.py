@@ -13,7 +13,7 @@ from .training_step import Loss
 
 CONTRACT = (
     "return (module, batch), where module(**batch) or module(*batch) gives the loss, "
-    "or (module, batch, loss) with loss(module, batch)"
+    "or (module, batch, loss) with loss(module, batch) or loss(output, target)"
 )
 
 
@@ -125,29 +125,6 @@ def user_loss_without_batch(
 ) -> torch.Tensor:
     """The loss of the user's function of the module alone, which has its own data."""
     return loss_in(loss(module), source_of(loss))
-
-
-def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
-    """criterion(module(inputs), target), where the target is the last part of the batch."""
-    if observing.has(batch, "items"):
-        target = next((name for name in TARGETS if name in batch), None)
-        if target is None:
-            message = "the batch has none of the keys %s for the criterion; " % ", ".join(TARGETS)
-            raise ValueError(message + CONTRACT)
-        output = module(**{name: each for name, each in batch.items() if name != target})
-        return loss_in(criterion(_prediction(output), batch[target]), "the criterion")
-    if isinstance(batch, torch.Tensor) or len(batch) < 2:
-        raise ValueError("a criterion needs a batch of (inputs, target); " + CONTRACT)
-    *inputs, last = batch
-    return loss_in(criterion(_prediction(module(*inputs)), last), "the criterion")
-
-
-TARGETS = ("labels", "label", "targets", "target", "y")
-
-
-def _prediction(output: Foreign) -> Foreign:
-    logits = observing.attribute(output, "logits")
-    return output if logits is None else logits
 
 
 def random_tokens(vocabulary: int, batch: int, length: int, seed: int) -> torch.Tensor:

@@ -1,0 +1,114 @@
+"""In which form a loss of the user's is called: with the module, or with its output."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+
+from ..foreign import Foreign, Function, observing
+from . import subjects
+from .subjects import CONTRACT
+from .training_step import Loss
+
+MODULE_NAMES = ("model", "module", "net", "network")
+"""First parameter of an nn.Module that is a loss(module, batch) and no criterion."""
+OUTPUT_NAMES = (
+    *("o", "out", "output", "outputs", "logit", "logits", "pred", "preds", "prediction"),
+    *("predictions", "scores", "yhat", "y_hat", "y_pred", "recon", "reconstruction", "x_hat"),
+)
+"""First parameter of a function that gets what the module returns."""
+BATCH_NAMES = frozenset(["b", "batch", "data", "sample", "samples", "minibatch", "inputs"])
+"""Second parameter of such a function that gets the whole batch, not its target alone."""
+TARGETS = ("labels", "label", "targets", "target", "y")
+
+
+def bound(loss: Optional[Function]) -> Loss:
+    """The user's loss as a function of module and batch; of None, the model's own."""
+    if loss is None:
+        return subjects.model_loss
+    form: Callable[..., torch.Tensor] = subjects.user_loss
+    if is_criterion(loss):
+        form = criterion_loss
+    elif (names := positional(loss)) and len(names) == 2 and names[0] in OUTPUT_NAMES:
+        form = output_and_batch_loss if names[1] in BATCH_NAMES else output_and_target_loss
+    return subjects.bound(form, loss)
+
+
+def is_criterion(loss: Foreign) -> bool:
+    """Whether it is called as criterion(output, target) whatever its parameters are called."""
+    if observing.attribute(loss, "__module__", "") == "torch.nn.functional":
+        return True
+    if not isinstance(loss, torch.nn.Module):
+        return False
+    names = list(inspect.signature(loss.forward).parameters)
+    return not names or names[0] not in MODULE_NAMES
+
+
+def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
+    """criterion(module(inputs), target); of an output with logits, the logits."""
+    inputs, target = parts_of(batch)
+    output = called(module, inputs)
+    logits = observing.attribute(output, "logits")
+    prediction = output if logits is None else logits
+    return subjects.loss_in(criterion(prediction, target), "the criterion")
+
+
+def output_and_target_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
+    """loss(module(inputs), target), where the output is passed as it is."""
+    inputs, target = parts_of(batch)
+    return subjects.loss_in(loss(called(module, inputs), target), subjects.source_of(loss))
+
+
+def output_and_batch_loss(loss: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
+    """loss(module(inputs), batch), where the module gets what its forward has parameters for."""
+    output = called(module, accepted(module, batch))
+    return subjects.loss_in(loss(output, batch), subjects.source_of(loss))
+
+
+def parts_of(batch: Foreign) -> Tuple[Any, Any]:
+    """The inputs and the target: the last part of the batch, or its key in `TARGETS`."""
+    if observing.has(batch, "items"):
+        target = next((name for name in TARGETS if name in batch), None)
+        if target is None:
+            message = "the batch has none of the keys %s for the criterion; " % ", ".join(TARGETS)
+            raise ValueError(message + CONTRACT)
+        return {name: each for name, each in batch.items() if name != target}, batch[target]
+    if isinstance(batch, torch.Tensor) or len(batch) < 2:
+        raise ValueError("a criterion needs a batch of (inputs, target); " + CONTRACT)
+    *inputs, last = batch
+    return inputs, last
+
+
+def called(module: torch.nn.Module, inputs: Foreign) -> Foreign:
+    if isinstance(inputs, torch.Tensor):
+        return module(inputs)
+    return module(**inputs) if observing.has(inputs, "items") else module(*inputs)
+
+
+def accepted(module: torch.nn.Module, batch: Foreign) -> Foreign:
+    """The parts of a batch that the module's forward has parameters for, by name or by place."""
+    if isinstance(batch, torch.Tensor):
+        return batch
+    parameters = inspect.signature(module.forward).parameters.values()
+    kinds = {each.kind for each in parameters}
+    if observing.has(batch, "items"):
+        if inspect.Parameter.VAR_KEYWORD in kinds:
+            return batch
+        names = {each.name for each in parameters}
+        of_batch: Dict[str, Any] = {key: part for key, part in batch.items() if key in names}
+        return of_batch
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return batch
+    return list(batch)[: len(positional(module.forward) or ())]
+
+
+def positional(function: Function) -> Optional[List[str]]:
+    """Names of the parameters that a call by place fills; None where no signature is known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin
+        return None
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [each.name for each in parameters if each.kind in by_place]
