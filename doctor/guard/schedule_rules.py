@@ -76,7 +76,8 @@ def at_the_end(use: Use) -> Found:
     """What the whole of a training shows that has ended by itself."""
     if use.steps < limit.IDLE_FROM:
         return
-    if not use.calls and not use.beside and (use.epochs > 1 or use.steps >= limit.NEVER_STEPPED):
+    long = use.epochs > 1 or (not use.batches and use.steps >= limit.NEVER_STEPPED)
+    if long and not use.calls and not use.beside:
         yield "never", f"{use.name} was created and never stepped in {use.steps:,} steps"
     if use.rare and not use.beside and 0.8 * use.steps <= use.horizon <= 1.25 * use.steps:
         text = (

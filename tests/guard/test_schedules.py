@@ -36,7 +36,8 @@ END = [
     (use(), ""),
     (use(calls=0), "never"),
     (use(calls=0, beside=4), ""),
-    (use(calls=0, epochs=1), ""),
+    (use(calls=0, epochs=1, steps=900), ""),  # within its first epoch
+    (use(calls=0, epochs=0, batches=0, steps=900), "never"),
     (use(calls=4), "per-step"),
     (use("CosineAnnealingLR", calls=4, horizon=100), ""),  # epochs, and the run was stopped
     (use(calls=4, horizon=0, highest=0.002), "per-step"),
