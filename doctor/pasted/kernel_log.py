@@ -6,10 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec.structs import replace as with_fields
+
 from doctor.facts.kernel_lines import address, events
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, KernelEvent
+from doctor.hardware.xids import BROKEN, BY_NUMBER
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+from doctor.pasted.smi_table import UNREAD
 
 OTHERS = (
     re.compile(r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"),
@@ -41,17 +45,18 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         own = [event for event in found if event.address == at]
         index = _index(gpus, at)
         if index is None:
-            if reading.gpus:
+            if reading.gpus and not any(map(_is_broken, own)):
                 continue
             index = len(gpus)
-            gpus.append(gpu_named(index, "", bus_id=at))
+            gpus.append(gpu_named(index, "", at, bus_id=at))
         gpus[index] = _state(gpus[index], at, own)
         xids = tuple(event.xid for event in own if event.xid is not None)
-        if xids and all(each.uuid != gpus[index].uuid for each in watched):
-            unread = {"samples": NOT_IN_REPORT}
-            watched.append(
-                Watched(uuid=gpus[index].uuid, samples=0, mask=0, xids=xids, unread=unread)
-            )
+        if xids:
+            uuid, unread = gpus[index].uuid, {"samples": NOT_IN_REPORT}
+            new = Watched(uuid=uuid, samples=0, mask=0, unread=unread)
+            record = next((each for each in watched if each.uuid == uuid), new)
+            watched = [each for each in watched if each.uuid != uuid]
+            watched.append(with_fields(record, xids=xids))
     return replace(
         reading,
         kinds=(*reading.kinds, "kernel log"),
@@ -59,6 +64,12 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         watched=tuple(watched),
         kernel_events=found,
     )
+
+
+def _is_broken(event: KernelEvent) -> bool:
+    """Whether the event leaves a GPU at fault: no list of GPUs need have it then."""
+    xid = BY_NUMBER.get(event.xid or 0)
+    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in BROKEN))
 
 
 def _index(gpus: Sequence[Gpu], at: str) -> int | None:
@@ -74,8 +85,10 @@ def _state(gpu: Gpu, at: str, own: Sequence[KernelEvent]) -> Gpu:
     action = next((event.action for event in reversed(own) if event.action is not None), None)
     fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
     fields["bus_id"] = gpu.bus_id or at
-    if texts and gpu.lost is None:
+    if texts and (gpu.lost is None or UNREAD in gpu.lost):
         fields["lost"] = f"the kernel log says: {texts[0]}"
+    elif gpu.lost and UNREAD in gpu.lost and any(map(_is_broken, own)):
+        fields["lost"] = None  # readings that fail are what the event leads to
     if action is not None and gpu.recovery_action is None:
         fields["recovery_action"] = action
     return Gpu(**fields)

@@ -90,9 +90,9 @@ REASONS = {
 """NVML's bits of the clocks' event reasons."""
 
 
-def gpus_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Gpu, ...]:
-    """The GPUs, by bus id and tree."""
-    return tuple(_gpu(index, bus_id, flat(tree)) for index, (bus_id, tree) in enumerate(trees))
+def gpus_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> tuple[Gpu, ...]:
+    """The GPUs, by bus id and tree; `first`: the number of the first one."""
+    return tuple(_gpu(n, bus_id, flat(tree)) for n, (bus_id, tree) in enumerate(trees, first))
 
 
 def flat(tree: Tree, above: str = "") -> dict[str, str]:
@@ -108,6 +108,8 @@ def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
     texts = {field: _first(leaves, places) for field, places in PLACES.items()}
     values = {field: _value(field, text) for field, text in texts.items()}
     values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED)}
+    if values["recovery_action"] is None:  # drivers before 570
+        values["recovery_action"] = _reset_status(leaves)
     used = values["memory_used"]
     if used is not None and used > USED_BYTES:
         values["memory_used"] = None
@@ -142,6 +144,14 @@ def _value(field: str, text: str | None) -> Any:
     return text if field in ("name", "uuid") else WORDS.get(text.lower())
 
 
+def _reset_status(leaves: Mapping[str, str]) -> int | None:
+    """The recovery action that "GPU Reset Status" asks for; None if it asks for none."""
+    asked = {"reset_required": 1, "drain_and_reset_recommended": 4}
+    found = (number for name, number in asked.items()
+             if _first(leaves, (f"gpu_reset_status/{name}",)) == "Yes")  # fmt: skip
+    return next(found, None)
+
+
 def _sum(leaves: Mapping[str, str], counters: re.Pattern[str]) -> int | None:
     """The sum of the volatile memory errors of one kind; None if no counter has a value."""
     values = [value for path, value in leaves.items() if counters.search(path)]
@@ -155,9 +165,9 @@ def _reasons(texts: Mapping[str, str | None]) -> dict[str, str]:
     return {f: "Not Supported" if t.lower() in ABSENT else t for f, t in stated.items()}
 
 
-def watched_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Watched, ...]:
+def watched_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> tuple[Watched, ...]:
     """One look at each GPU's clocks and link, if the report has them for every GPU."""
-    records = tuple(_watched(index, flat(tree)) for index, (_, tree) in enumerate(trees))
+    records = tuple(_watched(index, flat(tree)) for index, (_, tree) in enumerate(trees, first))
     return tuple(each for each in records if each) if all(records) else ()
 
 
@@ -202,7 +212,12 @@ def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
     """Generation (0 where only the width is stated) and width of the PCIe link, now or at most."""
     generation = _first(
         leaves,
-        (f"pcie_generation/{which}", f"pcie_gen/{which}_link_gen", f"pcie/link/gen/{which}"),
+        (
+            f"pcie_generation/{which}",
+            f"pcie_gen/{which}_link_gen",
+            f"pcie/link/gen/{which}",
+            f"pcie/link/gen/gpu{which}",
+        ),
     )
     width = _first(
         leaves,

@@ -26,9 +26,14 @@ MOST_GPUS = 1024
 SECTION = re.compile(
     r"\s*(?:GPU [\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d|ECC (?:Errors|Mode)|Remapped Rows|"
     r"Retired Pages|Clocks (?:Event|Throttle) Reasons|MIG Mode|GPU Link Info|Link Width|"
-    r"PCIe Generation|Fabric)\s*$"
+    r"PCIe Generation|Fabric|GPU Reset Status)\s*$"
 )
 """With one of them a part of the log begins whose head was not copied."""
+OF_ONE = re.compile(
+    r"nvidia-smi\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b.{0,60}?\s-q|"
+    r"nvidia-smi\b.{0,60}?\s-q\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b"
+)
+"""The command that prints the log of one GPU, with its number."""
 ELEMENT = re.compile(
     r"\s*<(?:nvidia_smi_log|gpu id=|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
     r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b"
@@ -46,17 +51,34 @@ def read(lines: list[str]) -> Reading:
         head, gpus = _read_text(lines[log + 1 :])
     elif parts := list(_parts(lines)):
         head, gpus = _read_text(parts)
+        gpus = gpus or [("", tree) for tree in map(_head, _repeated(parts)) if tree]
     else:
         return Reading()
     if not gpus and log is None and head:
         gpus = [("", head)]
+    alone = next((int(m[1] or m[2]) for line in lines if (m := OF_ONE.search(line))), 0)
+    first = alone if len(gpus) == 1 and not gpus[0][0] else 0
     return Reading(
         kinds=("nvidia-smi -q",),
         driver=_stated(head, "kmd_version", "driver_version"),
         driver_cuda=cuda_number(_stated(head, "cuda_umd_version", "cuda_version")),
-        gpus=gpus_of(gpus),
-        watched=watched_of(gpus),
+        gpus=gpus_of(gpus, first),
+        watched=watched_of(gpus, first),
     )
+
+
+def _head(lines: list[str]) -> Tree:
+    return _read_text(lines)[0]
+
+
+def _repeated(parts: list[str]) -> list[list[str]]:
+    """The parts of several GPUs whose headings were left out, by the heading that comes again."""
+    groups: list[list[str]] = [[]]
+    for line in parts:
+        if SECTION.match(line) and line in groups[-1]:
+            groups.append([])
+        groups[-1].append(line)
+    return groups
 
 
 def _parts(lines: list[str]) -> Iterator[str]:

@@ -53,6 +53,7 @@ FAILED = re.compile(
     r"\s*(?!\s)(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
     r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
+UNREAD = "prints ERR!"
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
@@ -167,7 +168,7 @@ def _errors(row: list[str]) -> str | None:
     match = next((found for line in row[1:3] if (found := READINGS.match(line))), None)
     cells = match.groupdict() if match else {}
     broken = [name for name, value in cells.items() if value == "ERR!"]
-    return f"nvidia-smi prints ERR! for {', '.join(broken)}" if broken else None
+    return f"nvidia-smi {UNREAD} for {', '.join(broken)}" if broken else None
 
 
 def _lost(error: str, bus_id: str) -> Gpu:
