@@ -38,6 +38,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "remapped_rows/remapped_row_failure",
         "remapped_rows/remapping_failure_occurred",
         "remapped_rows/failure",
+        "remapping_failure_occurred",
     ),
     "retired_pages_pending": (
         "retired_pages/pending_retirement",
@@ -53,15 +54,17 @@ PLACES: dict[str, tuple[str, ...]] = {
         "gpu_power_readings/current_power_limit",
         "power_readings/power_limit",
         "power/limit",
+        "current_power_limit",
     ),
     "power_limit_default": (
         "gpu_power_readings/default_power_limit",
         "power_readings/default_power_limit",
         "power/default_limit",
+        "default_power_limit",
     ),
 }
 """Field of `Gpu` -> where the forms have it: text, XML and the columns of --query-gpu. A part of a
-report may begin below the first name."""
+report may begin below the first name, and a filtered one has the last alone."""
 
 UNCORRECTED = re.compile(
     r"(?:^|/)(?:ecc_errors/)?volatile/(?:\w*uncorrectable\w*|double_bit/total)$|"
@@ -148,7 +151,7 @@ def _reset_status(leaves: Mapping[str, str]) -> int | None:
     """The recovery action that "GPU Reset Status" asks for; None if it asks for none."""
     asked = {"reset_required": 1, "drain_and_reset_recommended": 4}
     found = (number for name, number in asked.items()
-             if _first(leaves, (f"gpu_reset_status/{name}",)) == "Yes")  # fmt: skip
+             if _first(leaves, (f"gpu_reset_status/{name}", name)) == "Yes")  # fmt: skip
     return next(found, None)
 
 
@@ -198,7 +201,7 @@ def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
     mask = None
     for path, value in leaves.items():
         branch, _, name = path.rpartition("/")
-        if not re.search(r"(?:^|/)clocks_(?:event|throttle)_reasons(?:/|$)", branch):
+        if branch and not re.search(r"(?:^|/)clocks_(?:event|throttle)_reasons(?:/|$)", branch):
             continue
         bare = name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
         if name == "active" and re.fullmatch(r"0x[\da-fA-F]{1,16}", value):

@@ -29,14 +29,19 @@ SECTION = re.compile(
     r"PCIe Generation|Fabric|GPU Reset Status)\s*$"
 )
 """With one of them a part of the log begins whose head was not copied."""
+FILTERED = re.compile(
+    r"\s*(?:HW (?:Thermal |Power Brake )?Slowdown|SW Thermal Slowdown|(?:Current|Default) Power Limit|"
+    r"Remapping Failure Occurred|Reset Required)\s*: \S"
+)
+"""Rows whose label alone says what they are, as grep prints them."""
 OF_ONE = re.compile(
     r"nvidia-smi\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b.{0,60}?\s-q|"
     r"nvidia-smi\b.{0,60}?\s-q\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b"
 )
 """The command that prints the log of one GPU, with its number."""
 ELEMENT = re.compile(
-    r"\s*<(?:nvidia_smi_log|gpu id=|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
-    r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b"
+    r"\s*<(?:gpu id=|(?:nvidia_smi_log|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
+    r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b)"
 )
 
 
@@ -75,10 +80,15 @@ def _repeated(parts: list[str]) -> list[list[str]]:
     """The parts of several GPUs whose headings were left out, by the heading that comes again."""
     groups: list[list[str]] = [[]]
     for line in parts:
-        if SECTION.match(line) and line in groups[-1]:
+        begins = SECTION.match(line) or FILTERED.match(line)
+        if begins and any(_same_label(line, each) for each in groups[-1]):
             groups.append([])
         groups[-1].append(line)
     return groups
+
+
+def _same_label(line: str, other: str) -> bool:
+    return line.partition(":")[0] == other.partition(":")[0]
 
 
 def _parts(lines: list[str]) -> Iterator[str]:
@@ -89,6 +99,7 @@ def _parts(lines: list[str]) -> Iterator[str]:
         is_part = bool(
             (is_part and (not line or ROW.match(line)))
             or (SECTION.match(line) and ROW.match(following))
+            or FILTERED.match(line)
         )
         if is_part:
             yield line
