@@ -29,6 +29,7 @@ from doctor.errors.tables import (
     gradients,
     graph,
     harmless,
+    host_tools,
     hub,
     kernel_modules,
     kernels,
@@ -73,6 +74,7 @@ from doctor.errors.tables import (
 TABLES = (
     kernel_modules,
     machine_log,
+    host_tools,
     container_gpus,
     moved_names,
     pictures,

@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_fields
 from doctor.facts.kernel_lines import address, events
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, KernelEvent
-from doctor.hardware.xids import BROKEN, BY_NUMBER
+from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
 from doctor.pasted.smi_table import UNREAD
 
@@ -45,7 +45,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         own = [event for event in found if event.address == at]
         index = _index(gpus, at)
         if index is None:
-            if reading.gpus and not any(map(_is_broken, own)):
+            if reading.gpus and not any(_is_broken(each, ("link", *BROKEN)) for each in own):
                 continue
             index = len(gpus)
             gpus.append(gpu_named(index, "", at, bus_id=at))
@@ -66,10 +66,10 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     )
 
 
-def _is_broken(event: KernelEvent) -> bool:
+def _is_broken(event: KernelEvent, grades: Sequence[Grade] = BROKEN) -> bool:
     """Whether the event leaves a GPU at fault: no list of GPUs need have it then."""
     xid = BY_NUMBER.get(event.xid or 0)
-    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in BROKEN))
+    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in grades))
 
 
 def _index(gpus: Sequence[Gpu], at: str) -> int | None:

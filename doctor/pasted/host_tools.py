@@ -1,0 +1,180 @@
+"""What `df`, `nproc`, `free`, `ethtool`, `ps` and the kernel show of a machine, where it explains
+what the text complains of: single lines of them say nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from doctor.errors.memory_numbers import describe_oom
+from doctor.facts.machine import Reported
+from doctor.pasted.reading import Reading
+
+CORES_PER_GPU = 2
+"""As MEM002 requires."""
+CORES = (
+    re.compile(r"current affinity list: ([\d,-]{1,80})$"),
+    re.compile(r"\s*Cpus_allowed_list:\s*([\d,-]{1,80})$"),
+)
+NPROC = re.compile(r".{0,80}[$#>] nproc\s*$")
+SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d{1,4})\b")
+"""The DataLoader counts the cores that it may use."""
+
+DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
+DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
+NEVER_WRITTEN = re.compile(
+    r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|\s/(?:boot|run|dev|sys|proc)\b"
+)
+REFUSED = re.compile(
+    r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
+    r"disk (?:is )?full"
+)
+SIZES = {"": 1 / 1024**2, "K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
+"""GiB by the unit of df and free; without one, KiB."""
+LONGEST_TABLE = 80
+
+FREE = re.compile(r"\s*Mem:\s+([\d.]+)(\w?)i?B?\s+(?:\S+\s+){4}([\d.]+)(\w?)i?B?\s*$")
+SWAP = re.compile(r"\s*Swap:\s+\S+\s+([\d.]+)(\w?)i?B?\s")
+LEAST_AVAILABLE = 0.02
+"""Share of the host's memory. Our own number: less is gone before the page cache is given up."""
+
+KILLED = re.compile(r"[Oo]ut of memory: Killed process \d{1,8} \((\S{1,40}?)\)")
+OF_GROUP = re.compile(
+    r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
+    r"constraint=CONSTRAINT_MEMCG"
+)
+OOM = re.compile(r"CUDA out of memory.{0,120}?GPU (\d{1,3}) has")
+HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
+PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
+PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
+
+SPEED = re.compile(r"\s*Speed: (\d{2,7})Mb/s")
+ETHTOOL = re.compile(r"\bethtool (?:-\S+ )?(\w[\w.-]{1,15})\b|^Settings for (\w[\w.-]{1,15}):")
+USES = re.compile(r"(?:\bUsing (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{1,15})")
+SLOW_NETWORK = 1000
+"""Mb/s."""
+
+USER_SITE = re.compile(r"/\.local/lib/python3\.\d{1,2}/site-packages/torch/__init__")
+TORCH = re.compile(r"(?<![\w.])(\d\.\d{1,2}\.\d{1,2}(?:\+\w{2,8})?)(?![\w.])")
+LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d{1,2}\.\d{1,2})\S*")
+
+
+def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
+    """The reading with what the tools show; their lines come first, as they say most."""
+    found = [*_held(lines), *_full(lines), *_cores(lines, len(reading.gpus)), *_killed(lines),
+             *_spent(lines), *_network(lines), *_user_site(lines)]  # fmt: skip
+    if not found:
+        return reading
+    kinds = (*reading.kinds, "tools of the system")
+    return replace(reading, kinds=kinds, reported=(*found, *reading.reported))
+
+
+def _held(lines: Sequence[str]) -> Iterator[Reported]:
+    """A process that holds a GPU's memory where the job found too little."""
+    for line in lines:
+        at, holder, described = OOM.search(line), HOLDER.search(line), describe_oom(line)
+        if at and holder and described and described.kind == "other-process":
+            owner = _owner(lines, holder[1])
+            text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
+            yield Reported(cause="gpu-held-by-others", line=text)
+            return
+
+
+def _owner(lines: Sequence[str], pid: str) -> str:
+    """Whose process it is, if a list of processes in the text has it."""
+    head = next((n for n, line in enumerate(lines) if PS_HEAD.match(line)), None)
+    if head is None:
+        return ""
+    rows = (PS_ROW.match(line) for line in lines[head + 1 : head + LONGEST_TABLE])
+    row = next((each for each in rows if each and each[1] == pid), None)
+    if row is None:
+        return ""
+    return f" (of {row[3]}{', left over: its parent is 1' if row[2] == '1' else ''})"
+
+
+def _full(lines: Sequence[str]) -> Iterator[Reported]:
+    """A file system without room, where the text has an error of a full one."""
+    head = next((n for n, line in enumerate(lines) if DF_HEAD.match(line)), None)
+    if head is None or not any(map(REFUSED.search, lines)):
+        return
+    rows = [match for line in lines[head + 1 : head + LONGEST_TABLE]
+            if (match := DF_ROW.match(line.strip())) and not NEVER_WRITTEN.search(line)]  # fmt: skip
+    room = max(rows, key=lambda row: _gib(row[3]), default=None)
+    for row in rows:
+        if row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm":  # noqa: S108
+            other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+            yield Reported(cause="disk-full", line=f"{row[5]} ({row[2]}) is full{other}")
+
+
+def _gib(size: str) -> float:
+    match = re.fullmatch(r"([\d.]{1,12})([KMGTP]?)i?B?", size)
+    return float(match[1]) * SIZES[match[2]] if match else 0.0
+
+
+def _cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
+    """Fewer cores than the GPUs of the job need, as the process itself counts them."""
+    counts = {"nproc": int(value.strip()) for line, value in pairwise(lines)
+              if NPROC.match(line) and value.strip().isdecimal() and len(value) < 6}  # fmt: skip
+    lists = (m[1] for line in lines for form in CORES if (m := form.search(line)))
+    counts |= {"affinity": min((_listed(each) for each in lists), default=10**4)}
+    counts |= {"DataLoader": int(m[1]) for line in lines if (m := SUGGESTED.search(line))}
+    name, least = min(counts.items(), key=lambda each: each[1])
+    if least < CORES_PER_GPU * max(gpus, 1):
+        plural = f"{gpus} GPUs" if gpus > 1 else "1 GPU"
+        text = f"{least} usable CPU core{'s' * (least != 1)} for {plural} ({name})"
+        yield Reported(cause="few-cores", line=text)
+
+
+def _listed(cores: str) -> int:
+    """How many numbers a list as "0-3,8" has."""
+    spans = [part.partition("-") for part in cores.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans if first.isdecimal())
+
+
+def _killed(lines: Sequence[str]) -> Iterator[Reported]:
+    name = next((m[1] for line in lines if (m := KILLED.search(line))), None)
+    if any(map(OF_GROUP.search, lines)):
+        why = "at the memory limit of its container or job"
+    elif name:
+        why = "because the machine had no memory left"
+    else:
+        return
+    yield Reported(cause="host-memory-killed", line=f"{name or 'a process'} was killed {why}")
+
+
+def _spent(lines: Sequence[str]) -> Iterator[Reported]:
+    row = next((match for line in lines if (match := FREE.match(line))), None)
+    if row is None:
+        return
+    total, available = (_gib(row[at] + row[at + 1]) for at in (1, 3))
+    if total and available < LEAST_AVAILABLE * total:
+        swap = next((m for line in lines if (m := SWAP.match(line))), None)
+        swapped = f", {_gib(swap[1] + swap[2]):.1f} GiB are swapped out" if swap else ""
+        text = f"{available:.1f} of {total:.1f} GiB of the host's memory is available{swapped}"
+        yield Reported(cause="host-memory-spent", line=text)
+
+
+def _network(lines: Sequence[str]) -> Iterator[Reported]:
+    """A slow interface that the ranks use, as the text says elsewhere."""
+    used = {match for line in lines for match in USES.findall(line)}
+    name = ""
+    for line in lines:
+        if match := ETHTOOL.search(line):
+            name = match[1] or match[2]
+        elif (match := SPEED.match(line)) and int(match[1]) <= SLOW_NETWORK and name in used:
+            text = f"{name} runs at {match[1]} Mb/s, and the ranks talk over it"
+            yield Reported(cause="network-link-slow", line=text)
+
+
+def _user_site(lines: Sequence[str]) -> Iterator[Reported]:
+    """A torch below ~/.local where a list of the environment has another one."""
+    line = next((line for line in lines if USER_SITE.search(line)), None)
+    listed = next((m[1] for each in lines if (m := LISTED.match(each))), None)
+    found = TORCH.search(line) if line else None
+    if found and listed and not found[1].startswith(listed):
+        text = f"torch {found[1]} is imported from ~/.local, before {listed} of the environment"
+        yield Reported(cause="torch-of-user-site", line=text)
+
+
