@@ -66,6 +66,12 @@ SAID: tuple[Said, ...] = (
         "~/.cache/torch_extensions. Within one major version DS_SKIP_CUDA_CHECK=1 lets DeepSpeed build.",
     ),
     (
+        "disk-full",
+        r"(?P<mount>/\S{0,200}) \(\S{1,12}\) is full; (?P<other>/\S{0,200}) has (?P<free>\S{1,8}) free",
+        "{mount} is full, whatever other disks have: move what is written there (output_dir, the "
+        "caches, TMPDIR) to {other} ({free} free), delete old checkpoints and the truncated one.",
+    ),
+    (
         "model-type-unknown architecture-unknown missing-key",
         r"model type `(?P<name>[\w.-]+)`|KeyError: '(?P<type>(?:(?:qwen|llama|gemma|phi|glm)\d|"
         r"mistral|mixtral|deepseek_v\d|minicpm|internvl)\w*)'",

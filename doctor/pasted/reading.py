@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from doctor._util.units import MIB
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
+from doctor.facts.views import NOT_IN_REPORT as NOT_IN_REPORT
 from doctor.facts.views import UNLISTED
-
-NOT_IN_REPORT = "the report does not show"
-"""How the reason of a section begins that no report contains."""
 
 
 IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})

@@ -108,7 +108,7 @@ def flat(tree: Tree, above: str = "") -> dict[str, str]:
 
 
 def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
-    texts = {field: _first(leaves, places) for field, places in PLACES.items()}
+    texts = {field: first_of(leaves, places) for field, places in PLACES.items()}
     values = {field: _value(field, text) for field, text in texts.items()}
     values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED)}
     if values["recovery_action"] is None:  # drivers before 570
@@ -151,7 +151,7 @@ def _reset_status(leaves: Mapping[str, str]) -> int | None:
     """The recovery action that "GPU Reset Status" asks for; None if it asks for none."""
     asked = {"reset_required": 1, "drain_and_reset_recommended": 4}
     found = (number for name, number in asked.items()
-             if _first(leaves, (f"gpu_reset_status/{name}", name)) == "Yes")  # fmt: skip
+             if first_of(leaves, (f"gpu_reset_status/{name}", name)) == "Yes")  # fmt: skip
     return next(found, None)
 
 
@@ -175,18 +175,18 @@ def watched_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> tuple[Watch
 
 
 def _watched(index: int, leaves: Mapping[str, str]) -> Watched | None:
-    mask = _clock_reasons(leaves)
+    mask = clock_reasons(leaves)
     link, most = _link(leaves, "current"), _link(leaves, "max")
     if mask is None and not (link and most):
         return None
     temperatures = ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu")
-    degrees = (_first(leaves, temperatures) or "").removesuffix(" C").strip()
+    degrees = (first_of(leaves, temperatures) or "").removesuffix(" C").strip()
     unread = dict.fromkeys(
         ("uncorrected", "corrected", "remapped_rows", "pcie_replays", "nvlink_errors", "xids"),
         NOT_IN_REPORT,
     )
     return Watched(
-        uuid=_first(leaves, PLACES["uuid"]) or f"GPU-{index}",
+        uuid=first_of(leaves, PLACES["uuid"]) or f"GPU-{index}",
         samples=int(mask is not None),
         mask=mask or 0,
         temperature=int(degrees) if degrees.isdecimal() and len(degrees) < 4 else None,
@@ -196,7 +196,7 @@ def _watched(index: int, leaves: Mapping[str, str]) -> Watched | None:
     )
 
 
-def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
+def clock_reasons(leaves: Mapping[str, str]) -> int | None:
     """The bits of why the clocks are what they are; None: not stated."""
     mask = None
     for path, value in leaves.items():
@@ -213,7 +213,7 @@ def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
 
 def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
     """Generation (0 where only the width is stated) and width of the PCIe link, now or at most."""
-    generation = _first(
+    generation = first_of(
         leaves,
         (
             f"pcie_generation/{which}",
@@ -222,7 +222,7 @@ def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
             f"pcie/link/gen/gpu{which}",
         ),
     )
-    width = _first(
+    width = first_of(
         leaves,
         (f"link_width/{which}", f"link_widths/{which}_link_width", f"pcie/link/width/{which}"),
     )
@@ -232,7 +232,7 @@ def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
     return int(numbers[0]), int(numbers[1])
 
 
-def _first(leaves: Mapping[str, str], places: Sequence[str]) -> str | None:
+def first_of(leaves: Mapping[str, str], places: Sequence[str]) -> str | None:
     """The first of these paths; one of several names may stand below others."""
     for place in places:
         if place in leaves:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from doctor.facts.machine import Gpu, Reported, Slice
+from doctor.facts.machine import Gpu, Slice
 from doctor.pasted.reading import Reading, gpu_named
 from doctor.pasted.smi_gpus import gpus_of, watched_of
+from doctor.pasted.smi_load import slow_of
 
 LISTED = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{1,50})\)\s*$")
 SLICE = re.compile(
@@ -26,8 +26,6 @@ TELLING = re.compile(r"\.|name|driver_version|compute_cap")
 """One of them is in a header: an index, a count and a timestamp are in many others, too."""
 COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,40}(?:,[a-z_0-9.]{2,40}){0,60})")
 MOST_GPUS = 1024
-SLOW_GENERATION, FAST_GENERATION, BUSY = 2, 4, 50
-"""As GPU005 judges a link under load, and the utilization that counts as load. Our own number."""
 
 
 def read(lines: list[str]) -> Reading:
@@ -107,20 +105,5 @@ def _table(rows: list[dict[str, str]]) -> Reading:
         driver=next((each for each in versions if re.fullmatch(r"\d[\d.]{2,20}", each)), None),
         gpus=gpus_of(trees),
         watched=watched_of(trees),
-        reported=tuple(_slow_links(rows)),
+        reported=tuple(slow_of(trees)),
     )
-
-
-def _slow_links(rows: list[dict[str, str]]) -> Iterator[Reported]:
-    """GPUs whose link stays slow while they work: on an idle GPU that saves power."""
-    for number, row in enumerate(rows):
-        now = row.get("pcie.link.gen.current") or row.get("pcie.link.gen.gpucurrent", "")
-        most, use = row.get("pcie.link.gen.max", ""), row.get("utilization.gpu", "")
-        values = [re.match(r"\d{1,3}\b", each) for each in (now, most, use)]
-        if not all(values):
-            continue
-        generation, supported, busy = (int(each[0]) for each in values if each)
-        if generation <= SLOW_GENERATION and supported >= FAST_GENERATION and busy >= BUSY:
-            index = row.get("index", str(number))
-            text = f"GPU {index}: PCIe generation {generation} of {supported} at {busy} % utilization"
-            yield Reported(cause="pcie-generation-low", line=text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from doctor.pasted.reading import Reading, ReportError, cuda_number
 from doctor.pasted.smi_gpus import gpus_of, watched_of
+from doctor.pasted.smi_load import slow_of
 
 Tree = dict[str, Any]
 """Name in lower case with underscores -> text, or a tree."""
@@ -69,6 +70,7 @@ def read(lines: list[str]) -> Reading:
         driver_cuda=cuda_number(_stated(head, "cuda_umd_version", "cuda_version")),
         gpus=gpus_of(gpus, first),
         watched=watched_of(gpus, first),
+        reported=tuple(slow_of(gpus, first)),
     )
 
 

@@ -34,6 +34,7 @@ ROWS = (
         "(srun does not inherit it), resources.requests.cpu in Kubernetes, docker --cpus; under "
         "mpirun --bind-to none. Then nproc inside the job must print that number.",
         commands=("nproc; taskset -cp $$", "scontrol show job $SLURM_JOB_ID | grep -i cpus"),
+        role="warning",
         next_check="MEM002",
     ),
     Cause(
@@ -113,6 +114,19 @@ ROWS = (
         role="warning",
         commands=("sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",),
         next_check="GPU005",
+    ),
+    Cause(
+        id="clocks-set-low",
+        messages=(r"\d{2,4} of \d{3,4} MHz at \d{1,3} % utilization",),
+        examples=("GPU 0: 765 of 1410 MHz at 100 % utilization, neither hot nor at its power limit",),
+        why="Somebody set the clock of the GPU far below what it reaches: every kernel is slower.",
+        fix="Restore the clocks as root: nvidia-smi -rac (application clocks) and nvidia-smi -rgc "
+        "(locked ones), on every GPU; look for a service or an energy policy that sets them. "
+        "Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi -q -d CLOCK,PERFORMANCE", "sudo nvidia-smi -rgc"),
+        next_check="GPU004",
     ),
     Cause(
         id="torch-of-user-site",
