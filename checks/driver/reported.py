@@ -32,7 +32,7 @@ def none_known(host: Host, driver: Driver | Unknown | None) -> Verdict:
     summary = f'"{shown}" ({cause.id}): {cause.why}{more}'
     is_program = cause.owner is Owner.JOB and table_of(cause) != OBSERVED
     if is_program or _is_past(cause, driver):
-        return note(summary, fix=cause.fix)
+        return note(summary, fix=cause.fix, owner=cause.owner)
     problem = warn if cause.role == "warning" else fail
     return problem(
         summary,

@@ -117,9 +117,10 @@ def other_cudnn(interpreter: Interpreter | Unknown) -> Verdict | None:
     has = versions.get(name, "")
     if not has or has.startswith(f"{needs}.") or release < (2, 0):
         return None
-    again = f'"{name}=={CUDNN_8}"' if needs == 8 else f'--force-reinstall "torch=={versions["torch"]}"'
+    own = f"torch=={versions['torch']}"
+    again = f'"{name}=={CUDNN_8}"' if needs == 8 else f'--force-reinstall "{own}"'
     return warn(
-        f"{name} {has} is installed; torch {versions['torch']} is linked to cuDNN {needs}",
+        f"{name} {has} is installed; {own} is linked to cuDNN {needs}",
         f"python -m pip install {again}",
         fix=f"Another package raised or lowered {name}. Install the one of this torch again, and "
         "keep what needs the other (faster-whisper and ctranslate2, onnxruntime, TensorFlow) in an "

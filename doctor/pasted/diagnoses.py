@@ -15,6 +15,7 @@ from doctor.pasted.reading import Reading, gpu_named
 DCGM = re.compile(r"\s*\|\s*Diagnostic\s*\|\s*Result\s*\|")
 ROW = re.compile(r"\s*\|\s*([A-Za-z][\w /-]{2,40}?)\s*\|\s*(\S.{0,80}?)\s*\|")
 OF_GPU = re.compile(r"\s*\|\s*\|\s*GPU ?(\d{1,4}): Fail\s*\|")
+WARNED = re.compile(r"GPU ?(\d{1,4})\b")
 GPUS = re.compile(r"GPUs?:? ?([\d, ]{1,60})")
 HARDWARE = (
     "memory", "gpu memory", "pcie", "sm stress", "targeted stress", "targeted power", "diagnostic",
@@ -40,7 +41,7 @@ def read(lines: list[str]) -> Reading:
     driver = None
     if any(DCGM.match(line) for line in lines):
         kinds.append("dcgmi diag")
-        driver, gpus = _dcgm(lines)
+        driver, gpus = _detected(lines), _dcgm(lines)
     if any(VERDICT.search(line) for line in lines):
         kinds.append("NVIDIA Health Validation")
         gpus |= _node_verdict("\n".join(lines)[:LONGEST])
@@ -59,25 +60,33 @@ def _gpus(failed: dict[str, str]) -> tuple[Gpu, ...]:
     return tuple(records)
 
 
-def _dcgm(lines: list[str]) -> tuple[str | None, dict[str, str]]:
-    """The driver's version, and the GPUs with a failed test of the hardware."""
-    driver, test = None, ""
+def _detected(lines: list[str]) -> str | None:
+    """The driver's version."""
+    rows = filter(None, map(ROW.match, lines))
+    return next((row[2] for row in rows if row[1] == "Driver Version Detected"), None)
+
+
+def _dcgm(lines: list[str]) -> dict[str, str]:
+    """The GPUs with a failed test of the hardware; "" where none is named."""
+    test = ""
     failed: dict[str, str] = {}
     for line in lines:
         if match := ROW.match(line):
-            test, result = match[1].lower(), match[2]
-            if test == "driver version detected":
-                driver = result
+            label, result = match[1].lower(), match[2]
+            if label in ("warning", "error"):
+                named = WARNED.match(result)
+                if named and "" in failed:
+                    failed.setdefault(named[1], failed.pop(""))
+                continue
+            test = label
             if result.startswith("Fail") and test in HARDWARE:
                 numbers = GPUS.search(result)
-                for each in re.findall(r"\d+", numbers[1]) if numbers else ():
+                for each in re.findall(r"\d+", numbers[1]) if numbers else ("",):
                     failed.setdefault(each, f"dcgmi diag: {match[1]} failed")
-                if not numbers:
-                    failed.setdefault("", f"dcgmi diag: {match[1]} failed")
         elif (match := OF_GPU.match(line)) and test in HARDWARE:
             failed.pop("", None)
             failed.setdefault(match[1], f"dcgmi diag: {test} failed")
-    return driver, failed
+    return failed
 
 
 def _node_verdict(text: str) -> dict[str, str]:

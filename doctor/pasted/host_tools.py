@@ -25,7 +25,8 @@ SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d
 DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
 DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
 NEVER_WRITTEN = re.compile(
-    r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|\s/(?:boot|run|dev|sys|proc)\b"
+    r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|"
+    r"\s/(?:boot|run|dev|sys|proc)\b"
 )
 REFUSED = re.compile(
     r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
@@ -50,6 +51,14 @@ HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
 PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
 PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
 
+SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
+MOST_SHARED = 1.0
+"""GB that Windows keeps there for its own surfaces."""
+TIMED = re.compile(r"\btime nvidia-smi\b")
+REAL = re.compile(r"\s*real\s+(\d{1,3})m([\d.]{1,7})s")
+SLOW_START = 8.0
+"""Seconds, as DRV001 has it."""
+
 SPEED = re.compile(r"\s*Speed: (\d{2,7})Mb/s")
 ETHTOOL = re.compile(r"\bethtool (?:-\S+ )?(\w[\w.-]{1,15})\b|^Settings for (\w[\w.-]{1,15}):")
 USES = re.compile(r"(?:\bUsing (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{1,15})")
@@ -63,7 +72,9 @@ LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d
 
 def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with what the tools show; their lines come first, as they say most."""
-    found = [*_held(lines), *_full(lines), *_cores(lines, len(reading.gpus)), *_killed(lines),
+    is_off = any(gpu.persistence is False for gpu in reading.gpus)
+    found = [*_held(lines), *_full(lines), *_spilled(lines), *(_start(lines) if is_off else ()),
+             *_cores(lines, len(reading.gpus)), *_killed(lines),
              *_spent(lines), *_network(lines), *_user_site(lines)]  # fmt: skip
     if not found:
         return reading
@@ -99,8 +110,9 @@ def _full(lines: Sequence[str]) -> Iterator[Reported]:
     head = next((n for n, line in enumerate(lines) if DF_HEAD.match(line)), None)
     if head is None or not any(map(REFUSED.search, lines)):
         return
-    rows = [match for line in lines[head + 1 : head + LONGEST_TABLE]
-            if (match := DF_ROW.match(line.strip())) and not NEVER_WRITTEN.search(line)]  # fmt: skip
+    table = [each.strip() for each in lines[head + 1 : head + LONGEST_TABLE]]
+    rows = [match for each in table
+            if (match := DF_ROW.match(each)) and not NEVER_WRITTEN.search(each)]  # fmt: skip
     room = max(rows, key=lambda row: _gib(row[3]), default=None)
     for row in rows:
         if row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm":  # noqa: S108
@@ -115,12 +127,15 @@ def _gib(size: str) -> float:
 
 def _cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
     """Fewer cores than the GPUs of the job need, as the process itself counts them."""
-    counts = {"nproc": int(value.strip()) for line, value in pairwise(lines)
-              if NPROC.match(line) and value.strip().isdecimal() and len(value) < 6}  # fmt: skip
-    lists = (m[1] for line in lines for form in CORES if (m := form.search(line)))
-    counts |= {"affinity": min((_listed(each) for each in lists), default=10**4)}
-    counts |= {"DataLoader": int(m[1]) for line in lines if (m := SUGGESTED.search(line))}
-    name, least = min(counts.items(), key=lambda each: each[1])
+    counts = [(_listed(match[1]), "affinity")
+              for line in lines for form in CORES if (match := form.search(line))]  # fmt: skip
+    counts += [(int(match[1]), "DataLoader")
+               for line in lines if (match := SUGGESTED.search(line))]  # fmt: skip
+    counts += [(int(value), "nproc") for line, value in pairwise(map(str.strip, lines))
+               if NPROC.match(line) and value.isdecimal() and len(value) < 6]  # fmt: skip
+    if not counts:
+        return
+    least, name = min(counts)
     if least < CORES_PER_GPU * max(gpus, 1):
         plural = f"{gpus} GPUs" if gpus > 1 else "1 GPU"
         text = f"{least} usable CPU core{'s' * (least != 1)} for {plural} ({name})"
@@ -156,6 +171,25 @@ def _spent(lines: Sequence[str]) -> Iterator[Reported]:
         yield Reported(cause="host-memory-spent", line=text)
 
 
+def _spilled(lines: Sequence[str]) -> Iterator[Reported]:
+    shared = [float(m[1]) for line in lines if (m := SHARED.search(line))]
+    if shared and max(shared) >= MOST_SHARED:
+        text = f"{max(shared):g} GB of the host's memory stand in for the GPU's (shared GPU memory)"
+        yield Reported(cause="windows-memory-spilled", line=text)
+
+
+def _start(lines: Sequence[str]) -> Iterator[Reported]:
+    """How long nvidia-smi took, as the shell's `time` says."""
+    for number, line in enumerate(lines):
+        following = lines[number + 1 : number + 40] if TIMED.search(line) else ()
+        match = next((m for each in following if (m := REAL.match(each))), None)
+        seconds = int(match[1]) * 60 + float(match[2]) if match else 0.0
+        if seconds > SLOW_START:
+            text = f"nvidia-smi takes {seconds:.0f} s, and persistence mode is off"
+            yield Reported(cause="driver-starts-slowly", line=text)
+            return
+
+
 def _network(lines: Sequence[str]) -> Iterator[Reported]:
     """A slow interface that the ranks use, as the text says elsewhere."""
     used = {match for line in lines for match in USES.findall(line)}
@@ -176,5 +210,3 @@ def _user_site(lines: Sequence[str]) -> Iterator[Reported]:
     if found and listed and not found[1].startswith(listed):
         text = f"torch {found[1]} is imported from ~/.local, before {listed} of the environment"
         yield Reported(cause="torch-of-user-site", line=text)
-
-

@@ -45,7 +45,7 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         own = [event for event in found if event.address == at]
         index = _index(gpus, at)
         if index is None:
-            if reading.gpus and not any(_is_broken(each, ("link", *BROKEN)) for each in own):
+            if reading.gpus and not _is_of_another(gpus, own):
                 continue
             index = len(gpus)
             gpus.append(gpu_named(index, "", at, bus_id=at))
@@ -64,6 +64,15 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         watched=tuple(watched),
         kernel_events=found,
     )
+
+
+def _is_of_another(gpus: Sequence[Gpu], own: Sequence[KernelEvent]) -> bool:
+    """Whether the events are of a GPU of this machine that the list lacks: a list without addresses
+    ends at a GPU that does not answer, one with addresses lacks a lost GPU alone."""
+    grades: tuple[Grade, ...] = ("link", *BROKEN)
+    if any(gpu.address for gpu in gpus):
+        grades = ("lost",)
+    return any(_is_broken(each, grades) for each in own)
 
 
 def _is_broken(event: KernelEvent, grades: Sequence[Grade] = BROKEN) -> bool:

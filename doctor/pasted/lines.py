@@ -34,18 +34,20 @@ def clean(text: str) -> list[str]:
 
 def _unbroken(lines: list[str]) -> list[str]:
     """Lines of a kernel log that a terminal broke at its width in one piece: all broken ones have
-    that length, and what follows has no time."""
+    that length, at least two, and what follows has no time."""
     stamped = [bool(STAMPED.match(line)) for line in lines]
-    width = max((len(line) for line, is_one in zip(lines, stamped, strict=True) if is_one), default=0)
+    lengths = [len(line) for line, is_one in zip(lines, stamped, strict=True) if is_one]
+    width = max(lengths, default=0)
+    is_broken = width >= NARROWEST and sum(each >= width - 1 for each in lengths) > 1
     joined: list[str] = []
     goes_on = False
     for line, is_one in zip(lines, stamped, strict=True):
         if goes_on and line and not is_one and len(line) < width:
-            joined[-1] += " " * max(0, width - broken) + line
+            joined[-1] = joined[-1].ljust(width) + line
             goes_on = False
             continue
         joined.append(line)
-        broken, goes_on = len(line), is_one and width - 1 <= len(line) and width >= NARROWEST
+        goes_on = is_broken and is_one and width - 1 <= len(line)
     return joined
 
 

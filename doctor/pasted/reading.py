@@ -15,7 +15,6 @@ from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
 from doctor.facts.views import NOT_IN_REPORT as NOT_IN_REPORT
 from doctor.facts.views import UNLISTED
 
-
 IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})
 """Fields of `Gpu` that are never unread."""
 
@@ -111,7 +110,7 @@ def merge(readings: Iterable[Reading]) -> Reading:
     if not stating:
         return Reading()
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
-    values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
+    values["gpus"] = _merged([reading.gpus for reading in stating])
     values["watched"] = _watched(stating, values["gpus"])
     values["reported"] = tuple(each for reading in stating for each in reading.reported)
     lists = (
@@ -130,15 +129,21 @@ def merge(readings: Iterable[Reading]) -> Reading:
 
 
 def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
-    """The list that states most, and of each of its GPUs what another list adds."""
-    gpus = list(lists[0])
-    for others in lists[1:]:
-        for other in others:
-            number = _same(gpus, other)
-            if number is not None:
-                gpus[number] = _joined(gpus[number], other)
-            elif other.lost and other.address:  # lists end where a GPU does not answer
-                gpus.append(replace(other, index=len(gpus), uuid=other.uuid or other.address))
+    """The list that states most, of each of its GPUs what another list adds, and the GPUs in whose
+    place nvidia-smi prints an error: they have no number, and lists end there."""
+    numbered = [tuple(gpu for gpu in gpus if gpu.uuid) for gpus in lists]
+    first, *further = sorted(numbered, key=_detail)[::-1]
+    gpus = list(first)
+    for other in (gpu for others in further for gpu in others):
+        number = _same(gpus, other)
+        if number is not None:
+            gpus[number] = _joined(gpus[number], other)
+    for lost in (gpu for each in lists for gpu in each if not gpu.uuid):
+        number = _same(gpus, lost)
+        if number is None:
+            gpus.append(replace(lost, index=len(gpus), uuid=lost.address))
+        else:
+            gpus[number] = _joined(gpus[number], lost)
     return tuple(gpus)
 
 
@@ -157,7 +162,8 @@ def _same(gpus: Sequence[Gpu], other: Gpu) -> int | None:
 def _joined(gpu: Gpu, other: Gpu) -> Gpu:
     """The record that states more, with what the other one alone states."""
     more, less = sorted((gpu, other), key=lambda each: len(each.unread))
-    added = {name: value for name in more.unread if (value := getattr(less, name, None)) is not None}
+    values = {name: getattr(less, name, None) for name in more.unread}
+    added = {name: value for name, value in values.items() if value is not None}
     is_counted = any(NUMBERED.fullmatch(each.uuid) for each in more.slices)
     return replace(
         more,

@@ -31,8 +31,8 @@ SECTION = re.compile(
 )
 """With one of them a part of the log begins whose head was not copied."""
 FILTERED = re.compile(
-    r"\s*(?:HW (?:Thermal |Power Brake )?Slowdown|SW Thermal Slowdown|(?:Current|Default) Power Limit|"
-    r"Remapping Failure Occurred|Reset Required)\s*: \S"
+    r"\s*(?:HW (?:Thermal |Power Brake )?Slowdown|SW Thermal Slowdown|"
+    r"(?:Current|Default) Power Limit|Remapping Failure Occurred|Reset Required)\s*: \S"
 )
 """Rows whose label alone says what they are, as grep prints them."""
 OF_ONE = re.compile(
@@ -63,7 +63,7 @@ def read(lines: list[str]) -> Reading:
     if not gpus and log is None and head:
         gpus = [("", head)]
     alone = next((int(m[1] or m[2]) for line in lines if (m := OF_ONE.search(line))), 0)
-    first = alone if len(gpus) == 1 and not gpus[0][0] else 0
+    first = alone if len(gpus) == 1 else 0
     return Reading(
         kinds=("nvidia-smi -q",),
         driver=_stated(head, "kmd_version", "driver_version"),

@@ -21,7 +21,6 @@ ROWS = (
         "allocator settings change nothing.",
         owner=Owner.MACHINE,
         commands=("ps -o pid,ppid,user,lstart,stat,cmd -p PID", "sudo fuser -v /dev/nvidia*"),
-        refines=("cuda-oom", "gpu-full-or-in-use"),
         next_check="GPU002",
     ),
     Cause(
@@ -59,7 +58,8 @@ ROWS = (
                 "Use less of the host's memory: fewer DataLoader workers and less prefetching, "
                 "datasets that are mapped and not loaded, no offload to the CPU, checkpoints "
                 "loaded on one rank or with mmap. Look for other programs that use it, or take a "
-                "machine with more.",
+                "machine with more; WSL has half of the memory of Windows unless .wslconfig says "
+                "more (memory=).",
                 ("free -h", "ps aux --sort=-rss | head"),
             ),
         ),
@@ -76,6 +76,31 @@ ROWS = (
         commands=("free -h", "ps aux --sort=-rss | head", "vmstat 1 5"),
         role="warning",
         next_check="MEM002",
+    ),
+    Cause(
+        id="windows-memory-spilled",
+        messages=(r"of the host's memory stand in for the GPU's",),
+        examples=("9.2 GB of the host's memory stand in for the GPU's (shared GPU memory)",),
+        why="The driver of Windows moves what does not fit the GPU into the host's memory instead "
+        "of refusing it: steps take many times as long, and no error comes.",
+        fix="Make the step smaller (batch, sequence, checkpointing) until the shared memory stays "
+        "empty, and let it fail in future: NVIDIA Control Panel, CUDA - Sysmem Fallback Policy, "
+        "Prefer No Sysmem Fallback.",
+        role="warning",
+        next_check="MEM001",
+    ),
+    Cause(
+        id="driver-starts-slowly",
+        messages=(r"nvidia-smi takes \d{1,4} s, and persistence mode is off",),
+        examples=("nvidia-smi takes 41 s, and persistence mode is off",),
+        why="Without persistence mode the driver initializes every GPU anew for each first "
+        "process: the start of each job and of each tool takes that long.",
+        fix="Switch it on: sudo nvidia-smi -pm 1, and for good sudo systemctl enable --now "
+        "nvidia-persistenced (on the host, for containers too).",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("sudo nvidia-smi -pm 1", "systemctl status nvidia-persistenced"),
+        next_check="DRV001",
     ),
     Cause(
         id="network-link-slow",
@@ -118,7 +143,9 @@ ROWS = (
     Cause(
         id="clocks-set-low",
         messages=(r"\d{2,4} of \d{3,4} MHz at \d{1,3} % utilization",),
-        examples=("GPU 0: 765 of 1410 MHz at 100 % utilization, neither hot nor at its power limit",),
+        examples=(
+            "GPU 0: 765 of 1410 MHz at 100 % utilization, neither hot nor at its power limit",
+        ),
         why="Somebody set the clock of the GPU far below what it reaches: every kernel is slower.",
         fix="Restore the clocks as root: nvidia-smi -rac (application clocks) and nvidia-smi -rgc "
         "(locked ones), on every GPU; look for a service or an energy policy that sets them. "
@@ -138,7 +165,6 @@ ROWS = (
         "the environment (or PYTHONNOUSERSITE=1, python -s), then check torch.__file__ again.",
         owner=Owner.ENVIRONMENT,
         commands=("export PYTHONNOUSERSITE=1", 'python -c "import torch; print(torch.__file__)"'),
-        refines=("no-kernel-image",),
         next_check="TOR001",
     ),
     Cause(
@@ -158,7 +184,6 @@ ROWS = (
         "'127.0.1.1 hostname' in /etc/hosts gives the loopback: remove it.",
         owner=Owner.ENVIRONMENT,
         commands=("ip -br addr", "getent hosts $(hostname)"),
-        refines=("nccl-system-error", "nccl-error"),
     ),
     Cause(
         id="peer-memory-missing",
@@ -176,8 +201,8 @@ ROWS = (
     Cause(
         id="clock-wrong",
         messages=(
-            r"RequestTimeTooSkewed|difference between the request time and the (?:current|server'?s?) "
-            r"time",
+            r"RequestTimeTooSkewed|difference between the request time and the "
+            r"(?:current|server'?s?) time",
             r"certificate is not yet valid",
         ),
         examples=(

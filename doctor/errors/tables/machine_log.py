@@ -307,6 +307,25 @@ ROWS = (
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
     Cause(
+        id="network-storage-hangs",
+        messages=(
+            r"nfs: server \S{1,80} not responding",
+            r"LustreError: .{0,200}(?:was lost|timed out|evicted)",
+        ),
+        examples=(
+            "nfs: server nas01 not responding, still trying",
+            "LustreError: 11-0: lustre-OST0003-osc: operation ost_read to node 10.0.0.9@o2ib "
+            "failed, connection was lost",
+        ),
+        why="A network file system does not answer: what reads or writes there waits in the kernel "
+        "(state D) and cannot be killed.",
+        fix="Restore the server or the network between; the waiting processes then go on or can be "
+        "ended. Else reboot, and resume from the last complete checkpoint. The GPUs and NCCL's "
+        "timeout have no part in it. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        commands=("ps -eo pid,stat,wchan:20,cmd | grep ' D'", "nfsstat -m; showmount -e SERVER"),
+    ),
+    Cause(
         id="driver-call-hangs",
         messages=(
             r"task (?:nvidia|nv_|cuda|kworker/\S{1,20}nv|rocm|amdgpu)\S{0,20}:\d+ blocked for",
