@@ -22,6 +22,7 @@ from doctor.pasted import (
     links,
     packages,
     printed,
+    ranks,
     rocm,
     smi_lists,
     smi_query,
@@ -48,6 +49,7 @@ READERS = (
     packages.read,
     diagnoses.read,
     inodes.read,
+    ranks.read,
 )
 """The one that comes first decides where two state the same thing."""
 

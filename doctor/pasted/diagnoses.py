@@ -14,7 +14,7 @@ from doctor.pasted.reading import Reading, gpu_named
 
 DCGM = re.compile(r"\s*\|\s*Diagnostic\s*\|\s*Result\s*\|")
 ROW = re.compile(r"\s*\|\s*([A-Za-z][\w /-]{2,40}?)\s*\|\s*(\S.{0,80}?)\s*\|")
-OF_GPU = re.compile(r"\s*\|\s*\|\s*GPU ?(\d{1,4}): Fail\s*\|")
+OF_GPU = re.compile(r"\s*\|\s*\|\s*(?:GPU ?(\d{1,4}): Fail|Fail - GPUs?: ?(\d{1,4}))\s*\|")
 WARNED = re.compile(r"GPU ?(\d{1,4})\b")
 GPUS = re.compile(r"GPUs?:? ?([\d, ]{1,60})")
 HARDWARE = (
@@ -85,7 +85,7 @@ def _dcgm(lines: list[str]) -> dict[str, str]:
                     failed.setdefault(each, f"dcgmi diag: {match[1]} failed")
         elif (match := OF_GPU.match(line)) and test in HARDWARE:
             failed.pop("", None)
-            failed.setdefault(match[1], f"dcgmi diag: {test} failed")
+            failed.setdefault(match[1] or match[2], f"dcgmi diag: {test} failed")
     return failed
 
 

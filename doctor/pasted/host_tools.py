@@ -1,4 +1,4 @@
-"""What `df`, `nproc`, `free`, `ethtool`, `ps` and the kernel show of a machine, where it explains
+"""What `df`, `nproc`, `free`, `ps`, `which` and the kernel show of a machine, where it explains
 what the text complains of: single lines of them say nothing."""
 
 from __future__ import annotations
@@ -59,13 +59,9 @@ REAL = re.compile(r"\s*real\s+(\d{1,3})m([\d.]{1,7})s")
 SLOW_START = 8.0
 """Seconds, as DRV001 has it."""
 
-SPEED = re.compile(r"\s*Speed: (\d{2,7})Mb/s")
-ETHTOOL = re.compile(r"\bethtool (?:-\S+ )?(\w[\w.-]{1,15})\b|^Settings for (\w[\w.-]{1,15}):")
-USES = re.compile(r"(?:\bUsing (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{1,15})")
-SLOW_NETWORK = 1000
-"""Mb/s."""
-
 USER_SITE = re.compile(r"/\.local/lib/python3\.\d{1,2}/site-packages/torch/__init__")
+TOOL = re.compile(r"(/\S{1,200}/bin)/(python|pip)[\d.]{0,4}$")
+MISSING = re.compile(r"ModuleNotFoundError: No module named")
 TORCH = re.compile(r"(?<![\w.])(\d\.\d{1,2}\.\d{1,2}(?:\+\w{2,8})?)(?![\w.])")
 LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d{1,2}\.\d{1,2})\S*")
 
@@ -75,7 +71,7 @@ def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     is_off = any(gpu.persistence is False for gpu in reading.gpus)
     found = [*_held(lines), *_full(lines), *_spilled(lines), *(_start(lines) if is_off else ()),
              *_cores(lines, len(reading.gpus)), *_killed(lines),
-             *_spent(lines), *_network(lines), *_user_site(lines)]  # fmt: skip
+             *_spent(lines), *_user_site(lines), *_two_pythons(lines)]  # fmt: skip
     if not found:
         return reading
     kinds = (*reading.kinds, "tools of the system")
@@ -190,18 +186,6 @@ def _start(lines: Sequence[str]) -> Iterator[Reported]:
             return
 
 
-def _network(lines: Sequence[str]) -> Iterator[Reported]:
-    """A slow interface that the ranks use, as the text says elsewhere."""
-    used = {match for line in lines for match in USES.findall(line)}
-    name = ""
-    for line in lines:
-        if match := ETHTOOL.search(line):
-            name = match[1] or match[2]
-        elif (match := SPEED.match(line)) and int(match[1]) <= SLOW_NETWORK and name in used:
-            text = f"{name} runs at {match[1]} Mb/s, and the ranks talk over it"
-            yield Reported(cause="network-link-slow", line=text)
-
-
 def _user_site(lines: Sequence[str]) -> Iterator[Reported]:
     """A torch below ~/.local where a list of the environment has another one."""
     line = next((line for line in lines if USER_SITE.search(line)), None)
@@ -210,3 +194,14 @@ def _user_site(lines: Sequence[str]) -> Iterator[Reported]:
     if found and listed and not found[1].startswith(listed):
         text = f"torch {found[1]} is imported from ~/.local, before {listed} of the environment"
         yield Reported(cause="torch-of-user-site", line=text)
+
+
+def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
+    """`which` names a pip and a python of two directories, and a module is not found."""
+    if not any(map(MISSING.search, lines)):
+        return
+    found = [match for line in lines if (match := TOOL.match(line))]
+    places = {match[2]: match[1] for match in reversed(found)}
+    if len(places) == 2 and places["pip"] != places["python"]:
+        text = f"pip is that of {places['pip']}, python that of {places['python']}"
+        yield Reported(cause="pip-of-other-python", line=text)

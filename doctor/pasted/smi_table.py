@@ -43,6 +43,7 @@ ERRORS = (
     ("Driver/library version mismatch", 18),
     ("couldn't communicate with the NVIDIA driver", 9),
     ("Driver Not Loaded", 9),
+    ("Failed to initialize NVML: N/A", 9),
     ("Insufficient Permissions", 4),
     ("NVIDIA-SMI couldn't find libnvidia-ml", 12),
     ("Not Found", 6),

@@ -56,7 +56,8 @@ JUDGED = (*DRIVER_CODES, *KERNEL, *CUDA, *CUDNN, *KFD, "no-kernel-image", "gpu-a
 OF_MACHINE = ("kernel_modules", "machine_log", "container_gpus", "containers", "host_tools")
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("harmless", "symptom", "consequence", "summary")
-MOST_REPORTED = 32
+MOST_REPORTED, LONGEST_LINE = 32, 800
+"""An out-of-memory message has its last number after some 600 characters."""
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""
 MISSING = re.compile(
@@ -161,7 +162,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE:
-            found.append(Reported(cause=cause.id, line=line.strip()[:300]))
+            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
 

@@ -168,6 +168,76 @@ ROWS = (
         next_check="TOR001",
     ),
     Cause(
+        id="pip-of-other-python",
+        messages=(r"pip is that of /\S{1,200}, python that of /",),
+        examples=("pip is that of /home/a/miniconda3/bin, python that of /usr/bin",),
+        why="pip installs into another Python than the one that runs the program.",
+        fix="Call pip through the interpreter that trains, python -m pip install ..., or activate "
+        "its environment first (conda activate, source .venv/bin/activate); under sudo and in "
+        "batch jobs name its full path.",
+        owner=Owner.ENVIRONMENT,
+        commands=("which -a python pip", 'python -c "import sys; print(sys.executable)"'),
+        next_check="TOR001",
+    ),
+    Cause(
+        id="debugging-variable-left",
+        messages=(r"(?:CUDA_LAUNCH_BLOCKING|PYTORCH_NO_CUDA_MEMORY_CACHING)=1 is set",),
+        examples=("CUDA_LAUNCH_BLOCKING=1 is set",),
+        why="A variable that was set to find a bug slows every step: the host waits for each "
+        "kernel, or each tensor is allocated anew.",
+        fix="Unset it before the real run, in the job's script, the shell's profile and the image.",
+        role="warning",
+        commands=("env | grep -E 'CUDA|TORCH|NCCL'",),
+        next_check="NUM004",
+    ),
+    Cause(
+        id="fast-links-off",
+        wordings=(
+            Wording(
+                r"NCCL_P2P_DISABLE=1 is set, and NVLink",
+                "NCCL_P2P_DISABLE=1 is set, and NVLink joins the GPUs",
+                "All traffic between the GPUs goes through the host's memory, although NVLink "
+                "joins them: a tenth of the rate.",
+                "Unset NCCL_P2P_DISABLE in the job, the image and the profile. If it was set "
+                "because copies between GPUs hang here, find that cause first (IOMMU, ACS).",
+                ("unset NCCL_P2P_DISABLE", "nvidia-smi topo -m"),
+            ),
+            Wording(
+                r"NCCL_IB_DISABLE=1 is set, and InfiniBand",
+                "NCCL_IB_DISABLE=1 is set, and InfiniBand is there",
+                "NCCL uses TCP sockets between the nodes, although the machine has InfiniBand.",
+                "Unset NCCL_IB_DISABLE in the job, the image and the profile; NCCL_DEBUG=INFO must "
+                "then print NET/IB.",
+                ("unset NCCL_IB_DISABLE",),
+            ),
+            Wording(
+                r"NCCL finds no InfiniBand or EFA device",
+                "NCCL finds no InfiniBand or EFA device, and the machine has some",
+                "NCCL falls back to TCP sockets between the nodes: the container has no access to "
+                "the adapters, or lacks their library or NCCL's plugin for them.",
+                "Give the container the adapters (--device=/dev/infiniband or --privileged, "
+                "--network=host, --ulimit memlock=-1; in Kubernetes the rdma resource), and "
+                "install rdma-core (libibverbs) in the image; on AWS the aws-ofi-nccl plugin and "
+                "FI_PROVIDER=efa. NCCL_DEBUG=INFO must then print NET/IB or NET/OFI.",
+                ("ls /dev/infiniband; ibv_devinfo | head", "ldconfig -p | grep ibverbs"),
+                Owner.ENVIRONMENT,
+            ),
+        ),
+        why="The ranks do not use the fast links that the machine has.",
+        role="warning",
+    ),
+    Cause(
+        id="master-address-is-loopback",
+        messages=(r"\S{1,80} is 127\.0\.[01]\.1 here, and the other ranks wait",),
+        examples=("node-a is 127.0.1.1 here, and the other ranks wait",),
+        why="The host resolves its own name to the loopback address, so that rank 0 listens where "
+        "no other node can reach it.",
+        fix="Remove the line with 127.0.1.1 from /etc/hosts (or give the name the address of the "
+        "network there), or set MASTER_ADDR to an IP address that the other nodes reach.",
+        owner=Owner.ENVIRONMENT,
+        commands=("getent hosts $(hostname)", "hostname -I"),
+    ),
+    Cause(
         id="nccl-wrong-interface",
         messages=(
             r"connect\w{0,12}:? .{0,40}(?:172\.17\.\d{1,3}\.\d{1,3}|127\.0\.[01]\.1|"
