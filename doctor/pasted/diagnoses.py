@@ -23,6 +23,9 @@ HARDWARE = (
 )  # fmt: skip
 """DCGM's tests of the hardware; those of the deployment are about software."""
 
+HEALTH = re.compile(r"\|\s*Health Monitor Report\b")
+OF_HEALTH = re.compile(r"\|\s*-> (\d{1,4})\s*\|\s*Failure\b")
+SYSTEM = re.compile(r"\|\s*-> ([A-Z][\w ]{2,30}?)\s*\|\s*Failure\b")
 VERDICT = re.compile(r'"overall_severity"\s*:\s*"(PASS|INFO|WARNING|CRITICAL|UNKNOWN)"', re.I)
 OF_GPUS = ("gpu", "xid", "nvlink")
 LONGEST = 2**20
@@ -42,6 +45,9 @@ def read(lines: list[str]) -> Reading:
     if any(DCGM.match(line) for line in lines):
         kinds.append("dcgmi diag")
         driver, gpus = _detected(lines), _dcgm(lines)
+    if any(HEALTH.search(line) for line in lines):
+        kinds.append("dcgmi health")
+        gpus |= _dcgm_health(lines)
     if any(VERDICT.search(line) for line in lines):
         kinds.append("NVIDIA Health Validation")
         gpus |= _node_verdict("\n".join(lines)[:LONGEST])
@@ -86,6 +92,19 @@ def _dcgm(lines: list[str]) -> dict[str, str]:
         elif (match := OF_GPU.match(line)) and test in HARDWARE:
             failed.pop("", None)
             failed.setdefault(match[1] or match[2], f"dcgmi diag: {test} failed")
+    return failed
+
+
+def _dcgm_health(lines: list[str]) -> dict[str, str]:
+    """The GPUs that DCGM watches and calls failed, with the failed part."""
+    failed: dict[str, str] = {}
+    index = ""
+    for line in lines:
+        if match := OF_HEALTH.search(line):
+            index = match[1]
+            failed.setdefault(index, "dcgmi health: failure")
+        elif index and (match := SYSTEM.search(line)):
+            failed[index] = f"dcgmi health: failure of {match[1].lower()}"
     return failed
 
 

@@ -54,6 +54,9 @@ PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
 MOST_SHARED = 1.0
 """GB that Windows keeps there for its own surfaces."""
+IOSTAT = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%system\s+%iowait\b")
+MOST_WAITING = 30.0
+"""Percent of the processors' time. Our own number: a few cores of many that wait are normal."""
 TIMED = re.compile(r"\btime nvidia-smi\b")
 REAL = re.compile(r"\s*real\s+(\d{1,3})m([\d.]{1,7})s")
 SLOW_START = 8.0
@@ -68,10 +71,11 @@ LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d
 
 def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with what the tools show; their lines come first, as they say most."""
-    is_off = any(gpu.persistence is False for gpu in reading.gpus)
-    found = [*_held(lines), *_full(lines), *_spilled(lines), *(_start(lines) if is_off else ()),
-             *_cores(lines, len(reading.gpus)), *_killed(lines),
-             *_spent(lines), *_user_site(lines), *_two_pythons(lines)]  # fmt: skip
+    readers = (_held, _full, _killed, _spent, _spilled, _waiting, _user_site, _two_pythons)
+    found = [each for read in readers for each in read(lines)]
+    found += _cores(lines, len(reading.gpus))
+    if any(gpu.persistence is False for gpu in reading.gpus):
+        found += _start(lines)
     if not found:
         return reading
     kinds = (*reading.kinds, "tools of the system")
@@ -172,6 +176,17 @@ def _spilled(lines: Sequence[str]) -> Iterator[Reported]:
     if shared and max(shared) >= MOST_SHARED:
         text = f"{max(shared):g} GB of the host's memory stand in for the GPU's (shared GPU memory)"
         yield Reported(cause="windows-memory-spilled", line=text)
+
+
+def _waiting(lines: Sequence[str]) -> Iterator[Reported]:
+    """A processor that waits for its disks, as iostat says."""
+    for head, values in pairwise(lines):
+        numbers = values.split()
+        waits = float(numbers[3]) if IOSTAT.search(head) and len(numbers) == 6 else 0.0
+        if waits >= MOST_WAITING:
+            text = f"the processors wait for storage {waits:.0f} % of the time"
+            yield Reported(cause="storage-slow", line=text)
+            return
 
 
 def _start(lines: Sequence[str]) -> Iterator[Reported]:

@@ -14,7 +14,7 @@ from doctor.pasted.reading import NOT_IN_REPORT, unread_fields
 
 Tree = Mapping[str, Any]
 
-LOST = ("GPU is lost", "GPU requires reset", "Unknown Error")
+LOST, RESET = ("GPU is lost", "Unknown Error"), "GPU requires reset"
 """Values in place of a reading where a GPU does not answer."""
 
 ABSENT = ("n/a", "[n/a]", "not supported", "[not supported]")
@@ -129,7 +129,7 @@ def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
 
 def _value(field: str, text: str | None) -> Any:
     """The field's value; None where it has none."""
-    if text is None or text.lower() in ABSENT or text in LOST:
+    if text is None or text.lower() in ABSENT or text in (*LOST, RESET):
         return None
     if field.startswith("memory"):
         number = text.split(" ")[0]
@@ -150,6 +150,8 @@ def _value(field: str, text: str | None) -> Any:
 def _reset_status(leaves: Mapping[str, str]) -> int | None:
     """The recovery action that "GPU Reset Status" asks for; None if it asks for none."""
     asked = {"reset_required": 1, "drain_and_reset_recommended": 4}
+    if RESET in leaves.values():
+        return 1
     found = (number for name, number in asked.items()
              if first_of(leaves, (f"gpu_reset_status/{name}", name)) == "Yes")  # fmt: skip
     return next(found, None)

@@ -24,7 +24,7 @@ KNOWN = re.compile(
 """Columns of --query-gpu."""
 TELLING = re.compile(r"\.|name|driver_version|compute_cap")
 """One of them is in a header: an index, a count and a timestamp are in many others, too."""
-COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,40}(?:,[a-z_0-9.]{2,40}){0,60})")
+COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,60}(?:,[a-z_0-9.]{2,60}){0,60})")
 MOST_GPUS = 1024
 
 

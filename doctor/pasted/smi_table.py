@@ -54,7 +54,7 @@ FAILED = re.compile(
     r"\s*(?!\s)(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
     r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
-UNREAD = "prints ERR!"
+UNREAD, REQUIRES_RESET = "prints ERR!", "requires reset"
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
@@ -173,4 +173,6 @@ def _errors(row: list[str]) -> str | None:
 
 
 def _lost(error: str, bus_id: str) -> Gpu:
+    if REQUIRES_RESET in error:
+        return Gpu(index=0, uuid="", name="", bus_id=bus_id, recovery_action=1)
     return Gpu(index=0, uuid="", name="", bus_id=bus_id, lost=error.strip(' "*'))

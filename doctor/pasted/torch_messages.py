@@ -66,8 +66,9 @@ MISSING = re.compile(
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
-    r"(?:.{0,200}[:\])|] {0,3}|\s*)"
-    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?)"
+    r"(?:.{0,200}(?:[:\])|] {0,3}|NCCL WARN )|\s*)"
+    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?|"
+    r"Cuda failure (?:\d{3} )?'uncorrectable (?:ECC|NVLink) error[^']{0,60}')"
     r"\W{0,2}(?:$|CUDA kernel|Compile|\()",
     re.IGNORECASE,
 )
@@ -88,7 +89,8 @@ DRIVEN = re.compile(r"\b(\w[\w-]{1,20}) (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\
 IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
                     r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
 SAYS = re.compile(
-    r"error|exception|warn|fail|not compatible|no longer supports|driver on your system|Unable to",
+    r"error|exception|warn|fail|\bfatal\b|not compatible|no longer supports|"
+    r"driver on your system|Unable to",
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""

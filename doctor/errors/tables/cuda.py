@@ -204,8 +204,6 @@ ROWS = (
         id="gpu-at-fault",
         errors=("RuntimeError",),
         messages=(
-            r"uncorrectable NVLink",
-            r"NVLINK_UNCORRECTABLE",
             r"GPU is lost",
             r"GPU requires re",
             r"fallen off the bus",
@@ -214,14 +212,12 @@ ROWS = (
             r"the sum came back as",
         ),
         examples=(
-            "CUDA error: uncorrectable NVLink error detected during the execution",
             "nvmlDeviceGetHandleByIndex: GPU is lost (15)",
             "nvmlInit: GPU requires reset (16)",
             "GPU 0000:03:00.0: GPU has fallen off the bus.",
             "Unable to determine the device handle for GPU0000:CA:00.0: Unknown Error",
             "nvmlInit: Insufficient External Power (8)",
             "ValueError: the sum came back as 3.0, not 16777216",
-            "cuCtxSynchronize: CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
         ),
         wordings=(
             Wording(
@@ -234,6 +230,17 @@ ROWS = (
                 "back. If it does afterwards, or a row cannot be remapped: rented, return the "
                 "machine; your own, replace the GPU.",
                 ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
+            ),
+            Wording(
+                r"uncorrectable NVLink|NVLINK_UNCORRECTABLE",
+                "CUDA error: uncorrectable NVLink error detected during the execution",
+                "A link between two GPUs, or to their switch, failed: either end or the board may "
+                "be at fault.",
+                "Reset all GPUs of the machine together, or reboot, once nothing uses them. If it "
+                "comes back: rented, return the machine; your own, read the counters of the links "
+                "(nvidia-smi nvlink -e), then replace the board or the bridge. "
+                "NCCL_P2P_DISABLE=1 avoids the link until then, slowly.",
+                ("nvidia-smi nvlink -s; nvidia-smi nvlink -e", *KERNEL_LOG),
             ),
         ),
         why="The GPU, its power or its connection failed.",

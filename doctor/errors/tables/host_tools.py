@@ -103,6 +103,18 @@ ROWS = (
         next_check="DRV001",
     ),
     Cause(
+        id="storage-slow",
+        messages=(r"the processors wait for storage \d{2,3} %",),
+        examples=("the processors wait for storage 61 % of the time",),
+        why="The disk or network file system with the data is slower than the GPUs: they idle.",
+        fix="Put the data on a local NVMe or in memory, read few large files in order (tar shards, "
+        "parquet, memory-mapped tokens) instead of many small ones, and keep caches there.",
+        owner=Owner.ENVIRONMENT,
+        role="warning",
+        commands=("iostat -x 2 3", "df -h DATA; findmnt -T DATA"),
+        next_check="DSK002",
+    ),
+    Cause(
         id="network-link-slow",
         messages=(r"runs at \d{2,4} Mb/s, and the ranks talk over it",),
         examples=("eno1 runs at 1000 Mb/s, and the ranks talk over it",),

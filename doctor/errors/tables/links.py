@@ -156,7 +156,7 @@ ROWS = (
     Cause(
         id="nccl-system-error",
         refines=("nccl-error",),
-        yields_to=("nccl-wrong-interface",),
+        yields_to=("nccl-wrong-interface", "imex-not-ready"),
         messages=(r"ncclSystemError|unhandled system error",),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "

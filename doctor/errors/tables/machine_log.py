@@ -307,6 +307,42 @@ ROWS = (
         commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
     ),
     Cause(
+        id="power-supply-failed",
+        messages=(
+            r"Power Supply .{0,80}(?:Failure detected|AC lost|Predictive Failure)",
+            r"Power Unit .{0,60}Redundancy Lost",
+        ),
+        examples=(
+            "1a | 03/04/2025 | 09:12:11 | Power Supply #0x52 | Failure detected () | Asserted",
+            "1c | 03/04/2025 | 09:12:13 | Power Unit #0x01 | Redundancy Lost | Asserted",
+        ),
+        why="A power supply of the machine failed or lost its input: the rest brakes the GPUs "
+        "(power brake) or drops one off the bus under load.",
+        fix="Restore the input or replace the supply, then clear the event; until then lower the "
+        "GPUs' power limit (sudo nvidia-smi -pl WATTS). Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool sel elist | tail"),
+    ),
+    Cause(
+        id="imex-not-ready",
+        messages=(
+            r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
+            r"MNNVL .{0,60}not supported on some system component",
+        ),
+        examples=(
+            "nvidia-imex.service: Failed with result 'exit-code'.",
+            "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some system "
+            "component",
+        ),
+        why="The nodes of an NVLink domain (GB200 NVL72) share memory through the service IMEX, "
+        "and it does not run on one of them.",
+        fix="Start nvidia-imex on every node of the domain, in the driver's version and with the "
+        "same /etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N must show all READY. Until "
+        "then NCCL_MNNVL_ENABLE=0 uses InfiniBand between the nodes. Rented: return the machine.",
+        owner=Owner.MACHINE,
+        commands=("nvidia-imex-ctl -N", "systemctl status nvidia-imex"),
+    ),
+    Cause(
         id="gpu-context-timeout",
         refines=("xid-hardware",),
         messages=(r"NVRM: Xid \([^)]{1,80}\): 109\b",),
