@@ -170,7 +170,7 @@ OTHER_MEMORY = (
     "A board whose memory was changed, or a part of one. Fill and compare all of its memory before "
     "a long run."
 )
-DEEP = 0.5
+DEEP = 0.45
 """Share of the default power limit below which a GPU loses much of its speed. Fleets lower it to
 two thirds on purpose. Our own number."""
 POWER = (

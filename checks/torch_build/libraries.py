@@ -45,7 +45,7 @@ def libraries_match(
     torch: Torch | Unknown,
     interpreter: Interpreter | Unknown,
 ) -> Verdict:
-    other = other_cudnn(interpreter) or companions(interpreter)
+    other = companions(interpreter)
     if isinstance(torch, Unknown):
         return other or unknown(torch.reason)
     if torch.cudnn_error:
@@ -104,7 +104,8 @@ def written_twice(interpreter: Interpreter | Unknown, cuda: str | None) -> Verdi
 
 
 def other_cudnn(interpreter: Interpreter | Unknown) -> Verdict | None:
-    """A warning if the package of cuDNN has another major version than this torch is linked to."""
+    """A warning if the package of cuDNN has another major version than a wheel of this torch is
+    linked to. conda's torch has its own."""
     rows = (interpreter.installed or ()) if isinstance(interpreter, Interpreter) else ()
     versions = dict(row.split("==", 1) for row in rows if "==" in row)
     torch = RELEASE.match(versions.get("torch", ""))
@@ -263,7 +264,6 @@ LIBRARIES_MATCH = Check(
         "(nvidia-nccl-cu12 and nvidia-nccl-cu13)",
         "torchvision or torchaudio was built for another release of torch, or for another major "
         "version of CUDA, than the installed one",
-        "the package of cuDNN has another major version than torch is linked to",
     ),
     fails=(
         "parts of one library are mapped from two directories",

@@ -11,6 +11,7 @@ from itertools import pairwise
 from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.machine import Reported
 from doctor.pasted.reading import Reading
+from doctor.pasted.torch_messages import PAST
 
 CORES_PER_GPU = 2
 """As MEM002 requires."""
@@ -41,7 +42,12 @@ SWAP = re.compile(r"\s*Swap:\s+\S+\s+([\d.]+)(\w?)i?B?\s")
 LEAST_AVAILABLE = 0.02
 """Share of the host's memory. Our own number: less is gone before the page cache is given up."""
 
-KILLED = re.compile(r"[Oo]ut of memory: Killed process \d{1,8} \((\S{1,40}?)\)")
+SERVER = re.compile(r"\bnfs: server (\S{1,80}) (not responding|OK)\b")
+KILLED = re.compile(
+    r"[Oo]ut of memory: Killed process \d{1,8} "
+    r"\((\S{0,20}(?:python|pt_|torch|train|ray|deepspeed|accelerate)\S{0,20}?)\)"
+)
+"""Of a training; what else was killed is another matter."""
 OF_GROUP = re.compile(
     r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
     r"constraint=CONSTRAINT_MEMCG"
@@ -52,8 +58,8 @@ PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
 PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
 
 SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
-MOST_SHARED = 1.0
-"""GB that Windows keeps there for its own surfaces."""
+MOST_SHARED = 4.0
+"""GB that Windows keeps there for its surfaces and for pinned memory. Our own number."""
 IOSTAT = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%system\s+%iowait\b")
 MOST_WAITING = 30.0
 """Percent of the processors' time. Our own number: a few cores of many that wait are normal."""
@@ -71,8 +77,7 @@ LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d
 
 def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
     """The reading with what the tools show; their lines come first, as they say most."""
-    readers = (_held, _full, _killed, _spent, _spilled, _waiting, _user_site, _two_pythons)
-    found = [each for read in readers for each in read(lines)]
+    found = [each for read in READERS for each in read(lines)]
     found += _cores(lines, len(reading.gpus))
     if any(gpu.persistence is False for gpu in reading.gpus):
         found += _start(lines)
@@ -149,6 +154,7 @@ def _listed(cores: str) -> int:
 
 
 def _killed(lines: Sequence[str]) -> Iterator[Reported]:
+    lines = [line for line in lines if not PAST.search(line)]
     name = next((m[1] for line in lines if (m := KILLED.search(line))), None)
     if any(map(OF_GROUP.search, lines)):
         why = "at the memory limit of its container or job"
@@ -157,6 +163,16 @@ def _killed(lines: Sequence[str]) -> Iterator[Reported]:
     else:
         return
     yield Reported(cause="host-memory-killed", line=f"{name or 'a process'} was killed {why}")
+
+
+def _servers(lines: Sequence[str]) -> Iterator[Reported]:
+    """File servers of which the last line of the kernel is that they do not respond."""
+    last = {match[1]: match[2] for line in lines if (match := SERVER.search(line))}
+    for server, state in last.items():
+        if state != "OK":
+            yield Reported(
+                cause="network-storage-hangs", line=f"file server {server} does not respond"
+            )
 
 
 def _spent(lines: Sequence[str]) -> Iterator[Reported]:
@@ -220,3 +236,7 @@ def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
     if len(places) == 2 and places["pip"] != places["python"]:
         text = f"pip is that of {places['pip']}, python that of {places['python']}"
         yield Reported(cause="pip-of-other-python", line=text)
+
+
+READERS = (_held, _full, _servers, _killed, _spent, _spilled, _waiting, _user_site, _two_pythons)
+"""The one that says most comes first."""

@@ -22,6 +22,8 @@ PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
 RATE = re.compile(r"\s*Rate: (\d{1,4})(?:\.\d)?\s*$")
 LEAST_OTHERS = 3
 """Ports of one rate beside which the only slower one is at fault: storage has ports of its own."""
+MOST_SLOWER = 4
+"""How many times slower it is, unless the text names it elsewhere too. Our own number."""
 LAYER = re.compile(r"\s*[Ll]ink[_ ]layer:\s*(InfiniBand|Ethernet)")
 PCI = re.compile(
     r"\s*((?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d) .{0,60}NVIDIA.{0,80}\[(.{3,60}?)\]"
@@ -195,6 +197,8 @@ def _slow_port(lines: list[str]) -> list[Reported]:
     if len(slow) != 1 or len(others) < LEAST_OTHERS:
         return []
     port, rate = slow.popitem()
+    if rate * MOST_SLOWER > most and port not in _words(lines):
+        return []
     text = f"{port}: {rate} Gb/s, the other {len(others)} ports {most}"
     return [Reported(cause="infiniband-port-slow", line=text)]
 
@@ -205,10 +209,15 @@ def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
         return ()
     down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
-    prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
-    words = {word for line in prose for word in WORD.findall(line)}
+    words = _words(lines)
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down
         if port.name in words
     )
+
+
+def _words(lines: list[str]) -> set[str]:
+    """The words of the text outside of lists of ports."""
+    prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
+    return {word for line in prose for word in WORD.findall(line)}

@@ -10,7 +10,15 @@ from doctor.pasted.reading import Reading
 
 SPEED = re.compile(r"\s*Speed: (\d{2,7})Mb/s")
 ETHTOOL = re.compile(r"\bethtool (?:-\S+ )?(\w[\w.-]{1,15})\b|^Settings for (\w[\w.-]{1,15}):")
-USES = re.compile(r"(?:\bUsing (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{1,15})")
+USES = re.compile(r"(?:NET/Socket : Using (?:\[\d\])?|_SOCKET_IFNAME=)(\w[\w.-]{1,15})")
+OVER_ADAPTERS = re.compile(r"NET/(?:IB|OFI) : Using|Using network (?:IB|AWS)")
+"""The interface only brings the ranks together then."""
+SEVERAL_NODES = re.compile(
+    r"nnodes[= ]+[2-9]|--nodes[= ]+[2-9]|\b(?:[2-9]|\d{2,3}|two|three|four|eight) (?:nodes|boxes|"
+    r"machines|hosts|servers)\b|multi-? ?node|(?:between|across) (?:the )?nodes|inter-?node|"
+    r"\beach node\b|\bp[45]de?\b|instances\b",
+    re.IGNORECASE,
+)
 SLOW_NETWORK = 1000
 """Mb/s."""
 
@@ -37,6 +45,8 @@ def read(lines: list[str]) -> Reading:
 
 def _network(lines: Sequence[str]) -> Iterator[Reported]:
     """A slow interface that the ranks use, as the text says elsewhere."""
+    if any(map(OVER_ADAPTERS.search, lines)) or not any(map(SEVERAL_NODES.search, lines)):
+        return
     used = {match for line in lines for match in USES.findall(line)}
     name = ""
     for line in lines:
@@ -57,7 +67,8 @@ def _variables(lines: Sequence[str]) -> Iterator[Reported]:
     if "NCCL_P2P_DISABLE" in names and any(map(NVLINKS.match, lines)):
         text = "NCCL_P2P_DISABLE=1 is set, and NVLink joins the GPUs"
         yield Reported(cause="fast-links-off", line=text)
-    if not (any(map(ADAPTERS.search, lines)) and any(map(SOCKETS.search, lines))):
+    signs = (ADAPTERS, SOCKETS, SEVERAL_NODES)
+    if not all(any(map(sign.search, lines)) for sign in signs):
         return
     text = "NCCL finds no InfiniBand or EFA device, and the machine has some"
     if "NCCL_IB_DISABLE" in names:

@@ -82,9 +82,10 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + KILLED, "host-memory-killed", "python was killed at the memory limit"),
         (TABLE + FREE + "Mem:  62Gi 61Gi 310Mi 0.2Gi 0.7Gi 420Mi\n", "host-memory-spent", "0.4 of"),
         (PORTS + PORT.format(n=1, rate=100), "infiniband-port-slow", "mlx5_1: 100 Gb/s"),
-        (TABLE + SPEED + "NCCL INFO NET/Socket : Using [0]eno1:10.0.0.4<0>\n", "network-link-slow",
-         "eno1 runs at 1000 Mb/s"),
-        (LINK + "2, 1, 4, 16, 16, 99 %\n", "pcie-generation-low", "GPU 2: PCIe generation 1 of 4"),
+        (TABLE + "two boxes\n" + SPEED + "NCCL INFO NET/Socket : Using [0]eno1:10.0.0.4<0>\n",
+         "network-link-slow", "eno1 runs at 1000 Mb/s"),
+        (LINK + "0, 4, 4, 16, 16, 97 %\n2, 1, 4, 16, 16, 99 %\n", "pcie-generation-low",
+         "GPU 2: PCIe generation 1 of 4"),
         (CLOCKS.format(now=765, mask="0x0000000000000002", use=100), "clocks-set-low", "765 of"),
         (TABLE + USER_SITE.format("1.13.1+cu117"), "torch-of-user-site", "before 2.6.0"),
         (SHARED.format(9.2) + TABLE, "windows-memory-spilled", "9.2 GB"),
@@ -97,10 +98,17 @@ SHARED = "Windows 11\nShared GPU memory {}/31.9 GB\n"
         (TABLE + WHICH.format("/usr") + ABSENT, "pip-of-other-python", "/opt/conda/bin"),
         (TABLE + "$ env\nCUDA_LAUNCH_BLOCKING=1\n", "debugging-variable-left", "is set"),
         (TABLE + MESH + "NCCL_P2P_DISABLE=1\n", "fast-links-off", "NVLink joins"),
-        (TABLE + SOCKET + "hca: mlx5_0\n", "fast-links-off", "InfiniBand or EFA"),
-        (TABLE + SOCKET + "mlx5_0\nNCCL_IB_DISABLE=1\n", "fast-links-off", "NCCL_IB_DISABLE"),
+        (TABLE + SOCKET + "4 nodes, mlx5_0\n", "fast-links-off", "InfiniBand or EFA"),
+        (TABLE + SOCKET + "4 nodes, mlx5_0\nNCCL_IB_DISABLE=1\n", "fast-links-off",
+         "NCCL_IB_DISABLE"),
         (TABLE + WAITS + "127.0.1.1  node-a\n", "master-address-is-loopback", "node-a"),
         (TABLE + "NVIDIA_DRIVER_CAPABILITIES=utility\n", "container-without-compute", "utility"),
+        (TABLE + "avg-cpu:  %user %nice %system %iowait %steal %idle\n 3.1 0.0 2.2 61.4 0.0 33.3\n",
+         "storage-slow", "61 %"),
+        (TABLE + "1a | 03/04 | Power Supply #0x52 | Power Supply AC lost | Asserted\n",
+         "power-supply-failed", "AC lost"),
+        (TABLE + "nvidia-imex.service: Failed with result 'exit-code'.\n", "imex-not-ready",
+         "imex"),
         (TABLE + "NVRM: Xid (PCI:0000:07:00): 109, pid=1, CTX SWITCH TIMEOUT\n",
          "gpu-context-timeout", "109"),
     ],
@@ -124,7 +132,13 @@ def test_what_a_tool_shows_is_named(text: str, cause: str, words: str) -> None:
         PORTS + PORT.format(n=1, rate=200).replace("InfiniBand", "Ethernet")
         + PORT.format(n=4, rate=200),  # storage has two of its own
         TABLE + SPEED + "NCCL_SOCKET_IFNAME=ib0\n",
-        LINK + "2, 1, 4, 16, 16, 0 %\n",
+        LINK + "0, 4, 4, 16, 16, 0 %\n2, 1, 4, 16, 16, 0 %\n",
+        LINK + "0, 1, 4, 16, 16, 99 %\n1, 1, 4, 16, 16, 99 %\n",  # a virtual machine's placeholder
+        TABLE + "nfs: server nas01 not responding, still trying\nnfs: server nas01 OK\n",
+        TABLE + "Out of memory: Killed process 88 (mysqld) total-vm:1kB\n",
+        TABLE + SOCKET + "mlx5_0 on one node\n",
+        TABLE + "two boxes\n" + SPEED + "NCCL_SOCKET_IFNAME=eno1\nNET/IB : Using [0]mlx5_0:1/IB\n",
+        PORTS + PORT.format(n=1, rate=200),
         CLOCKS.format(now=1095, mask="0x0000000000000004", use=100),
         CLOCKS.format(now=210, mask="0x0000000000000001", use=0),
         TABLE + USER_SITE.format("2.6.0+cu124"),
@@ -138,6 +152,7 @@ def test_what_a_tool_shows_is_named(text: str, cause: str, words: str) -> None:
         TABLE + SOCKET,  # one node without such adapters
         TABLE + WAITS + "127.0.0.1  localhost\n",
         TABLE + "127.0.1.1  node-a\n",
+        TABLE + "avg-cpu:  %user %nice %system %iowait %steal %idle\n 9.1 0.0 2.2 1.4 0.0 87.3\n",
         TABLE + "NVIDIA_DRIVER_CAPABILITIES=compute,utility\n",
     ],
 )  # fmt: skip
@@ -235,6 +250,48 @@ def test_nvmls_error_comes_before_that_of_cuda() -> None:
     assert "803" in found.verdict.summary
 
 
+def test_a_gpu_that_requires_a_reset_is_not_lost() -> None:
+    text = "Unable to determine the device handle for GPU 0000:21:00.0: GPU requires reset\n"
+    assert problems(text) == {"GPU003"}
+    assert "reset the GPU" in findings(text)["GPU003"].fix
+    log = "GPU Reset Status\n    Reset Required : {}\n"
+    assert "reset the GPU" in findings(TABLE + log.format("Yes"))["GPU003"].verdict.summary
+    assert problems(TABLE + log.format("No")) == set()
+
+
+HEALTH = (
+    "| Health Monitor Report                              |\n"
+    "| -> 3                      | {0}                    |\n"
+    "|    -> Errors              |                        |\n"
+    "|       -> Memory system    | {0}                    |\n"
+)
+DIAG = (
+    "| Diagnostic                | Result                 |\n"
+    "| PCIe                      | Fail                   |\n"
+    "| Warning                   | GPU 5 Bandwidth of GPU |\n"
+    "| GPU Memory                | Pass - GPUs: 0, 1      |\n"
+    "|                           | Fail - GPU: 2          |\n"
+)
+
+
+def test_dcgm_names_the_gpu_that_failed() -> None:
+    assert "GPU 3" in findings(HEALTH.format("Failure"))["GPU003"].verdict.summary
+    assert problems(HEALTH.format("Healthy")) == set()
+    summary = findings(DIAG)["GPU003"].verdict.summary
+    assert "PCIe failed" in summary
+    assert "GPU 5" in summary
+    assert "gpu memory failed" in summary
+
+
+def test_an_uncorrected_error_says_reset_and_one_of_a_link_says_all() -> None:
+    """In the words of torch and of NCCL."""
+    ecc = findings(TABLE + "RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    link = findings(TABLE + "NCCL WARN Cuda failure 'uncorrectable NVLink error detected'\n")
+    assert "replaces the row" in ecc["GPU001"].fix
+    assert "all GPUs of the machine together" in link["GPU001"].fix
+    assert not link["DRV003"].is_problem
+
+
 CUDNN = "nvidia-cudnn-cu12==9.6.0.74\ntorch==2.3.1\n"
 
 
@@ -243,5 +300,5 @@ def test_cudnn_of_another_major_version_is_named() -> None:
     found = findings("import torch\n" + missing + CUDNN)["TOR001"]
     assert "linked to cuDNN 8" in found.verdict.summary
     assert "8.9.2.26" in " ".join(found.commands)
-    assert problems(CUDNN.replace("2.3.1", "2.5.1") + TABLE) == set()
-    assert problems(CUDNN.replace("2.3.1", "2.3.1+cu118") + TABLE) == set()
+    for healthy in ("2.5.1", "2.3.1+cu118", "2.3.1"):  # the last may be conda's
+        assert problems(CUDNN.replace("2.3.1", healthy) + TABLE) == set()

@@ -115,6 +115,18 @@ ROWS = (
         next_check="DSK002",
     ),
     Cause(
+        id="network-storage-hangs",
+        messages=(r"file server \S{1,80} does not respond",),
+        examples=("file server nas01 does not respond",),
+        why="A network file system does not answer: what reads or writes there waits in the kernel "
+        "(state D) and cannot be killed.",
+        fix="Restore the server or the network between; the waiting processes then go on or can be "
+        "ended. Else reboot, and resume from the last complete checkpoint. The GPUs and NCCL's "
+        "timeout have no part in it. Rented: ask the provider.",
+        owner=Owner.MACHINE,
+        commands=("ps -eo pid,stat,wchan:20,cmd | grep ' D'", "nfsstat -m; showmount -e SERVER"),
+    ),
+    Cause(
         id="network-link-slow",
         messages=(r"runs at \d{2,4} Mb/s, and the ranks talk over it",),
         examples=("eno1 runs at 1000 Mb/s, and the ranks talk over it",),

@@ -309,8 +309,8 @@ ROWS = (
     Cause(
         id="power-supply-failed",
         messages=(
-            r"Power Supply .{0,80}(?:Failure detected|AC lost|Predictive Failure)",
-            r"Power Unit .{0,60}Redundancy Lost",
+            r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)",
+            r"Power Unit (?!.{0,120}Deasserted).{0,60}Redundancy Lost",
         ),
         examples=(
             "1a | 03/04/2025 | 09:12:11 | Power Supply #0x52 | Failure detected () | Asserted",
@@ -321,6 +321,7 @@ ROWS = (
         fix="Restore the input or replace the supply, then clear the event; until then lower the "
         "GPUs' power limit (sudo nvidia-smi -pl WATTS). Rented: return the machine.",
         owner=Owner.MACHINE,
+        role="warning",
         commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool sel elist | tail"),
     ),
     Cause(
@@ -356,25 +357,6 @@ ROWS = (
         role="warning",
         commands=("nvidia-smi", *KERNEL_LOG),
         sources=("xid-catalog",),
-    ),
-    Cause(
-        id="network-storage-hangs",
-        messages=(
-            r"nfs: server \S{1,80} not responding",
-            r"LustreError: .{0,200}(?:was lost|timed out|evicted)",
-        ),
-        examples=(
-            "nfs: server nas01 not responding, still trying",
-            "LustreError: 11-0: lustre-OST0003-osc: operation ost_read to node 10.0.0.9@o2ib "
-            "failed, connection was lost",
-        ),
-        why="A network file system does not answer: what reads or writes there waits in the kernel "
-        "(state D) and cannot be killed.",
-        fix="Restore the server or the network between; the waiting processes then go on or can be "
-        "ended. Else reboot, and resume from the last complete checkpoint. The GPUs and NCCL's "
-        "timeout have no part in it. Rented: ask the provider.",
-        owner=Owner.MACHINE,
-        commands=("ps -eo pid,stat,wchan:20,cmd | grep ' D'", "nfsstat -m; showmount -e SERVER"),
     ),
     Cause(
         id="driver-call-hangs",
