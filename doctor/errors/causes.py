@@ -29,6 +29,7 @@ from doctor.errors.tables import (
     gradients,
     graph,
     harmless,
+    host_log,
     host_tools,
     hub,
     kernel_modules,
@@ -74,6 +75,7 @@ from doctor.errors.tables import (
 TABLES = (
     kernel_modules,
     machine_log,
+    host_log,
     host_tools,
     container_gpus,
     moved_names,

@@ -53,7 +53,14 @@ KFD = ("rocm-device-denied",)
 JUDGED = (*DRIVER_CODES, *KERNEL, *CUDA, *CUDNN, *KFD, "no-kernel-image", "gpu-at-fault",
           "xid-hardware")  # fmt: skip
 """Rows that fill a field of their own, or whose lines other readers know."""
-OF_MACHINE = ("kernel_modules", "machine_log", "container_gpus", "containers", "host_tools")
+OF_MACHINE = (
+    "kernel_modules",
+    "machine_log",
+    "host_log",
+    "container_gpus",
+    "containers",
+    "host_tools",
+)
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
 UNTOLD = ("harmless", "symptom", "consequence", "summary")
 MOST_REPORTED, LONGEST_LINE = 32, 800

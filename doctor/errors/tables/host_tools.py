@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from doctor._util.owner import Owner
 from doctor.errors.cause import Cause, Wording
+from doctor.errors.tables.commands import KERNEL_LOG
 
 ROWS = (
     Cause(
@@ -163,6 +164,21 @@ ROWS = (
         role="warning",
         commands=("sudo lspci -vv -d 10de: | grep -E 'LnkCap|LnkSta'",),
         next_check="GPU005",
+    ),
+    Cause(
+        id="gpu-context-timeout",
+        refines=("xid-hardware",),
+        messages=(r"NVRM: Xid \([^)]{1,80}\): 109\b",),
+        examples=("NVRM: Xid (PCI:0000:41:00): 109, pid=1, errorString CTX SWITCH TIMEOUT",),
+        why="The GPU did not stop a program's work in time to serve another one: several processes "
+        "share it, a kernel runs for very long, or the driver or its firmware is at fault.",
+        fix="Start the job again as the only one on this GPU, and upgrade the driver: several "
+        "branches had this defect. If it comes back on one GPU alone, reset it, then report it to "
+        "the machine's owner.",
+        owner=Owner.MACHINE,
+        role="warning",
+        commands=("nvidia-smi", *KERNEL_LOG),
+        sources=("xid-catalog",),
     ),
     Cause(
         id="clocks-set-low",

@@ -260,71 +260,6 @@ ROWS = (
         commands=("sudo dmesg | grep -i amdgpu",),
     ),
     Cause(
-        id="cpu-too-hot",
-        messages=(r"temperature above threshold, cpu clock throttled",),
-        examples=(
-            "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)",
-        ),
-        why="The processor is too hot and lowers its clock: loaders and launches become slow.",
-        fix="Check the processor's cooling and the airflow. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sensors",),
-    ),
-    Cause(
-        id="host-hardware-error",
-        messages=(
-            r"\[Hardware Error\]: (?:Machine check|CPU \d|.{0,40}Uncorrected)",
-            r"EDAC .{0,40}(?:UE|CE) memory (?:read|write|scrub)",
-        ),
-        examples=(
-            "mce: [Hardware Error]: Machine check events logged",
-            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
-        ),
-        why="The processor reports errors of its memory, caches or buses.",
-        fix="Read which part it names (ras-mc-ctl --summary, rasdaemon, the BMC's log); replace a "
-        "module with uncorrected errors. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo ras-mc-ctl --summary", "sudo dmesg | grep -iE 'mce|edac'"),
-    ),
-    Cause(
-        id="file-system-failed",
-        messages=(
-            r"(?:EXT4-fs|XFS|BTRFS)\S{0,2} (?:error|\(\S{1,20}\): .{0,60}(?:shutdown|corrupt))",
-            r"nvme\S{0,12}: (?:I/O \d+ .{0,30}timeout|controller is down)|blk_update_request: I/O",
-            r"Remounting filesystem read-only",
-        ),
-        examples=(
-            "EXT4-fs error (device nvme0n1p1): ext4_find_entry",
-            "nvme nvme0: controller is down; will reset: CSTS=0xffffffff",
-            "EXT4-fs (sda1): Remounting filesystem read-only",
-        ),
-        why="A disk or its file system failed; the kernel may have made it read-only.",
-        fix="Save what can be read, look at the disk's own report, then replace it or check the "
-        "file system unmounted. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
-    ),
-    Cause(
-        id="power-supply-failed",
-        messages=(
-            r"Power Supply (?!.{0,120}Deasserted).{0,80}(?:Failure detected|AC lost)",
-            r"Power Unit (?!.{0,120}Deasserted).{0,60}Redundancy Lost",
-        ),
-        examples=(
-            "1a | 03/04/2025 | 09:12:11 | Power Supply #0x52 | Failure detected () | Asserted",
-            "1c | 03/04/2025 | 09:12:13 | Power Unit #0x01 | Redundancy Lost | Asserted",
-        ),
-        why="A power supply of the machine failed or lost its input: the rest brakes the GPUs "
-        "(power brake) or drops one off the bus under load.",
-        fix="Restore the input or replace the supply, then clear the event; until then lower the "
-        "GPUs' power limit (sudo nvidia-smi -pl WATTS). Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo ipmitool sdr type 'Power Supply'", "sudo ipmitool sel elist | tail"),
-    ),
-    Cause(
         id="imex-not-ready",
         messages=(
             r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
@@ -342,21 +277,6 @@ ROWS = (
         "then NCCL_MNNVL_ENABLE=0 uses InfiniBand between the nodes. Rented: return the machine.",
         owner=Owner.MACHINE,
         commands=("nvidia-imex-ctl -N", "systemctl status nvidia-imex"),
-    ),
-    Cause(
-        id="gpu-context-timeout",
-        refines=("xid-hardware",),
-        messages=(r"NVRM: Xid \([^)]{1,80}\): 109\b",),
-        examples=("NVRM: Xid (PCI:0000:41:00): 109, pid=1, errorString CTX SWITCH TIMEOUT",),
-        why="The GPU did not stop a program's work in time to serve another one: several processes "
-        "share it, a kernel runs for very long, or the driver or its firmware is at fault.",
-        fix="Start the job again as the only one on this GPU, and upgrade the driver: several "
-        "branches had this defect. If it comes back on one GPU alone, reset it, then report it to "
-        "the machine's owner.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("nvidia-smi", *KERNEL_LOG),
-        sources=("xid-catalog",),
     ),
     Cause(
         id="driver-call-hangs",
