@@ -13,7 +13,7 @@ from doctor.errors.match import lines_of, table_of
 from doctor.facts.kernel_lines import events
 from doctor.facts.machine import Reported
 
-OF_KERNEL = ("kernel_modules", "machine_log", "host_log")
+OF_KERNEL = ("kernel_modules", "machine_log")
 """Tables of `doctor.errors` with lines of kernel logs."""
 
 MOST_BYTES = 16 * 2**20
