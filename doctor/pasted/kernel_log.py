@@ -88,14 +88,15 @@ def _index(gpus: Sequence[Gpu], at: str) -> int | None:
 
 def _state(gpu: Gpu, at: str, own: Sequence[KernelEvent]) -> Gpu:
     """The GPU, with what the log says of its state where no report does."""
-    texts = [event.text for event in own if UNREACHABLE.search(event.text)]
-    if not texts and any(event.xid == OFF_BUS for event in own):
-        texts = ["Xid 79: GPU has fallen off the bus"]
+    text = next((event.text for event in own if UNREACHABLE.search(event.text)), "")
+    if any(event.xid == OFF_BUS for event in own):
+        text = "Xid 79: GPU has fallen off the bus"
     action = next((event.action for event in reversed(own) if event.action is not None), None)
     fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
     fields["bus_id"] = gpu.bus_id or at
-    if texts and (gpu.lost is None or UNREAD in gpu.lost):
-        fields["lost"] = f"the kernel log says: {texts[0]}"
+    if text:
+        known = f"{gpu.lost}; " if gpu.lost and UNREAD not in gpu.lost else ""
+        fields["lost"] = f"{known}the kernel log says: {text}"
     elif gpu.lost and UNREAD in gpu.lost and any(map(_is_broken, own)):
         fields["lost"] = None  # readings that fail are what the event leads to
     if action is not None and gpu.recovery_action is None:
