@@ -123,8 +123,8 @@ def other_cudnn(interpreter: Interpreter | Unknown) -> Verdict | None:
     return warn(
         f"{name} {has} is installed; {own} is linked to cuDNN {needs}",
         f"python -m pip install {again}",
-        fix=f"Another package raised or lowered {name}. Install the one of this torch again, and "
-        "keep what needs the other (faster-whisper and ctranslate2, onnxruntime, TensorFlow) in an "
+        fix=f"Install the {name} of this torch again, which another package replaced, and keep "
+        "what needs the other (faster-whisper and ctranslate2, onnxruntime, TensorFlow) in an "
         "environment of its own or in a release for this cuDNN; or move torch, torchvision and "
         f"torchaudio together to a release with cuDNN {has[0]} (9 since torch 2.4).",
     )

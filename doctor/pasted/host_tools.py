@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from doctor._util.units import counted
 from doctor.errors.memory_numbers import describe_oom
 from doctor.facts.machine import Reported
 from doctor.pasted.reading import Reading
@@ -142,8 +143,8 @@ def _cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
         return
     least, name = min(counts)
     if least < CORES_PER_GPU * max(gpus, 1):
-        plural = f"{gpus} GPUs" if gpus > 1 else "1 GPU"
-        text = f"{least} usable CPU core{'s' * (least != 1)} for {plural} ({name})"
+        cores, job = counted(least, "usable CPU core"), counted(max(gpus, 1), "GPU")
+        text = f"{cores} for {job} ({name})"
         yield Reported(cause="few-cores", line=text)
 
 
