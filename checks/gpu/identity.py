@@ -168,7 +168,7 @@ OTHER_SILICON = (
 )
 OTHER_MEMORY = (
     "A board whose memory was changed, or a part of one. Fill and compare all of its memory before "
-    "a long run."
+    "a long run:\ndoctor run --memory-test"
 )
 DEEP = 0.45
 """Share of the default power limit below which a GPU loses much of its speed. Fleets lower it to
