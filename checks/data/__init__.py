@@ -6,6 +6,7 @@ from doctor.checks.data import (
     agreement,
     answers,
     delivered,
+    given,
     labels,
     pace,
     prompts,
@@ -13,6 +14,7 @@ from doctor.checks.data import (
     samples,
     targets,
     tokens,
+    two_splits,
     values,
     written,
 )
@@ -30,4 +32,6 @@ CHECKS = (
     *delivered.CHECKS,
     *agreement.CHECKS,
     *rereading.CHECKS,
+    *given.CHECKS,
+    *two_splits.CHECKS,
 )

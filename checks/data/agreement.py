@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Agreement
@@ -35,6 +36,7 @@ def _agreed(split: Split) -> Verdict:
     agreement = split.agreement
     if agreement is None:
         return skip("the batches have no tensors")
+    related = verdicts(split.relations, MEANINGS)
     found = (
         _beyond(agreement)
         or _targets(agreement)
@@ -43,7 +45,9 @@ def _agreed(split: Split) -> Verdict:
         or _columns(agreement)
         or _values(agreement)
     )
-    return found or passed("ids, targets and values agree", split)
+    if found or related:
+        return worst(*([found] if found else []), *related)
+    return passed("ids, targets and values agree", split)
 
 
 def _beyond(agreement: Agreement) -> Verdict | None:
@@ -54,12 +58,12 @@ def _beyond(agreement: Agreement) -> Verdict | None:
         found.append(warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE))
     for each in agreement.indices:
         if each.beyond:
-            word = "token ids" if each.kind == "ids" else "classes"
+            word = WORDS_OF[each.kind]
             text = (
                 f"{word} go to {each.highest:,}, and {each.table} has {each.entries:,} entries, 0 "
                 f"to {each.entries - 1:,}: {rows(each.rows)}"
             )
-            fix = ENTRIES if each.kind == "ids" else CLASSES
+            fix = ENTRIES_FIXES[each.kind]
             found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
     return worst(*found) if found else None
 
@@ -143,6 +147,89 @@ INSIDE = "Scale the boxes with the image, by the size of the image that they wer
 LEAK = "Leave the target's column out of the features."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
+
+WORDS_OF = {
+    "ids": "token ids",
+    "classes": "classes",
+    "positions": "positions",
+    "types": "token_type_ids",
+}
+ENTRIES_FIXES = {
+    "ids": ENTRIES,
+    "classes": CLASSES,
+    "positions": "Truncate rows to the model's max_position_embeddings, or count positions from 0.",
+    "types": "Number the segments from 0, and give the model type_vocab_size of them.",
+}
+MEANINGS: Meanings = {
+    "start twice": Meaning(
+        "rows of labels begin with the decoder's start token {0}, which the model puts before them "
+        "once more",
+        "Cut the first label where it is decoder_start_token_id, and not where it is bos_token_id.",
+        least=0.9,
+    ),
+    "target padding": Meaning(
+        "rows of labels are padded with the padding token, which is trained",
+        "Replace the padding of labels by -100.",
+    ),
+    "target without stop": Meaning(
+        "rows of labels hold no eos_token: the decoder is not taught to stop",
+        "End the labels with eos_token_id.",
+        least=0.9,
+    ),
+    "span reversed": Meaning(
+        "answers end before they begin", "Look at how end_positions are counted.", least=0.01
+    ),
+    "span beyond": Meaning(
+        "answers lie beyond the tokens of their row",
+        "Give positions in tokens, by the offset mapping, and not in characters or words.",
+        least=0.01,
+    ),
+    "span lost": Meaning(
+        "answers are at position 0 and 0",
+        "Look at how characters are mapped to tokens: all answers lie outside their row.",
+        least=0.95,
+    ),
+    "tag on special": Meaning(
+        "rows have a rare tag on the token with which all rows begin or end: tags are moved against "
+        "their tokens",
+        "Align tags by word_ids(), and give special tokens -100.",
+        least=0.1,
+    ),
+    "length beyond": Meaning(
+        "values of {fields} are longer than any field of their batch",
+        "Count lengths in the steps that the batch has: frames after the features, not samples.",
+        least=0.5,
+    ),
+    "length counts padding": Meaning(
+        "values of {fields} count the padding of their row",
+        "Take the lengths before the rows are padded.",
+        least=0.4,
+    ),
+    "weights short": Meaning(
+        "rows have a weight in the WeightedRandomSampler: the others are never drawn",
+        "Give the sampler a weight for each row: class_weights[labels].",
+        least=0.0,
+    ),
+    "background class": Meaning(
+        "images have objects of class 0, which is the background of this detector",
+        "Number the classes of objects from 1, and give the model one class more.",
+    ),
+    "code for missing": Meaning(
+        "rows have a code such as -999 in {fields}, far below all other values",
+        "Fill or mask what is missing before the values are scaled.",
+        least=0.01,
+    ),
+    "whole waveform": Meaning(
+        "rows of {fields} are whole numbers up to thousands, as 16-bit sound before it is divided",
+        "Divide the sound by 32768, or let the feature extractor normalize it.",
+        least=0.5,
+    ),
+    "files unpaired": Meaning(
+        "files of {fields} stand beside a file of another name, which is elsewhere in the other list",
+        "Sort both lists, or build one from the names of the other.",
+        least=0.0,
+    ),
+}
 
 AGREED = Check(
     code="DAT022",

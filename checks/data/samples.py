@@ -285,6 +285,9 @@ def reordered(data: Data) -> Verdict:
         return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
+    if epochs.same and epochs.file:
+        where = f"{shown(epochs.file)} trains in a loop and never calls set_epoch()"
+        return warn(f"{text} are the same without it, and {where}")
     if epochs.same:
         return warn(f"{text} came in the same order")
     return ok(f"{text} came in another order")
@@ -297,7 +300,10 @@ REORDERED = Check(
     why="DistributedSampler shuffles by its seed and its epoch, and every epoch is epoch 0 until "
     "set_epoch() is called: all epochs have one order, and each rank sees the same samples.",
     passes=("the first samples of two epochs of the training differ in their order",),
-    warns=("at least 16 samples at the start of two epochs came in the same order",),
+    warns=(
+        "at least 16 samples at the start of two epochs came in the same order",
+        "the file that makes the sampler trains in a loop of its own without set_epoch()",
+    ),
     fix="Call loader.sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
     "batch.",
     owner=Owner.JOB,

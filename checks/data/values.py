@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Inputs
 from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.combine import worst
 
 BEYOND = 3.0
 """Times the expected range. Our own number: augmentation and rounding stay far below."""
@@ -117,6 +119,9 @@ def bounded(data: Data) -> Verdict:
         return unknown(NOTHING)
     if split.labels is None or split.labels.objective != "next token":
         return skip("no label is a token of its row")
+    joined = verdicts(split.relations, MEANINGS)
+    if joined:
+        return worst(*joined)
     offset = data.offset
     if offset is None:
         return skip("the target has no model")
@@ -134,6 +139,14 @@ def bounded(data: Data) -> Verdict:
     return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
 
 
+MEANINGS: Meanings = {
+    "border nowhere": Meaning(
+        "rows hold several documents by their lengths, while position_ids run on over all of them: "
+        "nothing bounds what a document sees",
+        "Begin position_ids at 0 with each document, or give the model cu_seq_lens of the lengths.",
+        least=0.5,
+    )
+}
 PACKED = (
     "Use an attention that reads position_ids (flash_attention_2 with a collator without padding), "
     "or leave attention_mask out of packed batches."
@@ -146,7 +159,10 @@ BOUNDED = Check(
     why="A decoder that sees the token it must predict learns to copy it: the loss falls to 0, and "
     "generation is noise.",
     passes=("changing a label changes gradients of earlier tokens alone, and of its own document",),
-    warns=("a packed document's loss depends on another one of its row",),
+    warns=(
+        "a packed document's loss depends on another one of its row",
+        "lengths divide half of 32 or more rows into documents, and position_ids run on",
+    ),
     fails=("the loss of nearly every position depends on the last token of the row",),
     fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
     owner=Owner.JOB,

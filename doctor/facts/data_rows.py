@@ -34,10 +34,38 @@ class Overlap(Section, frozen=True, kw_only=True):
     pairs: RowPairs = ()
 
 
+RelationKind = Literal[
+    "answer ends prompt", "prompt begins answer", "one answer", "one class", "text empty",
+    "roles repeat", "roles swapped", "role unknown", "markers in text", "side empty",
+    "prompts differ", "query is positive", "positive among negatives",
+    "header in rows", "decimals mixed", "units mixed", "dates mixed",
+    "class has one value", "column separates", "window holds target", "history ends with target",
+    "equal inputs", "decoder sees target", "span reversed", "span beyond", "span lost",
+    "start twice", "target padding", "target without stop", "tag on special", "length beyond",
+    "length counts padding", "weights short", "background class", "code for missing",
+    "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
+    "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
+]  # fmt: skip
+"""What holds between fields of a row, between rows, two passes or two splits."""
+
+
+class Relation(Section, frozen=True, kw_only=True):
+    """How often something holds."""
+
+    kind: RelationKind
+    part: int
+    whole: int
+    fields: tuple[str, ...] = ()
+    """Names of the fields or columns."""
+    rows: tuple[int, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    """What the sentence of this kind gives, as ranges."""
+
+
 class Indices(Section, frozen=True, kw_only=True):
     """Whole numbers, and the table that they index."""
 
-    kind: Literal["ids", "classes"]
+    kind: Literal["ids", "classes", "positions", "types"]
     entries: int
     table: str
     """Whose it is: "the model's embedding"."""
@@ -180,6 +208,8 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Pixels whose neighbours differ by 2 or more."""
     between: int = 0
     """Of those, pixels strictly between their neighbours."""
+    invented: int = 0
+    """Values that stand at borders alone, between the values on both sides."""
     kinds: int = 0
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
@@ -270,6 +300,9 @@ class Epochs(Section, frozen=True, kw_only=True):
     compared: int = 0
     """Different samples at the beginning of two epochs in a row."""
     same: bool = False
+    file: str = ""
+    """The file with the loop over the epochs, which never calls set_epoch(); "": the epochs are
+    those of a training."""
 
 
 class Inputs(Section, frozen=True, kw_only=True):
@@ -386,4 +419,6 @@ class Markers(Section, frozen=True, kw_only=True):
     """Marker of another family -> documents that have it as plain text."""
     split: dict[str, int] = {}
     """Special token of the tokenizer -> documents that spell it in several tokens."""
+    pieces: dict[str, int] = {}
+    """Marker of the template that is no token -> documents that have it."""
     rows: tuple[int, ...] = ()

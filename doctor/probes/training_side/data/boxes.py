@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
+from .relations import Relations
 from .targets import Source, as_batch, size
 
 SAMPLES, SECONDS = 64, 2.0
@@ -24,8 +25,7 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     count = size(dataset) or 0
     if not count or not observing.has(dataset, "__getitem__"):
         return None
-    stated = "the model" if type(module).__module__.startswith(
-        "torchvision.models.detection") else ""  # fmt: skip
+    stated = "the model" if is_detector(module) else ""
     deadline = time.monotonic() + SECONDS
     boxes = turned = outside = 0
     for index in range(0, count, -(-count // SAMPLES)):
@@ -42,6 +42,26 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
     }  # fmt: skip
+
+
+def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
+    """Objects of class 0, which is the background of torchvision's detectors."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not count or not is_detector(module):
+        return []
+    relations, deadline = Relations(), time.monotonic() + SECONDS
+    for index in range(0, count, -(-count // SAMPLES)):
+        named = containers.tensors(as_batch(dataset[index]))
+        labels = next((e for n, e in named.items() if n.split(".")[-1] == "labels"), None)
+        if labels is None or labels.is_floating_point() or time.monotonic() > deadline:
+            break
+        relations.count("background class", bool((labels == 0).any()), index)
+    return relations.records()
+
+
+def is_detector(module: Foreign) -> bool:
+    return type(module).__module__.startswith("torchvision.models.detection")
 
 
 def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str]]:
