@@ -12,6 +12,7 @@ from doctor.checks.data import (
     prompts,
     rereading,
     samples,
+    source,
     targets,
     tokens,
     two_splits,
@@ -34,4 +35,5 @@ CHECKS = (
     *rereading.CHECKS,
     *given.CHECKS,
     *two_splits.CHECKS,
+    *source.CHECKS,
 )

@@ -214,6 +214,27 @@ MEANINGS: Meanings = {
         "images have objects of class 0, which is the background of this detector",
         "Number the classes of objects from 1, and give the model one class more.",
     ),
+    "target broadcast": Meaning(
+        "outputs and targets differ in their shapes, rows x 1 and rows: the loss compares each of "
+        "{0} outputs with all targets",
+        "Bring both to one shape: output.squeeze(-1), or target.unsqueeze(-1).",
+        single=True,
+    ),
+    "column unscaled": Meaning(
+        "column {0} of {fields} has a mean size of {1}, and most columns one below 100",
+        "Scale the columns by the mean and the spread that they have in train.",
+        noted=True,
+        single=True,
+    ),
+    "map turned": Meaning(
+        "label maps have height and width in another order than their images",
+        "Read both as height x width: PIL's size is width x height, numpy's shape is not.",
+        least=0.5,
+    ),
+    "mask against padding": Meaning(
+        "attention masks exclude text and include padding",
+        "Set the mask to 1 at tokens and 0 at padding, on the side on which rows are padded.",
+    ),
     "code for missing": Meaning(
         "rows have a code such as -999 in {fields}, far below all other values",
         "Fill or mask what is missing before the values are scaled.",

@@ -23,7 +23,13 @@ MEANINGS: Meanings = {
         "the loader gives the same iterator each time: from the second epoch on it gives nothing",
         "Make the rows in __iter__, and not in __init__: a generator or a map() is read once.",
         single=True,
-    )
+    ),
+    "seed in row": Meaning(
+        "reading a row sets the global seed of {fields} to one number: all rows get the same random "
+        "changes, and the model the same dropout",
+        "Set seeds once, before the training; in a row, draw from a generator of its own.",
+        single=True,
+    ),
 }
 
 
@@ -60,6 +66,7 @@ STAYS = Check(
     passes=("three rows are the same in four readings with the same random numbers",),
     warns=(
         "each reading scales or shifts a field alike, or makes it longer",
+        "reading a row sets a global seed to one number",
         "the loader is an iterator, which ends with the first epoch",
         "a row raises an exception when it is read again",
     ),

@@ -16,6 +16,11 @@ REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 
 
+MOSTLY = 0.8
+"""Share of rows that occurred before which no oversampling makes. Our own number."""
+AGAIN = "Look at how a row is chosen by its number: few different ones are read again and again."
+
+
 def disjoint(data: Data) -> Verdict:
     overlap = data.overlap
     if overlap is None:
@@ -70,6 +75,8 @@ def distinct(data: Data) -> Verdict:
         )
         return observed(f"{text}: {pairs}", repeats.labelled)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
+    if repeats.repeated >= MOSTLY * repeats.telling and repeats.telling >= FEW:
+        return warn(f"{text}; {repeats.rows:,} rows compared", fix=AGAIN)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
         return note(f"{text}; {repeats.rows:,} rows compared")
     return ok(f"{text}; {repeats.rows:,} rows compared")
@@ -83,7 +90,10 @@ DISTINCT = Check(
     "join or an export that went wrong.",
     passes=("fewer than 0.5 % of the rows have another class than an equal row",),
     notes=("at least 10 % of the rows are equal to an earlier one",),
-    warns=("at least 0.5 % of 32 or more rows with a class do",),
+    warns=(
+        "at least 0.5 % of 32 or more rows with a class do",
+        "at least 80 % of 32 or more rows are equal to an earlier one",
+    ),
     fix="Look at the rows that are named, and decide on one class for each input, or drop them.",
     owner=Owner.JOB,
     judge=distinct,
@@ -285,9 +295,6 @@ def reordered(data: Data) -> Verdict:
         return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
-    if epochs.same and epochs.file:
-        where = f"{shown(epochs.file)} trains in a loop and never calls set_epoch()"
-        return warn(f"{text} are the same without it, and {where}")
     if epochs.same:
         return warn(f"{text} came in the same order")
     return ok(f"{text} came in another order")
@@ -300,10 +307,7 @@ REORDERED = Check(
     why="DistributedSampler shuffles by its seed and its epoch, and every epoch is epoch 0 until "
     "set_epoch() is called: all epochs have one order, and each rank sees the same samples.",
     passes=("the first samples of two epochs of the training differ in their order",),
-    warns=(
-        "at least 16 samples at the start of two epochs came in the same order",
-        "the file that makes the sampler trains in a loop of its own without set_epoch()",
-    ),
+    warns=("at least 16 samples at the start of two epochs came in the same order",),
     fix="Call loader.sampler.set_epoch(epoch) at the beginning of every epoch, before its first "
     "batch.",
     owner=Owner.JOB,

@@ -136,7 +136,7 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "header in rows": Meaning(
-        "values of {fields} are the column's name: headers between the rows",
+        "rows are the names of the columns: headers between the rows",
         "Leave out the headers of all files but the first one when files are joined.",
         least=0.0,
     ),

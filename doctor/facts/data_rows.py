@@ -45,6 +45,8 @@ RelationKind = Literal[
     "length counts padding", "weights short", "background class", "code for missing",
     "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
     "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
+    "mask against padding", "stop before answer", "start before answer", "seed in row",
+    "map turned", "target broadcast", "column unscaled",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 
@@ -300,9 +302,6 @@ class Epochs(Section, frozen=True, kw_only=True):
     compared: int = 0
     """Different samples at the beginning of two epochs in a row."""
     same: bool = False
-    file: str = ""
-    """The file with the loop over the epochs, which never calls set_epoch(); "": the epochs are
-    those of a training."""
 
 
 class Inputs(Section, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ LEAST_PER_CLASS, CLASSES, LEAST_TARGETS = 16, 10, 20
 numbers."""
 VIEWS = re.compile(r"(anchor|pos(itive)?|neg(ative)?|(view|img|image|x|aug|crop)_?[12abijqk]|query|"
                    r"key|q|k|noisy|clean|lr|hr)")  # fmt: skip
+LARGE, SMALL = 1e4, 100.0
+"""Mean sizes of the largest column of features and of a usual one. Our own numbers."""
 IGNORED = -100
 
 
@@ -75,6 +77,7 @@ class Given:
             if len({each.shape[1:] for each in parts}) > 1:
                 continue
             field = torch.cat(parts)
+            found += unscaled(name, field)
             if len(field) == len(target):
                 found += between(name, field, target)
         return found
@@ -100,6 +103,17 @@ def between(name: str, field: torch.Tensor, target: torch.Tensor) -> Iterator[Di
         rows = [n for n, each in enumerate(ends) if each]
         if rows and not bool((field[:, -1] == last).all()):
             yield relation("history ends with target", len(rows), len(last), (name,), rows)
+
+
+def unscaled(name: str, field: torch.Tensor) -> List[Dict[str, Any]]:
+    """A record where one column of the features is far larger than most."""
+    if not field.is_floating_point() or field.shape[-1] < 3:
+        return []
+    sizes = field.abs().reshape(-1, field.shape[-1]).mean(0)
+    largest = int(sizes.argmax())
+    if not bool(sizes[largest] > LARGE) or not bool(sizes.median() < SMALL):
+        return []
+    return [relation("column unscaled", 1, 1, (name,), (), (largest, float(sizes[largest])))]
 
 
 def separating(

@@ -18,12 +18,12 @@ from ... import wire
 from ..foreign import Foreign, observing
 from . import (
     files,
+    held_tokenizer,
     keeper,
     numbering,
     offsets,
     output_classes,
     pace,
-    passes,
     reading,
     rows,
     split_look,
@@ -153,6 +153,8 @@ class Look:
         tokenizer = opened.tokenizer
         if tokenizer is None:
             tokenizer = observing.attribute(opened.collator, "tokenizer")
+        if tokenizer is None and not self.request["tokenizer"]:
+            tokenizer = observing.attempt(lambda: held_tokenizer.of_sources(opened.sources), None)
         self.vocabulary = vocabulary.of_objects(
             tokenizer, opened.module, opened.trainer, self.request["tokenizer"]
         )
@@ -177,15 +179,15 @@ class Look:
             look.classes = observing.attempt(
                 lambda: output_classes.beyond(module, loss, look.batches), None
             )
+            look.more = observing.attempt(
+                lambda: output_classes.broadcast(module, loss, look.batches[0]), []
+            )
             if look.inputs.samples:
                 look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
         if source.name == "train" and self.request.get("pace"):
             with wire.stage("time the loader"):
                 look.pace = pace.pace(source)
         record = look.record()
-        if source.name == "train":
-            file = str(self.request.get("file", ""))
-            record["epochs"] = observing.attempt(lambda: passes.epochs(source, file), None)
         self.batches[source.name] = look.batches[: two_splits.MOST_BATCHES]
         with self.sending:
             wire.send(note={"split": record, "shown": look.shown})

@@ -1,26 +1,14 @@
-"""Two passes over a loader: whether the second one gives something, in another order; and whether
-its sampler can draw each row."""
+"""Whether a second pass over a loader gives something, and whether its sampler can draw each row."""
 
 from __future__ import annotations
 
-import os
-import re
-from itertools import islice
 from typing import Any, Dict, List, Optional
 
 import torch
 
-from ..foreign import Foreign, observing
+from ..foreign import observing
 from .relations import relation
 from .targets import Source, size
-
-COMPARED = 256
-LOOP = re.compile(r"\.backward\(")
-OTHERS = re.compile(
-    r"set_epoch|^\s*(?:from|import)\s+(?:accelerate|lightning|pytorch_lightning|ignite|composer|ray)",
-    re.MULTILINE,
-)
-"""What calls set_epoch(), or may do so."""
 
 
 def of_source(source: Source) -> List[Dict[str, Any]]:
@@ -50,32 +38,3 @@ def _weights(source: Source) -> Optional[Dict[str, Any]]:
     if not isinstance(sampler, torch.utils.data.WeightedRandomSampler) or rows is None:
         return None
     return relation("weights short", len(weights), rows) if len(weights) < rows else None
-
-
-def epochs(source: Source, file: str) -> Optional[Dict[str, Any]]:
-    """The record Epochs of a DistributedSampler that shuffles, where the file that makes it trains in
-    a loop of its own and never calls set_epoch(); None elsewhere."""
-    sampler = observing.attribute(source.items, "sampler")
-    kind = torch.utils.data.distributed.DistributedSampler
-    if not isinstance(sampler, kind) or not observing.attribute(sampler, "shuffle", False):
-        return None
-    text = _text(file)
-    if not LOOP.search(text) or OTHERS.search(text):
-        return None
-    orders = [list(islice(iter(sampler), COMPARED)) for _ in range(2)]
-    return {
-        "type": "Epochs",
-        "sampler": type(sampler).__name__,
-        "epochs": 2,
-        "compared": len(orders[0]),
-        "same": orders[0] == orders[1],
-        "file": os.path.basename(file),
-    }
-
-
-def _text(file: str) -> str:
-    try:
-        with open(file, encoding="utf-8", errors="replace") as opened:
-            return opened.read()
-    except OSError:
-        return ""

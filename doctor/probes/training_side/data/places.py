@@ -10,6 +10,8 @@ import torch
 
 from ..foreign import Foreign, containers, observing
 from .documents import Tokens, host
+from .inputs import image_of
+from .label_maps import map_of
 from .relations import Relations, relation
 from .views import LABELS
 from .vocabulary import Vocabulary
@@ -49,6 +51,7 @@ class Places:
         named = {name: host(each) for name, each in containers.tensors(batch).items()}
         self._add_lengths(named, tokens, first_row)
         self._add_span(named, tokens, first_row)
+        self._add_map(batch, first_row)
         labels = next((named[n] for n in LABELS if n in named), None)
         if self._decodes and labels is not None and labels.dim() == 2:
             self._targets += list(labels)
@@ -94,6 +97,16 @@ class Places:
             self._relations.count("span beyond", max(start, end) >= texts[number], row)
             self._relations.count("span lost", start == end == 0, row)
 
+    def _add_map(self, batch: Foreign, first_row: int) -> None:
+        """Whether the map of an image that is no square has its sides in another order."""
+        image, found = image_of(batch), map_of(batch)
+        if image is None or found is None or found.shape[1] == found.shape[2]:
+            return
+        sides = [n for n in image[1].shape[1:] if n not in (1, 3, 4)][-2:]
+        for number in range(len(found)):
+            turned = sides == list(found.shape[:0:-1])
+            self._relations.count("map turned", turned, first_row + number)
+
     def _add_tags(self, tokens: Tokens, first_row: int) -> None:
         """The tags of the first and the last token of each text, where labels are few classes."""
         labels = tokens.labels
@@ -118,7 +131,9 @@ class Places:
             rest = finite[finite != code]
             far = len(rest) and code < float(2 * rest.min() - rest.max()) and rest.min() > code / 10
             marks = values == code
-            masks = [e for e in named.values() if not e.is_floating_point() and e.shape == marks.shape]
+            masks = [
+                e for e in named.values() if not e.is_floating_point() and e.shape == marks.shape
+            ]
             if any(bool((each[marks] == 0).all()) for each in masks):
                 return
             has = marks.reshape(len(values), -1).any(1)

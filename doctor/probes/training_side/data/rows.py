@@ -32,6 +32,8 @@ LEAST_SHORT = 64
 COMMON = 3
 """Occurrences within train from which on an equal row says nothing about a leak."""
 CHUNK = 512
+BLANK = 8
+"""Rows that may be empty before a row has content."""
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 PAIRS = 3
 
@@ -57,6 +59,8 @@ class Content:
         self.rows = self.repeated = self.telling = self.conflicting = 0
         self.labelled = self.short = self.short_repeated = 0
         self.complete = False
+        self.blank = 0
+        """Rows without text and numbers."""
         self.classes: Counter[str] = Counter()
         self.untold = ""
         """Why nothing can be said, "" otherwise."""
@@ -105,13 +109,18 @@ def read(
         if each is not None:
             each(value, number)
         row = row_of(value)
-        if row is None:
-            content.untold = "the rows are neither texts nor numbers"
-            return content
+        if row is None:  # of a file, an empty one among others
+            content.blank += 1
+            if content.blank > BLANK and content.blank > content.rows:
+                content.untold = "the rows are neither texts nor numbers"
+                return content
+            row = Row(b"", None, False)
         content.add(row)
         if content.rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
             return content
     content.complete = True
+    if content.blank == content.rows:
+        content.untold = "the rows are neither texts nor numbers"
     return content
 
 

@@ -24,12 +24,14 @@ from . import (
     reading,
     relations,
     rereading,
+    row_seeds,
     row_texts,
     rows,
     samples_shown,
     seeds,
     targets,
     templates,
+    token_places,
     turns,
     views,
     vocabulary,
@@ -70,9 +72,12 @@ class SplitLook:
         self.texts = row_texts.RowTexts()
         self.given = given.Given()
         self.places = places.Places(vocabulary, module)
+        self.token_places = token_places.TokenPlaces(vocabulary.pad)
         self.relations = relations.Relations()
         self.classes: Optional[Dict[str, Any]] = None
         """Those beyond the model's output."""
+        self.more: List[Dict[str, Any]] = []
+        """Relations that a model was needed for."""
 
     def add(self, raw: Foreign) -> None:
         batch = views.of(raw)
@@ -99,6 +104,7 @@ class SplitLook:
             self.documents += self.chats.documents(raw, row)
             return
         self.padding.add(tokens, row)
+        self.token_places.add(tokens)
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
@@ -137,9 +143,11 @@ class SplitLook:
         return record
 
     def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
-        found = self.relations.records()
+        found = self.relations.records() + self.more
         looks = [self.given.records, self.places.records]
         looks += [lambda: passes.of_source(self.source)]
+        looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
+        looks += [lambda: row_seeds.of_source(self.source)] if self.source.name == "train" else []
         looks += [lambda: paired_files.of_source(self.source)]
         looks += [lambda: boxes.backgrounds(self.source, self.module)]
         counted = record["labels"] or {}

@@ -61,6 +61,8 @@ class WrittenRows:
         self._add_sides(row, number)
         self._add_triple(row, number)
         self._add_label(row, number)
+        repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
+        self._relations.count("header in rows", repeated > 1, number)
         for name, value in row.items():
             if isinstance(value, str) and len(value) <= LONG:
                 self._add_form(str(name), value.strip(), number)
@@ -89,7 +91,9 @@ class WrittenRows:
         count("roles swapped", swapped, number)
         plain = [(a, b) for a, b in zip(chat, chat[1:]) if a.get("role") == b.get("role")]
         again = any(
-            a.get("role") in ("user", "assistant") and not a.get("tool_calls") for a, b in plain
+            a.get("role") in ("user", "assistant")
+            and not (a.get("tool_calls") or b.get("tool_calls"))
+            for a, b in plain
         )
         count("roles repeat", again, number)
         said = [each["content"] for each in chat if isinstance(each.get("content"), str)]
@@ -104,7 +108,7 @@ class WrittenRows:
         for name, side in zip(SIDES, (chosen, rejected)):
             self._relations.count("side empty", is_blank(last_text(side)), number, name)
         if isinstance(chosen, list) and isinstance(rejected, list):
-            self._relations.count("prompts differ", chosen[:-1] != rejected[:-1], number)
+            self._relations.count("prompts differ", asked(chosen) != asked(rejected), number)
         prompt = row.get("prompt")
         if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
             twice = len(prompt) >= LONG and chosen.startswith(prompt)
@@ -139,7 +143,7 @@ class WrittenRows:
 
     def _add_form(self, name: str, value: str, number: int) -> None:
         forms = self._forms.setdefault(name, {})
-        form = form_of(name, value)
+        form = form_of(value)
         if form is not None:
             forms.setdefault(form, []).append(number)
 
@@ -190,6 +194,13 @@ def last_text(value: Foreign) -> Optional[str]:
     return value if isinstance(value, str) or value is None else "-"
 
 
+def asked(chat: List[Any]) -> Foreign:
+    """The first message of the user, after which two answers may go on as they like."""
+    each = (m for m in chat if containers.is_mapping(m))
+    found = next((m for m in each if m.get("role", m.get("from")) in ("user", "human")), {})
+    return found.get("content", found.get("value"))
+
+
 def normal(text: str) -> str:
     return " ".join(text.split())
 
@@ -206,10 +217,8 @@ def ends_with(prompt: str, answer: str) -> bool:
     return not prompt[-len(answer) - 1].isalnum()
 
 
-def form_of(name: str, value: str) -> Optional[str]:
+def form_of(value: str) -> Optional[str]:
     """How a cell is written, where that tells two writers apart."""
-    if value and value == name:
-        return "header"
     if DECIMAL_COMMA.fullmatch(value):
         return "comma" if len(value.rpartition(",")[2]) != 3 else None
     if POINT.fullmatch(value):
@@ -241,5 +250,3 @@ def mixed(name: str, forms: Dict[str, List[int]]) -> Iterator[Dict[str, Any]]:
     if len(ways | ({"slashes"} if not ways & slashes and "slashes" in dates else set())) > 1:
         fewer = min(dates.values(), key=len)
         yield relation("dates mixed", len(fewer), whole, (name,), fewer)
-    if forms.get("header"):
-        yield relation("header in rows", len(forms["header"]), whole, (name,), forms["header"])
