@@ -10,8 +10,8 @@ from doctor.facts.data_rows import Agreement
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
-"""Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
+UNKNOWN, BLANKS = 0.2, 0.5
+"""Shares of tokens and of targets from which on it is a warning. Our own numbers."""
 BOXES, OUTSIDE = 0.01, 0.05
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 LEAST_TURNED = 5
@@ -21,6 +21,8 @@ LEAST_COMPARED = 64
 
 def agreed(data: Data) -> Verdict:
     rows_agree, numbering = each_split(data, _agreed), data.numbering
+    if not any(each.agreement and each.agreement.nonfinite_count for each in data.splits):
+        rows_agree = worst(rows_agree, *verdicts(data.relations, MEANINGS))
     if numbering is None or not numbering.moved:
         return rows_agree
     train, other = numbering.numbers
@@ -111,7 +113,7 @@ def _columns(agreement: Agreement) -> Verdict | None:
 
 def _values(agreement: Agreement) -> Verdict | None:
     count = agreement.nonfinite_count
-    if count and count >= NONFINITE * agreement.rows:
+    if count:
         text = share(count, agreement.rows, f"rows have NaN or Inf in {shown(agreement.nonfinite)}")
         return observed(f"{text}: {rows(agreement.nonfinite_rows)}", agreement.rows, fix=FINITE)
     if agreement.tokens and agreement.unknown >= UNKNOWN * agreement.tokens:
@@ -220,6 +222,7 @@ MEANINGS: Meanings = {
         "Bring both to one shape: output.squeeze(-1), or target.unsqueeze(-1).",
         single=True,
     ),
+    "row not finite": Meaning("rows of the dataset have NaN or Inf in {fields}", FINITE, least=0.0),
     "column unscaled": Meaning(
         "column {0} of {fields} has a mean size of {1}, and most columns one below 100",
         "Scale the columns by the mean and the spread that they have in train.",
@@ -272,7 +275,7 @@ AGREED = Check(
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
-        "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
+        "of 32 or more rows one has NaN or Inf that no mask excludes",
     ),
     fails=("token ids or classes go beyond the model's embedding or its classes",),
     fix="Look at the rows that are named.",

@@ -75,7 +75,7 @@ SOURCE = Check(
     fix="Look at the lines that are named; doctor explain CODE has more on each rule.",
     owner=Owner.JOB,
     judge=source_agrees,
-    limits="what other files do.",
+    limits="that other files, which it imports, are sound.",
     sources=("torch-dataloader",),
 )
 

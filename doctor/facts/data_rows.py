@@ -46,7 +46,7 @@ RelationKind = Literal[
     "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
     "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
     "mask against padding", "stop before answer", "start before answer", "seed in row",
-    "map turned", "target broadcast", "column unscaled",
+    "map turned", "target broadcast", "column unscaled", "row not finite",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

@@ -111,7 +111,7 @@ def unscaled(name: str, field: torch.Tensor) -> List[Dict[str, Any]]:
         return []
     sizes = field.abs().reshape(-1, field.shape[-1]).mean(0)
     largest = int(sizes.argmax())
-    if not bool(sizes[largest] > LARGE) or not bool(sizes.median() < SMALL):
+    if not LARGE < float(sizes[largest]) < float("inf") or not bool(sizes.median() < SMALL):
         return []
     return [relation("column unscaled", 1, 1, (name,), (), (largest, float(sizes[largest])))]
 

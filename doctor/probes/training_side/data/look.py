@@ -18,6 +18,7 @@ from ... import wire
 from ..foreign import Foreign, observing
 from . import (
     files,
+    finite_rows,
     held_tokenizer,
     keeper,
     numbering,
@@ -117,8 +118,9 @@ class Look:
         with wire.stage("compare rows"):
             try:
                 written = written_rows.WrittenRows()
-                content = rows.read(train, seconds, written.add if train.by_row else None)
-                found = written.records(content.complete)
+                finite = finite_rows.FiniteRows(train)
+                content = rows.read(train, seconds, written.add if train.by_row else finite.add)
+                found = written.records(content.complete) + finite.records()
                 note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)

@@ -3,6 +3,7 @@ over them."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -59,7 +60,8 @@ def value_of(
     module: torch.nn.Module, loss: Callable[[Any, Any], Any], batch: Foreign
 ) -> Optional[float]:
     """The loss, from the same random numbers each time; None where it is refused."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of such targets
         torch.manual_seed(0)
         return observing.attempt(lambda: float(loss(module, batch).mean()), None)
 
