@@ -192,8 +192,8 @@ MEANINGS: Meanings = {
         least=0.95,
     ),
     "tag on special": Meaning(
-        "rows have a rare tag on the token with which all rows begin or end: tags are moved against "
-        "their tokens",
+        "rows have a rare tag on the token with which all rows begin or end: tags are moved "
+        "against their tokens",
         "Align tags by word_ids(), and give special tokens -100.",
         least=0.1,
     ),
@@ -229,6 +229,21 @@ MEANINGS: Meanings = {
         noted=True,
         single=True,
     ),
+    "borders wrong": Meaning(
+        "batches have {fields} that do not run from 0 to the number of tokens",
+        "Begin with 0 and add up the lengths: torch.cumsum(lengths, 0), with 0 before it.",
+        least=0.0,
+    ),
+    "label ignored otherwise": Meaning(
+        "rows have labels below 0 other than -100, which the model's loss does not ignore",
+        "Ignore labels by -100, or give the loss ignore_index.",
+        least=0.0,
+    ),
+    "special predicted": Meaning(
+        "rows predict special tokens, as those of the beginning and the end",
+        "Leave tokenizer.get_special_tokens_mask() out of the tokens that are masked.",
+        least=0.2,
+    ),
     "map turned": Meaning(
         "label maps have height and width in another order than their images",
         "Read both as height x width: PIL's size is width x height, numpy's shape is not.",
@@ -244,12 +259,12 @@ MEANINGS: Meanings = {
         least=0.01,
     ),
     "whole waveform": Meaning(
-        "rows of {fields} are whole numbers up to thousands, as 16-bit sound before it is divided",
+        "rows of {fields} are whole numbers up to thousands, as sound of 16 bit",
         "Divide the sound by 32768, or let the feature extractor normalize it.",
         least=0.5,
     ),
     "files unpaired": Meaning(
-        "files of {fields} stand beside a file of another name, which is elsewhere in the other list",
+        "files of {fields} stand beside a file of another name, whose partner is elsewhere",
         "Sort both lists, or build one from the names of the other.",
         least=0.0,
     ),

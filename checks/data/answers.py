@@ -38,17 +38,21 @@ def _stop_trained(split: Split) -> Verdict:
     if not whole:
         return unknown("every answer that was read ends where the longest row does")
     if without >= UNSTOPPED * whole:
-        text = share(without, whole, "answers do not train a token at which generation stops")
-        text = f"{text} ({_stated(stops)}){_instead(stops)}"
-        if pieces := _pieces(split):
-            marker = shown(pieces, 40)
-            text = f"{text}; the template's {marker} is no token of this tokenizer, but several"
-            return observed(text, whole, fix=PIECES)
-        if stops.ends and not stops.stated:
-            return note(f"{text}, unless a generation_config says so", fix=_fix(stops))
-        return observed(text, whole, fix=_fix(stops))
+        return _unstopped(stops, without, whole, _pieces(split))
     text = share(stops.stopped, whole, "answers train a token at which generation stops")
     return passed(f"{text} ({_stated(stops)})", split)
+
+
+def _unstopped(stops: Stops, without: int, whole: int, pieces: str) -> Verdict:
+    text = share(without, whole, "answers do not train a token at which generation stops")
+    text = f"{text} ({_stated(stops)}){_instead(stops)}"
+    if pieces:
+        marker = shown(pieces, 40)
+        text = f"{text}; the template's {marker} is no token of this tokenizer, but several"
+        return observed(text, whole, fix=PIECES)
+    if stops.ends and not stops.stated:
+        return note(f"{text}, unless a generation_config says so", fix=_fix(stops))
+    return observed(text, whole, fix=_fix(stops))
 
 
 def _other_cause(split: Split) -> str:

@@ -9,8 +9,8 @@ from doctor.judge.check import Check, Owner, Verdict, skip
 from doctor.judge.combine import worst
 
 VISIBLE, LEAST_LABELS = 0.4, 256
-"""Share of labels of a masked model that are the input's own token (BERT leaves a tenth), and labels
-that are compared. Our own numbers."""
+"""Share of labels of a masked model that are the input's own token (BERT leaves a tenth), and
+labels that are compared. Our own numbers."""
 
 DROP = (
     "Leave out features that are known only after the outcome, or that are filled in from it; keep "
@@ -21,6 +21,11 @@ MEANINGS: Meanings = {
         "prompts end with their answer",
         "Build the prompt from the question alone: the answer belongs to the reward or the label.",
         least=0.5,
+    ),
+    "label in text": Meaning(
+        "texts have the name of their class as a word",
+        "Take the label out of the text, which is a header or a prefix that was joined with it.",
+        least=0.9,
     ),
     "class has one value": Meaning(
         "rows, all those of class {1}, have one value in column {0} of {fields} that no other row "
@@ -47,8 +52,8 @@ MEANINGS: Meanings = {
     ),
     "decoder sees target": Meaning(
         "rows have decoder_input_ids equal to their labels: the decoder copies what it gets",
-        "Shift decoder_input_ids to the right behind decoder_start_token_id, or give the model labels "
-        "alone.",
+        "Shift decoder_input_ids to the right behind decoder_start_token_id, or give the model "
+        "labels alone.",
         least=0.5,
     ),
 }
@@ -88,7 +93,7 @@ UNSEEN = Check(
     code="DAT024",
     slug="target-unseen",
     title="The input does not hold what is to be predicted",
-    why="A model that can copy its target does: the loss falls and the evaluation is nearly perfect, "
+    why="A model that can copy its target does: the loss falls, the evaluation is nearly perfect, "
     "and where the target is not given it knows nothing.",
     passes=("no relation of this kind holds between inputs and targets",),
     notes=("a threshold in one column tells two classes apart in all rows",),

@@ -25,8 +25,8 @@ MEANINGS: Meanings = {
         single=True,
     ),
     "seed in row": Meaning(
-        "reading a row sets the global seed of {fields} to one number: all rows get the same random "
-        "changes, and the model the same dropout",
+        "reading a row sets the global seed of {fields} to one number: all rows get the same "
+        "random changes, and the model the same dropout",
         "Set seeds once, before the training; in a row, draw from a generator of its own.",
         single=True,
     ),

@@ -75,8 +75,8 @@ SPLITS_ALIKE = Check(
     code="DAT025",
     slug="splits-alike",
     title="Train and eval are prepared alike, and have the same classes",
-    why="An evaluation of inputs on another scale, of classes that were never trained, or of windows "
-    "that train has, too, says nothing about the model.",
+    why="An evaluation of inputs on another scale, of classes that were never trained, or of "
+    "windows that train has, too, says nothing about the model.",
     passes=("scale, layout and classes of both splits agree, and no window lies in both",),
     notes=(
         "rows of eval differ when they are read again",

@@ -6,7 +6,7 @@ from doctor._util.units import shown
 from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import RowTexts
+from doctor.facts.data_rows import LabelMaps, RowTexts
 from doctor.judge.check import Check, Owner, Verdict, note, skip
 from doctor.judge.combine import worst
 
@@ -34,11 +34,19 @@ def _whole_classes(split: Split) -> Verdict:
     if maps is None:
         return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
+    return _broken(maps, text) or _borders(maps, text, split)
+
+
+def _broken(maps: LabelMaps, text: str) -> Verdict | None:
     if maps.broken == "divided":
         steps = f"{text} are steps of 1/255: numbers of classes that were divided like an image"
         return observed(f"{steps}; required: whole numbers", maps.maps, fix=UNDIVIDED)
     if maps.broken:
         return observed(f"{text} are whole within areas and fractions between them", maps.maps)
+    return None
+
+
+def _borders(maps: LabelMaps, text: str, split: Split) -> Verdict:
     if maps.borders < LEAST_BORDERS or maps.flat < FLAT:
         return passed(f"{text}, too few borders of areas to judge them", split)
     if maps.invented >= INVENTED and maps.values <= MOST_CLASSES:
@@ -101,6 +109,11 @@ MEANINGS: Meanings = {
     "text empty": Meaning(
         "rows have a class and an empty {fields}", "Drop these rows, or find their texts.", 0.02
     ),
+    "entities in text": Meaning(
+        "rows write letters as entities of HTML, such as &quot;, and have no tags",
+        "Decode the text once more: html.unescape(text).",
+        least=0.2,
+    ),
     "roles repeat": Meaning(
         "chats have two messages of one role after each other",
         "Join the messages of one turn, or find the lost one: many templates refuse such chats.",
@@ -142,8 +155,7 @@ MEANINGS: Meanings = {
     ),
     "decimals mixed": Meaning(
         "values of {fields} are written with another decimal sign than the rest",
-        "Bring the numbers to one form before they are read: 1,5 and 1.5 are read as 15 and 1.5, or "
-        "as text.",
+        "Bring the numbers to one form before they are read: 1,5 is read as 15, or as text.",
         least=0.01,
     ),
     "units mixed": Meaning(
@@ -204,7 +216,7 @@ def _columns(texts: RowTexts) -> Verdict | None:
             same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
             text = (
                 f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
-                f"in several spellings, which differ in case or space: {same}"
+                f"in several spellings, by case, space or their beginning: {same}"
             )
             return observed(text, texts.rows, fix=SPELLED)
     for leak in texts.leaks:

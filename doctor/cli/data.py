@@ -22,8 +22,8 @@ from doctor.collect.data import DataRequest, collect_data
 from doctor.collect.data_target import what_of
 from doctor.collect.interpreter import choose
 from doctor.facts.data import Data
-from doctor.facts.script import Script
 from doctor.facts.facts import DELIVERED, Facts, without_machine
+from doctor.facts.script import Script
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.engine import examine

@@ -47,6 +47,8 @@ RelationKind = Literal[
     "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
     "mask against padding", "stop before answer", "start before answer", "seed in row",
     "map turned", "target broadcast", "column unscaled", "row not finite",
+    "entities in text", "label in text", "special predicted", "borders wrong",
+    "label ignored otherwise",
 ]  # fmt: skip
 """What holds between fields of a row, between rows, two passes or two splits."""
 

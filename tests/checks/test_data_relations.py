@@ -51,7 +51,9 @@ def facts(*relations: Relation, of_data: bool = False, **fields: Any) -> Data:
 
 def relation(kind: str, part: int = 64, **fields: Any) -> Relation:
     fields = {"fields": ("x",), "rows": (3,), "numbers": (1.0, 2.0, 3.0, 4.0), **fields}
-    return msgspec.convert({"type": "Relation", "kind": kind, "part": part, "whole": 64, **fields}, Relation)
+    return msgspec.convert(
+        {"type": "Relation", "kind": kind, "part": part, "whole": 64, **fields}, Relation
+    )
 
 
 def test_every_kind_has_one_meaning() -> None:
@@ -63,9 +65,7 @@ def test_every_kind_has_one_meaning() -> None:
 @pytest.mark.parametrize(("check", "kind"), CASES, ids=lambda each: getattr(each, "code", each))
 def test_a_relation_warns_or_is_noted(check: Check, kind: str) -> None:
     meaning = TABLES[check][kind]
-    found = [
-        check.judge(data=facts(relation(kind), of_data=of_data)) for of_data in (False, True)
-    ]
+    found = [check.judge(data=facts(relation(kind), of_data=of_data)) for of_data in (False, True)]
     loud = Status.NOTE if meaning.noted else Status.WARN
     assert loud in {each.status for each in found}
     text = next(each for each in found if each.status is loud)
@@ -96,7 +96,8 @@ def test_random_rows_of_eval(numbers: Any, status: Status) -> None:
 
 
 @pytest.mark.parametrize(
-    ("same", "status"), [(800, Status.WARN), (100, Status.PASS)]  # BERT leaves a tenth
+    ("same", "status"),
+    [(800, Status.WARN), (100, Status.PASS)],  # BERT leaves a tenth
 )
 def test_labels_that_the_input_shows(same: int, status: Status) -> None:
     labels = Labels(objective="other tokens", documents=64, compared=1000, matches={"0": same})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -12,18 +13,10 @@ torch = pytest.importorskip("torch")
 np = pytest.importorskip("numpy")
 
 from data_targets import verdicts  # noqa: E402
-from torch.utils.data import (  # noqa: E402
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
-    TensorDataset,
-    WeightedRandomSampler,
-    random_split,
-)
 
 from doctor.judge.check import Status  # noqa: E402
 
+data = torch.utils.data
 pytestmark = pytest.mark.slow
 LOUD = (Status.WARN, Status.FAIL)
 
@@ -38,7 +31,7 @@ CLASSES = torch.arange(200) % 5
 MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
 
 
-class Rows(Dataset):  # type: ignore[misc]
+class Rows(data.Dataset):  # type: ignore[misc]
     def __init__(self, size: int, row: Callable[[int], Any], **held: Any) -> None:
         self.size, self.row = size, row
         self.__dict__.update(held)
@@ -50,7 +43,7 @@ class Rows(Dataset):  # type: ignore[misc]
         return self.row(number)
 
 
-class Stream(IterableDataset):  # type: ignore[misc]
+class Stream(data.IterableDataset):  # type: ignore[misc]
     def __init__(self, once: bool) -> None:
         self.rows = ((IMAGES[n], CLASSES[n]) for n in range(200)) if once else range(200)
         self.once = once
@@ -66,7 +59,7 @@ def windows(first_target: int, steps: int = 1) -> Any:
 
 def table(scale: float = 1.0, rows: int = 200) -> Any:
     x = torch.randn(rows, 6, generator=seeded(rows)) * scale + 9 * (scale > 1)
-    return TensorDataset(x, (torch.rand(rows, generator=seeded()) > 0.5).long())
+    return data.TensorDataset(x, (torch.rand(rows, generator=seeded()) > 0.5).long())
 
 
 def images(change: Callable[[Any], Any] = lambda x: x, first: int = 0) -> Any:
@@ -74,7 +67,9 @@ def images(change: Callable[[Any], Any] = lambda x: x, first: int = 0) -> Any:
 
 
 def loaders(train: Any, other: Any) -> Any:
-    return DataLoader(train, batch_size=16, shuffle=True), DataLoader(other, batch_size=16)
+    return data.DataLoader(train, batch_size=16, shuffle=True), data.DataLoader(
+        other, batch_size=16
+    )
 
 
 def augmented(number: int) -> Any:
@@ -84,7 +79,7 @@ def augmented(number: int) -> Any:
 def leaking() -> Any:
     x, y = torch.randn(300, 5), (torch.rand(300) < 0.4).float()
     x[:, 3] = torch.where(y > 0, torch.rand(300) * 30 + 1, torch.zeros(()))
-    return TensorDataset(x, y)
+    return data.TensorDataset(x, y)
 
 
 def histories(leak: bool) -> Any:
@@ -92,7 +87,7 @@ def histories(leak: bool) -> Any:
     used = torch.randint(4, 12, (300,), generator=seeded(1))
     items[torch.arange(12) >= used[:, None]] = 0
     last = items.gather(1, used[:, None] - 1)[:, 0]
-    return TensorDataset(items if leak else items * (items != last[:, None]), last)
+    return data.TensorDataset(items if leak else items * (items != last[:, None]), last)
 
 
 def frames(lengths: Callable[[list[int], int], Any]) -> Any:
@@ -101,11 +96,11 @@ def frames(lengths: Callable[[list[int], int], Any]) -> Any:
     def collate(rows: Any) -> Any:
         used = [40 + (7 * next(sizes)) % 50 for _ in rows]
         x = torch.zeros(len(rows), max(used), 8)
-        for row, size in zip(x, used):
+        for row, size in zip(x, used, strict=True):
             row[:size] = torch.randn(size, 8)
         return {"features": x, "lengths": torch.tensor(lengths(used, max(used)))}
 
-    return DataLoader(range(128), batch_size=16, collate_fn=collate)
+    return data.DataLoader(range(128), batch_size=16, collate_fn=collate)
 
 
 def paired(sort: bool) -> Any:
@@ -146,18 +141,18 @@ def model(outputs: int) -> Any:
 
 def regression(squeeze: bool) -> Any:
     head = model(1) if not squeeze else torch.nn.Sequential(model(1), torch.nn.Flatten(0))
-    rows = TensorDataset(torch.randn(200, 6), torch.randn(200))
-    return head, DataLoader(rows, batch_size=16), torch.nn.MSELoss()
+    rows = data.TensorDataset(torch.randn(200, 6), torch.randn(200))
+    return head, data.DataLoader(rows, batch_size=16), torch.nn.MSELoss()
 
 
 def classifier(outputs: int) -> Any:
-    rows = TensorDataset(torch.randn(200, 6), CLASSES)
-    return model(outputs), DataLoader(rows, batch_size=16), torch.nn.CrossEntropyLoss()
+    rows = data.TensorDataset(torch.randn(200, 6), CLASSES)
+    return model(outputs), data.DataLoader(rows, batch_size=16), torch.nn.CrossEntropyLoss()
 
 
 def values(name: str, change: Callable[[Any], Any], shape: tuple[int, ...] = (200, 12, 3)) -> Any:
     x = change(torch.randn(shape, generator=seeded()))
-    return DataLoader(Rows(shape[0], lambda n: {name: x[n], "y": float(n % 7)}), batch_size=16)
+    return data.DataLoader(Rows(shape[0], lambda n: {name: x[n], "y": float(n % 7)}), batch_size=16)
 
 
 def with_code(x: Any) -> Any:
@@ -174,19 +169,19 @@ def views(same: bool) -> Any:
         one, two = (augmented(number)[0] for _ in range(2))
         return [one, one if same else two], int(CLASSES[number])
 
-    return DataLoader(Rows(100, row), batch_size=16)
+    return data.DataLoader(Rows(100, row), batch_size=16)
 
 
 def weighted(weights: int) -> Any:
-    sampler = WeightedRandomSampler(torch.ones(weights), 200)
-    return DataLoader(table(), batch_size=16, sampler=sampler)
+    sampler = data.WeightedRandomSampler(torch.ones(weights), 200)
+    return data.DataLoader(table(), batch_size=16, sampler=sampler)
 
 
 def maps(turned: bool) -> Any:
     found = torch.zeros(60, 16, 24, dtype=torch.long)
     found[:, 4:9, 3:12] = 1
     each = found.mT if turned else found
-    return DataLoader(TensorDataset(torch.rand(60, 3, 16, 24), each), batch_size=8)
+    return data.DataLoader(data.TensorDataset(torch.rand(60, 3, 16, 24), each), batch_size=8)
 
 
 def resized(mode: str) -> Any:
@@ -196,7 +191,7 @@ def resized(mode: str) -> Any:
             at = (number * 7 + block * 9) % 26
             each[:, at : at + 12, (at * 3) % 26 :][..., :12] = (1.0, 2.0, 4.0, 6.0)[block]
     made = torch.nn.functional.interpolate(drawn, size=(56, 56), mode=mode)[:, 0].long()
-    return DataLoader(TensorDataset(torch.rand(60, 3, 56, 56), made), batch_size=8)
+    return data.DataLoader(data.TensorDataset(torch.rand(60, 3, 56, 56), made), batch_size=8)
 
 
 def joined(restart: bool) -> Any:
@@ -213,23 +208,23 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT024", leaking, table),
     ("DAT024", partial(histories, True), partial(histories, False)),
     ("DAT024", partial(views, True), partial(views, False)),
-    ("DAT025", lambda: random_split(windows(24), [700, 200], generator=seeded()),
-     lambda: [Subset(windows(24), range(700)), Subset(windows(24), range(724, 900))]),
+    ("DAT025", lambda: data.random_split(windows(24), [700, 200], generator=seeded()),
+     lambda: [data.Subset(windows(24), range(700)), data.Subset(windows(24), range(724, 900))]),
     ("DAT025", lambda: (table(), table(50.0, 120)), lambda: (table(), table(1.0, 120))),
     ("DAT025", lambda: (images(lambda x: (x - MEAN) / 0.2), images(first=100)),
      lambda: (images(lambda x: x * 0.9), images(first=100))),
     ("DAT025", lambda: (images(), images(lambda x: x.permute(1, 2, 0), 100)),
      lambda: (images(), images(first=100))),
-    ("DAT025", lambda: [Subset(TensorDataset(IMAGES, CLASSES.sort().values), each)
+    ("DAT025", lambda: [data.Subset(data.TensorDataset(IMAGES, CLASSES.sort().values), each)
                         for each in (range(150), range(150, 200))],
-     lambda: [Subset(TensorDataset(IMAGES, CLASSES), each)
+     lambda: [data.Subset(data.TensorDataset(IMAGES, CLASSES), each)
               for each in (range(150), range(150, 200))]),
-    ("DAT025", lambda: random_split(Rows(200, augmented), [150, 50], generator=seeded()),
+    ("DAT025", lambda: data.random_split(Rows(200, augmented), [150, 50], generator=seeded()),
      lambda: (Rows(200, augmented), images(first=100))),
-    ("DAT007", lambda: [Subset(AUGMENTED, range(150)), Subset(AUGMENTED, range(120, 200))],
-     lambda: [Subset(AUGMENTED, range(120)), Subset(AUGMENTED, range(120, 200))]),
-    ("DAT023", lambda: DataLoader(Stream(True), batch_size=16),
-     lambda: DataLoader(Stream(False), batch_size=16)),
+    ("DAT007", lambda: [data.Subset(AUGMENTED, range(150)), data.Subset(AUGMENTED, range(120, 200))],
+     lambda: [data.Subset(AUGMENTED, range(120)), data.Subset(AUGMENTED, range(120, 200))]),
+    ("DAT023", lambda: data.DataLoader(Stream(True), batch_size=16),
+     lambda: data.DataLoader(Stream(False), batch_size=16)),
     ("DAT023", lambda: Rows(100, partial(seeded_row, seed=3)), lambda: Rows(100, seeded_row)),
     ("DAT022", partial(weighted, 5), partial(weighted, 200)),
     ("DAT022", lambda: frames(lambda used, width: [width] * len(used)),
@@ -258,9 +253,13 @@ AUGMENTED = Rows(200, augmented)
 
 def target_of(made: Any) -> Any:
     """As a factory returns it: datasets get loaders."""
-    if isinstance(made, (tuple, list)) and len(made) == 2 and isinstance(made[0], Dataset):
+    if isinstance(made, (tuple, list)) and len(made) == 2 and isinstance(made[0], data.Dataset):
         return loaders(*made)
-    return DataLoader(made, batch_size=16, shuffle=True) if isinstance(made, Dataset) else made
+    return (
+        data.DataLoader(made, batch_size=16, shuffle=True)
+        if isinstance(made, data.Dataset)
+        else made
+    )
 
 
 @pytest.mark.parametrize(("code", "faulty", "sound"), CASES, ids=range(len(CASES)))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import csv
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
-from data_targets import verdicts  # noqa: E402
+from data_targets import verdicts
 
-from doctor.judge.check import Status  # noqa: E402
+from doctor.judge.check import Status
 
 LOUD = (Status.WARN, Status.FAIL)
-WORDS = ("river paper train window green bread letter travel museum boat evening garden table "
-         "summer price coffee").split()  # fmt: skip
+WORDS = ["river", "paper", "train", "window", "green", "bread", "letter", "travel", "museum", "boat", "evening", "garden", "table", "summer", "price", "coffee"]  # fmt: skip
 DRAW = random.Random(0)
 MANY = 160
 

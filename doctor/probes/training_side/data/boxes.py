@@ -15,6 +15,8 @@ from .targets import Source, as_batch, size
 
 SAMPLES, SECONDS = 64, 2.0
 NAMES = ("boxes", "bbox", "bboxes")
+MANY = 0.2
+"""Share of boxes that are no corners from which on they are in another format. Our own number."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -28,17 +30,21 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     stated = "the model" if is_detector(module) else ""
     deadline = time.monotonic() + SECONDS
     boxes = turned = outside = 0
+    target_form = False
     for index in range(0, count, -(-count // SAMPLES)):
         found = sample_of(dataset[index])
         if found is None or time.monotonic() > deadline:
             break
         stated = stated or found[2]
         at, limit = found[0], found[1]
+        target_form = target_form or (found[3] and float(limit.max()) > 1)
         boxes += len(at)
         turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
         outside += int(leaves(at, limit).sum())
     if not boxes:
         return None
+    if not stated and target_form and turned >= MANY * boxes:
+        stated = "the form of torchvision's targets"
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
     }  # fmt: skip
@@ -64,8 +70,9 @@ def is_detector(module: Foreign) -> bool:
     return type(module).__module__.startswith("torchvision.models.detection")
 
 
-def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str]]:
-    """N x 4 boxes, width and height that they may have, and who states that they are corners."""
+def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str, bool]]:
+    """N x 4 boxes, width and height that they may have, who states that they are corners, and
+    whether they stand beside "labels", as in torchvision's targets."""
     named = containers.tensors(as_batch(sample))
     image = next((e for e in named.values() if e.dim() == 4 and e.shape[1] in (1, 3)), None)
     found = next((e for n, e in named.items() if n.split(".")[-1] in NAMES), None)
@@ -76,7 +83,8 @@ def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str
     if len(made) and float(made.abs().max()) <= 1:
         limit = torch.ones(2)
     form = str(observing.attribute(found, "format", "")).upper()
-    return made, limit, "their format" if form.endswith("XYXY") else ""
+    last = {name.split(".")[-1] for name in named}
+    return made, limit, "their format" if form.endswith("XYXY") else "", {"boxes", "labels"} <= last
 
 
 def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:

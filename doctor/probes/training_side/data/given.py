@@ -46,9 +46,9 @@ class Given:
         self._rows += len(target)
         self._targets.append(target)
         for field, each in named.items():
-            if field != name and each.dim() in (2, 3) and len(each) == len(target):
-                if each[0].numel() <= MOST_VALUES and each.dtype is not torch.bool:
-                    self._fields.setdefault(field, []).append(each)
+            fits = field != name and each.dim() in (2, 3) and len(each) == len(target)
+            if fits and each[0].numel() <= MOST_VALUES and each.dtype is not torch.bool:
+                self._fields.setdefault(field, []).append(each)
 
     def _add_views(self, batch: Foreign, named: Dict[str, torch.Tensor], first_row: int) -> None:
         """Inputs that are named as two of a kind, or are in one container."""

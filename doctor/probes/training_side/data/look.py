@@ -112,8 +112,7 @@ class Look:
         if train is None or (other is None and not self.request.get("repeats", True)):
             return
         if other is not None:
-            found = observing.attempt(lambda: numbering.of_splits(train, other), None)
-            note(numbering=found)
+            note(numbering=observing.attempt(lambda: numbering.of_splits(train, other), None))
         seconds = COMPARED * float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:

@@ -1,5 +1,5 @@
-"""Targets against the outputs of a model: classes that its loss refuses, and targets that it stretches
-over them."""
+"""Targets against the outputs of a model: classes that its loss refuses, and targets that it
+stretches over them."""
 
 from __future__ import annotations
 

@@ -15,8 +15,10 @@ from .two_splits import unwrapped
 
 LEAST, ALIKE = 8, 0.9
 """Files of a list, and share of the names that both lists have. Our own numbers."""
-KIND = re.compile(r"(?i)[_.-]?(masks?|gt|labels?|seg|annotations?|lr|hr|targets?|inputs?|images?|img|"
-                  r"noisy|clean|leftImg8bit|gtFine|x|y)(?=$|[_.-])")  # fmt: skip
+KIND = re.compile(
+    r"(?i)[_.-]?(masks?|gt|labels?|seg|annotations?|lr|hr|targets?|inputs?|images?|img|noisy|clean|"
+    r"leftImg8bit|gtFine|x|y)(?=$|[_.-])"
+)
 
 Named = Tuple[str, List[str]]
 

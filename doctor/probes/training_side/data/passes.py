@@ -1,4 +1,4 @@
-"""Whether a second pass over a loader gives something, and whether its sampler can draw each row."""
+"""Whether a second pass over a loader gives something, and its sampler can draw each row."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ class Places:
     def __init__(self, vocabulary: Vocabulary, module: Foreign) -> None:
         self._relations = Relations()
         config = observing.attribute(module, "config")
+        self._of_transformers = config is not None
         self._decodes = bool(observing.attribute(config, "is_encoder_decoder", False))
         self._start = observing.attribute(config, "decoder_start_token_id")
         self._pad = observing.attribute(config, "pad_token_id")
@@ -57,6 +58,11 @@ class Places:
             self._targets += list(labels)
         if tokens is not None and tokens.labels is not None:
             self._add_tags(tokens, first_row)
+        whole = labels is not None and not labels.is_floating_point() and labels.dim() > 1
+        if self._of_transformers and labels is not None and whole:
+            wrong = ((labels < 0) & (labels != IGNORED)).reshape(len(labels), -1).any(1)
+            for number, each in enumerate(wrong.tolist()):
+                self._relations.count("label ignored otherwise", each, first_row + number)
         rows = next((len(each) for each in named.values() if each.dim()), 0)
         for name, each in named.items():
             if each.is_floating_point() and each.dim() in (2, 3) and len(each) == rows:
@@ -152,7 +158,7 @@ class Places:
 
     def _of_targets(self) -> List[Dict[str, Any]]:
         """What a model of transformers with a decoder makes of its labels."""
-        rows = [each for each in self._targets if len(each) > 2]
+        rows = [each for each in self._targets if len(each) > 2 and bool((each >= 0).any())]
         if not rows:
             return []
         starts = [

@@ -87,6 +87,11 @@ class Content:
                 self.conflicts.setdefault(row.content, (self.first[row.content], number))
 
     @property
+    def is_blank(self) -> bool:
+        """Whether none of the first rows has content."""
+        return self.blank > BLANK and self.blank == self.rows
+
+    @property
     def short_rows_differ(self) -> bool:
         """Whether an equal short row is no chance: hardly any two of train are equal."""
         return self.short >= LEAST_SHORT and self.short_repeated <= 0.01 * self.short
@@ -109,17 +114,15 @@ def read(
         if each is not None:
             each(value, number)
         row = row_of(value)
-        if row is None:  # of a file, an empty one among others
-            content.blank += 1
-            if content.blank > BLANK and content.blank > content.rows:
-                content.untold = "the rows are neither texts nor numbers"
-                return content
-            row = Row(b"", None, False)
-        content.add(row)
-        if content.rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
-            return content
-    content.complete = True
-    if content.blank == content.rows:
+        content.blank += row is None
+        content.add(row or Row(b"", None, False))  # of a file, an empty row among others
+        if content.is_blank or content.rows >= MOST_ROWS:
+            break
+        if not number % 64 and time.monotonic() > deadline:
+            break
+    else:
+        content.complete = True
+    if content.is_blank or content.blank == content.rows:
         content.untold = "the rows are neither texts nor numbers"
     return content
 

@@ -104,7 +104,7 @@ class SplitLook:
             self.documents += self.chats.documents(raw, row)
             return
         self.padding.add(tokens, row)
-        self.token_places.add(tokens)
+        self.token_places.add(tokens, row)
         self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 

@@ -1,5 +1,5 @@
-"""Two splits against each other: the scale and the layout of their values, their classes, windows of
-one series that lie in both, and random numbers in the rows of eval."""
+"""Two splits against each other: the scale and the layout of their values, their classes, windows
+of one series that lie in both, and random numbers in the rows of eval."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ def values_of(batches: List[Foreign]) -> Values:
         image = image_of(batch)
         for name, each in named.items():
             is_image = image is not None and name == image[0]
-            if name in LABELS or name == label or "mask" in name or each.dim() < 2:
+            target = name in LABELS or name == label
+            if "mask" in name or (each.dim() < 2 and not target):
                 continue
-            if each.is_floating_point() or is_image:
+            if each.is_floating_point() or (is_image and not target):
                 found.setdefault(name, []).append(host(each).float())
     return found
 
@@ -117,7 +118,7 @@ def of_classes(train: Counter[str], other: Counter[str]) -> Optional[Dict[str, A
 
 
 def stated_classes(source: Source) -> Counter[str]:
-    """The classes of the rows as the dataset lists them: `targets`, `labels`, or the last tensor."""
+    """The classes of the rows as the dataset lists them: `targets`, `labels`, the last tensor."""
     dataset, chosen = unwrapped(rows.dataset_of(source))
     tensors = observing.attribute(dataset, "tensors")
     found = tensors[-1] if isinstance(tensors, tuple) and len(tensors) > 1 else None
@@ -125,13 +126,12 @@ def stated_classes(source: Source) -> Counter[str]:
         found = observing.attribute(dataset, name) if found is None else found
     if observing.has(found, "tolist"):
         whole = isinstance(found, torch.Tensor) and found.is_floating_point()
-        found = [] if whole else observing.attempt(found.tolist, [])
+        found = [] if whole or found is None else observing.attempt(found.tolist, [])
     if not isinstance(found, list) or len(found) != size(dataset):
         return Counter()
     each = found if chosen is None else [found[n] for n in chosen]
-    return (
-        Counter(map(str, each)) if all(isinstance(one, (int, str)) for one in each) else Counter()
-    )
+    plain = all(isinstance(one, (int, str)) for one in each)
+    return Counter(map(str, each)) if plain else Counter()
 
 
 def unwrapped(dataset: Foreign) -> Tuple[Foreign, Optional[List[int]]]:

@@ -14,6 +14,7 @@ from ..foreign import Foreign, containers
 from .chats import ANSWERS, PROMPTS, ROLES, messages_of
 from .columns import DECIMAL_COMMA, is_blank
 from .relations import Relations, relation
+from .row_texts import texts_of
 from .templates import MARKERS
 from .views import LABELS
 
@@ -34,6 +35,8 @@ UNIT = re.compile(r"(?:[€$£]\s*[\d.,]+)|(?:[-+]?\d[\d.,]*\s*(?:%|€|\$|£|kg
 PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
 DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
          re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
+ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
+LEAST_NAME = 4
 MOST_LOOKED = 20_000
 
 
@@ -61,6 +64,11 @@ class WrittenRows:
         self._add_sides(row, number)
         self._add_triple(row, number)
         self._add_label(row, number)
+        found = [each for each in texts_of(row) if len(each) > LONG]
+        if found:
+            plain = not any(TAG.search(each) for each in found)
+            escaped = plain and any(ENTITY.search(each) for each in found)
+            self._relations.count("entities in text", escaped, number)
         repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
         self._relations.count("header in rows", repeated > 1, number)
         for name, value in row.items():
@@ -89,11 +97,11 @@ class WrittenRows:
         count("role unknown", any(each not in KNOWN_ROLES for each in roles), number)
         swapped = len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"
         count("roles swapped", swapped, number)
-        plain = [(a, b) for a, b in zip(chat, chat[1:]) if a.get("role") == b.get("role")]
         again = any(
-            a.get("role") in ("user", "assistant")
-            and not (a.get("tool_calls") or b.get("tool_calls"))
-            for a, b in plain
+            roles[n] == roles[n + 1]
+            and roles[n] in ("user", "assistant")
+            and not any(each.get("tool_calls") for each in chat[n : n + 2])
+            for n in range(len(chat) - 1)
         )
         count("roles repeat", again, number)
         said = [each["content"] for each in chat if isinstance(each.get("content"), str)]
@@ -140,6 +148,13 @@ class WrittenRows:
         names = [n for n in row if str(n).lower() in ("text", "sentence", "review", "content")]
         if others and len(names) == 1:
             self._relations.count("text empty", is_blank(row[names[0]]), number, str(names[0]))
+            self._add_told(row[names[0]], value, number)
+
+    def _add_told(self, text: Foreign, value: Foreign, number: int) -> None:
+        """Whether the name of the row's own class is a word of its text."""
+        if isinstance(text, str) and isinstance(value, str) and len(value) >= LEAST_NAME:
+            told = re.search(r"(?i)\b%s\b" % re.escape(value.strip()), text) is not None
+            self._relations.count("label in text", told, number)
 
     def _add_form(self, name: str, value: str, number: int) -> None:
         forms = self._forms.setdefault(name, {})
@@ -149,7 +164,8 @@ class WrittenRows:
 
     def records(self, complete: bool) -> List[Dict[str, Any]]:
         """`complete`: no row of the file is left, as files are often sorted by their class."""
-        found = self._relations.records()
+        several = any(len(each) > 1 for each in self._classes.values())
+        found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
         if self._ends and len(self._ended) >= LEAST_DIFFERENT:
             found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
                                   self._ends))  # fmt: skip
@@ -197,7 +213,8 @@ def last_text(value: Foreign) -> Optional[str]:
 def asked(chat: List[Any]) -> Foreign:
     """The first message of the user, after which two answers may go on as they like."""
     each = (m for m in chat if containers.is_mapping(m))
-    found = next((m for m in each if m.get("role", m.get("from")) in ("user", "human")), {})
+    users = (m for m in each if m.get("role", m.get("from")) in ("user", "human"))
+    found: Dict[str, Any] = next(users, {})
     return found.get("content", found.get("value"))
 
 
