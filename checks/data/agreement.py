@@ -12,7 +12,7 @@ from doctor.judge.combine import worst
 
 UNKNOWN, BLANKS = 0.2, 0.5
 """Shares of tokens and of targets from which on it is a warning. Our own numbers."""
-BOXES, OUTSIDE = 0.01, 0.05
+BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 LEAST_TURNED = 5
 LEAST_COMPARED = 64
@@ -96,6 +96,9 @@ def _boxes(split: Split) -> Verdict | None:
     if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
         what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
         return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
+    if boxes.likely and not boxes.corners and boxes.turned >= SIZED * boxes.boxes:
+        what = "boxes are not x1, y1, x2, y2, as torchvision's models expect them beside labels"
+        return note(share(boxes.turned, boxes.boxes, what), fix=CORNERS)
     if boxes.outside >= OUTSIDE * boxes.boxes:
         what = "boxes leave their image, as corners and as corner or center with a size"
         return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
@@ -280,6 +283,7 @@ AGREED = Check(
     passes=("each field that was read fits to the others, and to the model where there is one",),
     notes=(
         "at least 20 % of the tokens stand for unknown words",
+        "at least 20 % of boxes beside labels are no corners, and no model was read",
         "token ids go beyond the tokenizer, and no model was read",
     ),
     warns=(

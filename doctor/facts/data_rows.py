@@ -125,6 +125,8 @@ class Boxes(Section, frozen=True, kw_only=True):
     boxes: int
     corners: str = ""
     """Who expects two corners: "the model", "their format"; "": not known."""
+    likely: bool = False
+    """They stand beside "labels" and are no shares of the image, as in torchvision's targets."""
     turned: int = 0
     """Boxes that are no two corners in this order."""
     outside: int = 0

@@ -76,6 +76,14 @@ def augmented(number: int) -> Any:
     return IMAGES[number] + 0.1 * torch.randn(3, 16, 16), int(CLASSES[number])
 
 
+AUGMENTED = Rows(200, augmented)
+
+
+def parts(end: int) -> Any:
+    """Train, and eval from the row 120 on."""
+    return [data.Subset(AUGMENTED, each) for each in (range(end), range(120, 200))]
+
+
 def leaking() -> Any:
     x, y = torch.randn(300, 5), (torch.rand(300) < 0.4).float()
     x[:, 3] = torch.where(y > 0, torch.rand(300) * 30 + 1, torch.zeros(()))
@@ -202,6 +210,45 @@ def joined(restart: bool) -> Any:
              "seq_lengths": torch.tensor(lengths)} for each in ids]  # fmt: skip
 
 
+def streamed(once: bool) -> Any:
+    return data.DataLoader(Stream(once), batch_size=16)
+
+
+def translations(start: int = 9, fill: int = -100, stop: int = 1, copied: bool = False) -> Any:
+    """A small T5 with its batches: labels that begin, end and are padded so."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(vocab_size=500, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2,
+                      decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)  # fmt: skip
+    batches = texts(lambda ids: ids > 0)
+    for number, batch in enumerate(batches):
+        labels = batch["input_ids"][:, :12].flip(0).clamp(min=9)
+        labels[:, 0] = start
+        for row, each in enumerate(labels):
+            end = 4 + (row + number) % 7
+            each[end], each[end + 1 :] = stop, fill
+        batch["labels"] = labels
+        if copied:
+            batch["decoder_input_ids"] = labels.clamp(min=0)
+    return {"model": T5ForConditionalGeneration(config), "train": batches}
+
+
+def encoder(positions: int, ignored: int = -100) -> Any:
+    from transformers import BertConfig, BertForTokenClassification
+
+    config = BertConfig(vocab_size=500, hidden_size=8, num_hidden_layers=1, num_labels=4,
+                        num_attention_heads=2, intermediate_size=8,
+                        max_position_embeddings=positions)  # fmt: skip
+    batches = tagged(False)
+    for batch in batches:
+        batch["labels"] = batch["labels"].where(batch["labels"] >= 0, ignored)
+    return {"model": BertForTokenClassification(config), "train": batches}
+
+
+def divided(ends: list[int]) -> Any:
+    return [{**each, "cu_seqlens": torch.tensor(ends)} for each in joined(True)]
+
+
 CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT024", partial(windows, 23), partial(windows, 24)),
     ("DAT024", partial(windows, 23), partial(windows, 12, 24)),  # Informer's labels overlap
@@ -221,10 +268,8 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
               for each in (range(150), range(150, 200))]),
     ("DAT025", lambda: data.random_split(Rows(200, augmented), [150, 50], generator=seeded()),
      lambda: (Rows(200, augmented), images(first=100))),
-    ("DAT007", lambda: [data.Subset(AUGMENTED, range(150)), data.Subset(AUGMENTED, range(120, 200))],
-     lambda: [data.Subset(AUGMENTED, range(120)), data.Subset(AUGMENTED, range(120, 200))]),
-    ("DAT023", lambda: data.DataLoader(Stream(True), batch_size=16),
-     lambda: data.DataLoader(Stream(False), batch_size=16)),
+    ("DAT007", partial(parts, 150), partial(parts, 120)),
+    ("DAT023", partial(streamed, True), partial(streamed, False)),
     ("DAT023", lambda: Rows(100, partial(seeded_row, seed=3)), lambda: Rows(100, seeded_row)),
     ("DAT022", partial(weighted, 5), partial(weighted, 200)),
     ("DAT022", lambda: frames(lambda used, width: [width] * len(used)),
@@ -245,10 +290,16 @@ CASES: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("DAT022", lambda: values("sound", lambda x: (900 * x).round(), (60, 4000)),
      lambda: values("counts", lambda x: (900 * x).abs().round(), (60, 4000))),
     ("DAT022", partial(maps, True), partial(maps, False)),
+    ("DAT022", partial(translations, start=0), translations),
+    ("DAT022", partial(translations, fill=0), translations),
+    ("DAT022", partial(translations, stop=8), translations),
+    ("DAT024", partial(translations, copied=True), translations),
+    ("DAT022", partial(encoder, 20), partial(encoder, 24)),
+    ("DAT022", partial(encoder, 24, -1), partial(encoder, 24)),
+    ("DAT022", partial(divided, [5, 14, 21]), partial(divided, [0, 5, 14, 21])),
     ("DAT020", partial(resized, "bilinear"), partial(resized, "nearest")),
     ("DAT015", partial(joined, False), partial(joined, True)),
 ]  # fmt: skip
-AUGMENTED = Rows(200, augmented)
 
 
 def target_of(made: Any) -> Any:

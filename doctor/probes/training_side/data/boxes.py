@@ -15,8 +15,6 @@ from .targets import Source, as_batch, size
 
 SAMPLES, SECONDS = 64, 2.0
 NAMES = ("boxes", "bbox", "bboxes")
-MANY = 0.2
-"""Share of boxes that are no corners from which on they are in another format. Our own number."""
 SLACK = 0.02
 """Of the image's size, by which a box may leave it. Our own number."""
 
@@ -43,10 +41,9 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         outside += int(leaves(at, limit).sum())
     if not boxes:
         return None
-    if not stated and target_form and turned >= MANY * boxes:
-        stated = "the form of torchvision's targets"
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
+        "likely": target_form,
     }  # fmt: skip
 
 
