@@ -226,7 +226,8 @@ def patience_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         again = [
             a
             for a in others
-            if (a.loops or a.scope != each.scope) and reading.function(a.scope).name != "__init__"
+            if (a.loops or a.scope != each.scope or exclusive(a.arms, each.arms))
+            and reading.function(a.scope).name != "__init__"
         ]
         missed = [
             update
