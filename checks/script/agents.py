@@ -22,6 +22,7 @@ ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
+    yield from _end_ignored(reading)
     for each in reading.script.assignments:
         names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
@@ -34,6 +35,27 @@ def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
         if not under_no_grad(reading, each.contexts) and _trains(reading, each.value, each):
             yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
+
+
+def _end_ignored(reading: Training) -> Iterator[Match]:
+    """A function that sums discounted rewards gets the ends of episodes, and never reads them."""
+    for number, function in enumerate(reading.script.functions):
+        given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
+        values = [v for v, _, scope in reading.expressions if scope == number]
+        names = {n for v in values for n in (v.name, *v.names)}
+        spoken = {w for n in names for w in words(n)}
+        rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
+        if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
+            continue
+        names |= {n for loop in reading.script.loops if loop.iterable is not None
+                  for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+        names |= {n for b in reading.script.branches if b.test is not None for n in b.test.names}
+        if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
+            span = next(s for v, s, scope in reading.expressions if scope == number
+                        and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
+            yield Match(
+                span, f"{given[0]} is never read: returns go on behind the end of an episode"
+            )
 
 
 def _network(reading: Training, value: Value, scope: int, position: int, depth: int = 3) -> bool:
@@ -215,6 +237,7 @@ RULES = (
         fires=(
             "a target of a value loss that carries gradients of the trained network",
             "terminated or truncated in a replay buffer (a warning)",
+            "a function of discounted rewards that never reads its parameter done",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",

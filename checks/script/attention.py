@@ -10,7 +10,7 @@ from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Span, Value
 from doctor.facts.script_machine import ScriptMachine
 
 QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpose\(-[12],-[12]\)|"
@@ -82,20 +82,14 @@ def _is_projection(reading: Training, call: Call) -> bool:
 
 
 def _shape(reading: Training, call: Call) -> list[str]:
-    """B, T and C of `B, T, C = x.shape`."""
-    names = [
-        (a.value.items[1].literal, a.target)
-        for a in reading.script.assignments
-        if a.scope == call.scope
-        and a.value.kind == "item"
-        and len(a.value.items) == 2
-        and a.value.items[0].name.endswith("shape")
-    ]
+    """B, T and C of `B, T, C = x.shape` or of x.size()."""
+    spans: dict[Span, list[str]] = {}
     for each in reading.script.assignments:
-        if each.scope == call.scope and each.value.name.endswith(".shape"):
-            return []
-    ordered = [t for n, t in sorted((n, t) for n, t in names if isinstance(n, int))]
-    return ordered or _unpacked(reading, call)
+        names = each.value.names
+        if each.scope == call.scope and any(name.endswith(".shape") for name in names):
+            spans.setdefault(each.span, []).append(each.target)
+    triples = [targets for targets in spans.values() if len(targets) == 3]
+    return triples[0] if len(triples) == 1 else _unpacked(reading, call)
 
 
 def _unpacked(reading: Training, call: Call) -> list[str]:

@@ -9,6 +9,7 @@ from doctor.checks.script.naming import is_held_out
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.splits import RANDOM, SPLIT, data_of, target_of
 from doctor.checks.script.training import Training
+from doctor.facts.script import Call
 from doctor.facts.script_machine import ScriptMachine
 
 RANDOMIZES = {"ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"}
@@ -25,6 +26,37 @@ def held_out_augmented(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         if name := _randomizes(reading, number):
             message = f"{target} has samples that {name} changes at random"
             yield Match(reading.calls[number].span, message)
+    yield from _parts(reading)
+
+
+def _parts(reading: Training) -> Iterator[Match]:
+    """A held-out part of a dataset whose samples random transforms change."""
+    changed = {each.target.partition(".dataset")[0] for each in reading.script.assignments
+               if ".dataset" in each.target}  # fmt: skip
+    for number in reading.methods("random_split", "Subset"):
+        call = reading.calls[number]
+        held = [name for name in call.targets if is_held_out(name)]
+        if not held or not call.args or held[0] in changed or _wrapped(reading, held[0], call):
+            continue
+        for option in evaluate.options(reading, call.args[0], call):
+            if option.kind == "call" and (name := _randomizes(reading, option.call)):
+                yield Match(call.span, f"{held[0]} has samples that {name} changes at random")
+                break
+
+
+def _wrapped(reading: Training, name: str, call: Call) -> bool:
+    """The part gets transforms of its own: Transformed(part, tf), or indices of it are read."""
+    key = reading.key(name, call.scope)
+    return any(
+        each.method not in ("DataLoader", "len", "print")
+        and each.method[:1].isupper()
+        and any(v.kind == "name" and reading.key(v.name, each.scope) == key for v in each.args)
+        for each in reading.calls
+    ) or any(
+        reading.key(n.removesuffix(".indices"), scope) == key and n.endswith(".indices")
+        for value, _, scope in reading.expressions
+        for n in (value.name, *value.names)
+    )
 
 
 def _read_by_loaders(reading: Training) -> Iterator[tuple[int, str]]:
@@ -79,6 +111,7 @@ RULES = (
         fires=(
             "a dataset named for validation or test with a random transform of torchvision",
             "the same with augment=True",
+            "a held-out part of random_split() or Subset() of such a dataset",
         ),
         fix="Give the evaluation transforms without a random part: Resize, CenterCrop.",
         sources=("swin-unet-135",),

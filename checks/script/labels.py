@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -60,7 +61,24 @@ def _end(reading: Training, scope: int) -> Call:
 
 def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> bool:
     """Labels begin one token later than the inputs."""
-    return _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0
+    if _offset(reading, labels, call) == 1 and _offset(reading, inputs, call) == 0:
+        return True
+    first, second = (_start(reading, value, call) for value in (inputs, labels))
+    return bool(first) and second in (f"({first}+1)", f"(1+{first})")
+
+
+def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
+    """The start of the slice that a value is made of, through functions: i of data[i:i + n]."""
+    for option in evaluate.options(reading, value, call)[:1] if depth else ():
+        text = render(reading, option)
+        if found := re.search(r"\w\[(?:\(?:,)?([^\[\]:,]+):[^\[\]]+\]", text):
+            return found[1]
+        made = reading.calls[option.call] if option.kind == "call" else None
+        while made is not None and made.receiver_call >= 0:
+            made = reading.calls[made.receiver_call]
+        if made is not None and made.receiver and made.receiver != value.name:
+            return _start(reading, Value("name", name=made.receiver), made, depth - 1)
+    return ""
 
 
 def _offset(reading: Training, value: Value, call: Call, depth: int = 8) -> int | None:
@@ -162,6 +180,7 @@ RULES = (
         fires=(
             "model(input_ids=x[:, :-1], labels=x[:, 1:]) of a causal model",
             "the same through names, rolled, or as the pair that __getitem__ returns",
+            "x = data[i:i + n] and y = data[i + 1:i + 1 + n], and then labels=y",
             "a function such as the collator returns these two, in a file that loads a causal "
             "model and computes no loss itself",
         ),

@@ -32,7 +32,7 @@ def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         pairs = [(m["first"], m["second"]) for m in DIFFERENCE.finditer(text)]
         right = sum(bool(_is(GOOD, a) and _is(BAD, b)) for a, b in pairs)
         wrong = sum(bool(_is(BAD, a) and _is(GOOD, b)) for a, b in pairs)
-        crossed = re.search(r"\(\((\w+)-(\w+)\)-\((\w+)-(\w+)\)\)", text)
+        crossed = re.search(r"\(\(?(\w+)-(\w+)\)?-\((\w+)-(\w+)\)\)", text)
         swapped = crossed and _is(BAD, crossed[1]) and _is(GOOD, crossed[3]) and (
             _is(BAD, crossed[2]) and _is(GOOD, crossed[4])
         )  # fmt: skip

@@ -75,7 +75,7 @@ def _best_model(reading: Training, call: Call) -> Iterator[Match]:
     metric, greater = _text(reading, call, "metric_for_best_model"), call.keywords.get(
         "greater_is_better"
     )  # fmt: skip
-    better = direction(metric) if metric else 0
+    better = (_computed(reading, str(metric)) or direction(metric)) if metric else 0
     if greater is None:
         wrong = better < 0 and not str(metric).endswith("loss")
         if wrong and loads:
@@ -86,6 +86,22 @@ def _best_model(reading: Training, call: Call) -> Iterator[Match]:
     truth = evaluate.truth(reading, greater, call)
     if (better > 0 and truth is False) or (better < 0 and truth is True):
         yield Match(call.span, f"greater_is_better={truth} keeps the worst {metric}")
+
+
+ERRORS = {"log_loss", "mean_squared_error", "mean_absolute_error", "root_mean_squared_error",
+          "hamming_loss", "brier_score_loss", "mean_absolute_percentage_error", "max_error",
+          "zero_one_loss", "wer", "cer", "mse_loss", "l1_loss", "cross_entropy"}  # fmt: skip
+
+
+def _computed(reading: Training, metric: str) -> int:
+    """-1 where compute_metrics returns an error under this key, 0 where that is not known."""
+    for scope in metric_functions(reading):
+        for value in reading.function(scope).returns:
+            entered = evaluate.entry(reading, value, metric.removeprefix("eval_"))
+            calls = [entered.call, *entered.calls] if entered is not None else []
+            if any(n >= 0 and reading.calls[n].method in ERRORS for n in calls):
+                return -1
+    return 0
 
 
 def _resumed(reading: Training, call: Call) -> Iterator[Match]:
