@@ -47,9 +47,12 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
         rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
         if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
             continue
-        names |= {n for loop in reading.script.loops if loop.iterable is not None
+        names |= {n for loop in reading.script.loops
+                  if loop.scope == number and loop.iterable is not None
                   for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
-        names |= {n for b in reading.script.branches if b.test is not None for n in b.test.names}
+        here = [a for a in reading.script.assignments if a.scope == number]
+        here += [reading.calls[n] for n in reading.scope_calls(number)]
+        names |= {n for each in here for test in reading.tests(each) for n in test.names}
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
             span = next(s for v, s, scope in reading.expressions if scope == number
                         and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
@@ -242,7 +245,7 @@ RULES = (
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
         sources=("torch-dqn",),
-        needs=("gamma", "discount"),
+        needs=("gamma", "discount", "GAMMA", "DISCOUNT"),
     ),
     Rule(
         code="SCR319",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
@@ -69,14 +70,16 @@ def _is_shifted(reading: Training, labels: Value, inputs: Value, call: Call) -> 
 
 def _start(reading: Training, value: Value, call: Call, depth: int = 6) -> str:
     """The start of the slice that a value is made of, through functions: i of data[i:i + n]."""
-    for option in evaluate.options(reading, value, call)[:1] if depth else ():
+    position = reading.numbers.get(id(call), len(reading.calls))
+    found_at = evaluate.options_at(reading, value, call.scope, position, call.arms)
+    for option in found_at[:1] if depth else ():
         text = render(reading, option)
         if found := re.search(r"\w\[(?:\(?:,)?([^\[\]:,]+):[^\[\]]+\]", text):
             return found[1]
         made = reading.calls[option.call] if option.kind == "call" else None
         while made is not None and made.receiver_call >= 0:
             made = reading.calls[made.receiver_call]
-        if made is not None and made.receiver and made.receiver != value.name:
+        if made is not None and made.receiver:
             return _start(reading, Value("name", name=made.receiver), made, depth - 1)
     return ""
 

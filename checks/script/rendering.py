@@ -27,7 +27,8 @@ def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
         return _call(reading, reading.calls[value.call], depth - 1)
     items = [render(reading, each, depth - 1) for each in value.items]
     if value.kind == "item" and len(items) == 2:
-        return f"{items[0]}[{items[1].removeprefix('(').removesuffix(')')}]"
+        index = items[1][1:-1] if value.items[1].kind == "list" else items[1]
+        return f"{items[0]}[{index}]"
     if value.kind == "slice":
         return ":".join("" if text == "None" else text for text in items[:2])
     if value.kind == "list":
