@@ -49,6 +49,7 @@ from doctor.checks.script import (
     kept_graphs,
     labels,
     latents,
+    launching,
     layers,
     lightning,
     loaders,
@@ -108,12 +109,13 @@ MODULES = (
     collectives, configuration, contrastive, detached, discarded, distillation, distributed,
     dropout, ends_of_answers, environments, evaluation, fitted, followers, freezing,
     frozen_norms, gathered, generation, generative, graphs, ignored_places, images, imbalance,
-    kept_graphs, labels, latents, layers, lightning, loaders, loop, losses, module_base,
-    modules, noise, numerics, outputs, ownership, padding, pairs, parameters, peft, placement,
-    preferences, pretrained, ranks_apart, reached, recreated, removed, restored, resuming,
-    samplers, scaling, schedule_units, schedules, scores, sequences, sets, several_networks,
-    shapes, sharding, splits, steps, switches, tables, temperature, tokens, trainer_settings,
-    trainers, unfinished, unused, versions, weight_casts, weights, windows, zeroed,
+    kept_graphs, labels, latents, launching, layers, lightning, loaders, loop, losses,
+    module_base, modules, noise, numerics, outputs, ownership, padding, pairs, parameters, peft,
+    placement, preferences, pretrained, ranks_apart, reached, recreated, removed, restored,
+    resuming, samplers, scaling, schedule_units, schedules, scores, sequences, sets,
+    several_networks, shapes, sharding, splits, steps, switches, tables, temperature, tokens,
+    trainer_settings, trainers, unfinished, unused, versions, weight_casts, weights, windows,
+    zeroed,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in MODULES for rule in each.RULES), key=lambda rule: rule.code)
