@@ -134,7 +134,8 @@ def _within_brackets(lines: list[str]) -> list[bool]:
 def _launches(path: str, text: str, known: dict[str, str]) -> Iterator[Launch]:
     """Commands with a launcher, their variables and arrays replaced."""
     arrays = {name: body for name, body in ARRAY.findall(text)}
-    line, current, started = 1, "", 1
+    lines, current, started = text.splitlines(), "", 1
+    inside = _within_brackets(lines)
     for number, each in enumerate(text.splitlines(keepends=True), 1):
         started = number if not current else started
         current += each
@@ -146,8 +147,16 @@ def _launches(path: str, text: str, known: dict[str, str]) -> Iterator[Launch]:
             continue
         if ASSIGNMENT.match(command) and not re.search(r"\s(?:torchrun|python|srun)", command):
             continue
-        line = started
-        yield _launch(path, line, command, match, known, arrays)
+        before = _opened(lines, inside, started)
+        yield _launch(path, started, before + command, match, len(before), known, arrays)
+
+
+def _opened(lines: list[str], inside: list[bool], number: int) -> str:
+    """The lines since the quotes opened that this line stands in: srun bash -c '."""
+    first = number
+    while first > 1 and inside[first - 1]:
+        first -= 1
+    return "".join(f"{line}\n" for line in lines[first - 1 : number - 1])
 
 
 def _launch(
@@ -155,10 +164,11 @@ def _launch(
     line: int,
     command: str,
     match: re.Match[str],
+    before: int,
     known: dict[str, str],
     arrays: dict[str, str],
 ) -> Launch:
-    plain = CONTINUED.sub(" ", command[match.start(1) :])
+    plain = CONTINUED.sub(" ", command[before + match.start(1) :])
     for name, body in arrays.items():
         plain = plain.replace(f'"${{{name}[@]}}"', " ".join(body.split())).replace(
             f"${{{name}[@]}}", " ".join(body.split())
@@ -172,7 +182,7 @@ def _launch(
     named = first + (2 if first < len(rest) and rest[first] in ("-m", "--module") else 1)
     return Launch(
         path, line, program, flags_of(rest[named:]), flags_of(rest[:first]),
-        CONTINUED.sub(" ", command[: match.start(1)]).strip(), CONTINUED.sub(" ", command).strip(),
+        CONTINUED.sub(" ", command[: before + match.start(1)]).strip(), CONTINUED.sub(" ", command).strip(),
     )  # fmt: skip
 
 
