@@ -11,7 +11,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
@@ -50,7 +50,7 @@ def _end_ignored(reading: Training) -> Iterator[Match]:
         names |= {n for loop in reading.script.loops
                   if loop.scope == number and loop.iterable is not None
                   for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
-        here = [a for a in reading.script.assignments if a.scope == number]
+        here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
         here += [reading.calls[n] for n in reading.scope_calls(number)]
         names |= {n for each in here for test in reading.tests(each) for n in test.names}
         if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
@@ -80,8 +80,6 @@ def _is_network(reading: Training, call: Call) -> bool:
 
 def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool:
     """A part comes from the trained network, with its graph."""
-    from doctor.facts.script import Assignment
-
     assert isinstance(at, Assignment)
     names = [name for name in (value.name, *value.names) if name]
     if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):

@@ -72,7 +72,7 @@ def tasks_per_node(reading: Training, launch: Launch) -> int | None:
         return given
     if (given := directive(reading, "ntasks")) is not None:
         return given // (count or 1)
-    return None if f"sbatch.ntasks-per-node" in settings(reading) else 1
+    return None if "sbatch.ntasks-per-node" in settings(reading) else 1
 
 
 def in_srun(launch: Launch) -> bool:

@@ -184,7 +184,7 @@ RULES = (
             "the same as flags of a command",
         ),
         fix="Change one of the two settings.",
-        sources=("axolotl-config", "llama-factory-arguments", "transformers-trainer"),
+        sources=("axolotl-1834", "llama-factory-arguments", "transformers-trainer"),
         kinds=TRAINERS,
         training=False,
     ),

@@ -35,6 +35,7 @@ def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
         own = "".join(t for t, _ in texts)
+        own += " ".join(reading.calls[n].name for n in reading.scope_calls(number))
         hidden = any(mask in own for mask in MASKS) or "e9" in own or "inf" in own
         for text, span in texts:
             found = ITSELF.search(text)
@@ -114,7 +115,7 @@ RULES = (
             "-cosine_similarity(p, z) of one trained network without detach(), twice",
         ),
         fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach().",
-        sources=("simsiam-siamese",),
+        sources=("simsiam",),
         needs=("cross_entropy", "CrossEntropyLoss", *COSINES),
     ),
 )

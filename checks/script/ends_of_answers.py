@@ -71,18 +71,11 @@ def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         others = [text for text in texts if text != marker]
         shown = [text for text in others if MARKERS.search(text)]
         written = any(marker.strip() in text for text in others)
-        if shown and not written and _is_searched(reading, call.targets):
+        collated = call.method in TEMPLATES or value is call.keywords.get("response_template")
+        if shown and not written and (collated or _is_ignored(reading)):
             yield Match(
                 call.span, f"{marker.strip()!r} is in none of the texts: all labels are -100"
             )
-
-
-def _is_searched(reading: Training, targets: tuple[str, ...]) -> bool:
-    return (
-        not targets
-        or "ignored_labels" in reading.script.identifiers
-        or any(part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v]))
-    )
 
 
 def _constant(reading: Training, value: Value) -> str:

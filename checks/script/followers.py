@@ -200,7 +200,7 @@ def _never_synchronized(reading: Training) -> Iterator[Match]:
 
 def _weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
-    for text, span, scope in reading.cached(statements):
+    for text, span, _ in reading.cached(statements):
         found = re.fullmatch(
             r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
             text,

@@ -24,9 +24,10 @@ PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]
 
 def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for text, span, scope in reading.cached(statements):
-        if (found := POSITIVE.search(text)) and not _negated(text, found.start()):
-            if not _negated_later(reading, span, scope):
-                yield Match(span, "the KL term has the wrong sign: it is -0.5 times this sum")
+        found = POSITIVE.search(text)
+        wrong = found is not None and not _negated(text, found.start())
+        if wrong and not _negated_later(reading, span, scope):
+            yield Match(span, "the KL term has the wrong sign: it is -0.5 times this sum")
         if NOISE.search(text):
             yield Match(span, "exp(logvar) is the variance: noise is scaled by exp(0.5 * logvar)")
     yield from _summed_and_averaged(reading)
@@ -111,9 +112,9 @@ def _clean_target(reading: Training) -> Iterator[Match]:
         for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss"):
             loss = reading.calls[n]
             names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
-            if loss.scope == call.scope and clean in names and noise not in names:
-                if not evaluate.is_parameter(reading, call.scope, noise):
-                    yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
+            given = evaluate.is_parameter(reading, call.scope, noise)
+            if loss.scope == call.scope and clean in names and noise not in names and not given:
+                yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
 
 
 RULES = (

@@ -129,7 +129,7 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
     own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
     own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
     text = ",".join(own)
-    if not subject or NEAREST.search(text) or "PIL" in text and "0" in text:
+    if not subject or NEAREST.search(text):
         return
     classes = reading.mentions("cross_entropy", "crossentropy", "iou", "dice", "segmentation")
     soft = "align_corners" in call.keywords or (
@@ -191,7 +191,7 @@ RULES = (
             "to_tensor(mask).long()",
         ),
         fix="Pass InterpolationMode.NEAREST; make masks by torch.from_numpy(np.array(mask)).long().",
-        sources=("mmsegmentation-3399",),
+        sources=("image-segmentation-keras-11",),
         needs=("resize", "Resize", "rotate", "to_tensor", "ToTensor", "interpolate"),
     ),
 )

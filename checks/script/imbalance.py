@@ -25,11 +25,9 @@ LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
 def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.methods("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
         call = reading.calls[number]
-        if (value := call.keywords.get("pos_weight")) is not None:
-            if INVERTED.search(_text(reading, value, call)):
-                yield Match(
-                    call.span, "pos_weight is positives per negative: it is to be the inverse"
-                )
+        value = call.keywords.get("pos_weight")
+        if value is not None and INVERTED.search(_text(reading, value, call)):
+            yield Match(call.span, "pos_weight is positives per negative: it is to be the inverse")
     for number in reading.methods(*LOSSES):
         call = reading.calls[number]
         value = call.keywords.get("weight")

@@ -28,7 +28,7 @@ def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         value = objects.operand(call) if not call.args else call.args[0]
         if value is None or not _is_negated(reading, number, call):
             continue
-        text = " ".join(expanded(reading, value, call, depth) for depth in (1, 2, 3))
+        text = " ".join(expanded(reading, value, call, depth) for depth in range(4))
         pairs = [(m["first"], m["second"]) for m in DIFFERENCE.finditer(text)]
         right = sum(bool(_is(GOOD, a) and _is(BAD, b)) for a, b in pairs)
         wrong = sum(bool(_is(BAD, a) and _is(GOOD, b)) for a, b in pairs)

@@ -124,7 +124,7 @@ def _grouped(reading: Training, rows: set[str]) -> str:
     for text, _, _ in reading.cached(statements):
         for table, column in re.findall(r"(\w+)\['(\w+)'\]", text):
             if table in rows and GROUPS.search(column):
-                return column
+                return str(column)
     return ""
 
 
@@ -153,7 +153,7 @@ RULES = (
         "the target is not known.",
         fires=("y = df['price'] and X = df.values, and the column is never dropped",),
         fix="X = df.drop(columns='price').",
-        sources=("sklearn-leakage",),
+        sources=("sklearn-pitfalls",),
         needs=("pandas",),
     ),
     Rule(
@@ -171,7 +171,7 @@ RULES = (
         ),
         fix="Split first, then repeat rows; use GroupShuffleSplit; split time series with "
         "shuffle=False.",
-        sources=("sklearn-leakage", "sklearn-time-series"),
+        sources=("sklearn-pitfalls", "sklearn-time-series"),
         needs=("train_test_split",),
         limits="that columns of other names hold no groups.",
     ),
