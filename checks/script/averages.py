@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from doctor.checks.script import objects
 from doctor.checks.script.losses import loss_calls
 from doctor.checks.script.naming import direction, is_loader
 from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Span, Value
@@ -20,6 +22,26 @@ NOT_ADDITIVE = {
 
 
 MEANS = {"mean", "average", "fmean", "sum", "nanmean"}
+
+
+CURVED = re.compile(r"(?:math\.exp|torch\.exp|numpy\.exp)\(.*(?:loss|cross_entropy|nll|criterion)|"
+                    r"(?:math\.sqrt|torch\.sqrt|numpy\.sqrt)\(.*(?:mse|loss|criterion)|mse_loss\(.*\.sqrt\(")  # fmt: skip
+
+
+def curve_of_means(reading: Training) -> Iterator[Match]:
+    """perplexity += exp(loss), divided by the number of batches."""
+    for each in reading.script.assignments:
+        if not each.augmented or each.operator != "Add" or not each.loops:
+            continue
+        loop = reading.script.loops[each.loops[-1]]
+        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        loaders = {name for name in sources if is_loader(name)}
+        function = reading.function(each.scope).name.casefold()
+        if not CURVED.search(render(reading, each.value)) or "train" in function:
+            continue
+        for span in _divided(reading, each, loaders):
+            what = "perplexities" if "exp(" in render(reading, each.value) else "roots"
+            yield Match(span, f"{what} of batches are averaged: take the mean of the losses first")
 
 
 def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -129,6 +151,7 @@ def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
 
 
 def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from curve_of_means(reading)
     for number in reading.methods(*NOT_ADDITIVE):
         call = reading.calls[number]
         if not call.name.startswith("sklearn.metrics.") or not call.loops:
@@ -251,9 +274,13 @@ RULES = (
         find=score_over_batches,
         why="F1, precision, recall and AUC of batches do not average to those of the whole: the "
         "result depends on the batch size.",
-        fires=("a score of scikit-learn in a loop over a loader, summed or averaged",),
-        fix="Collect predictions and labels in the loop; compute the score once.",
-        needs=("sklearn",),
+        fires=(
+            "a score of scikit-learn in a loop over a loader, summed or averaged",
+            "exp(loss) or sqrt(mse) of batches, averaged",
+        ),
+        fix="Collect predictions and labels in the loop, compute the score once; take the root or "
+        "the exponential of the mean loss.",
+        needs=("sklearn", "exp", "sqrt"),
         sources=("argument-mining-45", "few-nerd-2"),
     ),
     Rule(

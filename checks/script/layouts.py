@@ -145,7 +145,8 @@ def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def _layers_tested(reading: Training, call: Call) -> str:
     """The test around that names linear or convolutional layers."""
-    texts = [test.text for test in reading.tests(call) if "isinstance" in test.text]
+    held = [reading.script.branches[branch].test for branch, arm in call.arms if arm == 0]
+    texts = [test.text for test in held if test is not None and "isinstance" in test.text]
     return next((t for t in texts if re.search(r"Linear|Conv", t)), "")
 
 

@@ -113,6 +113,51 @@ def _negative_before(reading: Training, text: str, call: Call) -> bool:
     return any(t.startswith("-") for t in appended) or not names
 
 
+def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """random() > epsilon explores, and a small epsilon does so nearly always."""
+    for call in reading.calls:
+        drawn = call.method == "sample" and call.receiver.endswith("action_space")
+        drawn |= (
+            call.method in ("randrange", "randint", "choice")
+            and bool(call.targets)
+            and (set(words(call.targets[0])) & {"action", "a", "act"} != set())
+        )
+        for branch, arm in call.arms if drawn else ():
+            test = reading.script.branches[branch].test
+            text = test.text if test is not None else ""
+            found = re.fullmatch(
+                r"\(?[\w.]*rand\w*(?:\.\w+)?\(\)\s*([<>])=?\s*([\w.]*eps\w*)\)?", text
+            )
+            if found and ((found[1] == ">") == (arm == 0)):
+                yield Match(
+                    call.span, f"{found[2]} is the share of chosen actions here, not of random ones"
+                )
+    yield from _critic_moved(reading)
+
+
+def _critic_moved(reading: Training) -> Iterator[Match]:
+    """-(log_prob * (returns - value)).mean() with the graph of the value."""
+    for text, span, scope in reading.cached(statements):
+        for name in re.findall(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)", text):
+            found = [
+                a for a in reading.assigned.get(reading.key(name, scope), ()) if not a.augmented
+            ]
+            if len(found) != 1 or found[0].contexts:
+                continue
+            made = render(reading, found[0].value)
+            parts = re.fullmatch(r"\(\w*(?:ret|target|reward)\w*-(\w*val\w*)\)", made)
+            values = reading.assigned.get(reading.key(parts[1], scope), ()) if parts else ()
+            texts = [render(reading, v.value) for v in values]
+            if (
+                texts
+                and all("(" in t and "detach" not in t for t in texts)
+                and not any(v.contexts for v in values)
+            ):
+                yield Match(
+                    span, f"{name} carries gradients of the value: the policy's loss moves it, too"
+                )
+
+
 def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
     for each in reading.script.assignments:
@@ -175,6 +220,23 @@ RULES = (
         fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",
         sources=("torch-ppo",),
         needs=("log_prob", "logp", "log_probs"),
+    ),
+    Rule(
+        code="SCR375",
+        slug="policy-explores",
+        title="Exploration and advantages are what they are named for",
+        severity="fail",
+        find=chooses,
+        why="With epsilon as the share of random actions an agent explores less as it learns. An "
+        "advantage is a constant in the loss of the policy: through its value the policy's loss "
+        "trains the critic to be wrong.",
+        fires=(
+            "a random action where random() > epsilon",
+            "-(log_prob * (returns - value)).mean() without detach()",
+        ),
+        fix="if random() < epsilon: sample; advantage = (returns - value).detach().",
+        sources=("torch-dqn", "torch-ppo"),
+        needs=("action_space", "log_prob", "logp", "randrange"),
     ),
     Rule(
         code="SCR354",

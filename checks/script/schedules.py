@@ -14,7 +14,7 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import leaves
 from doctor.checks.script.training import Training
 from doctor.checks.script.zeroed import stepped
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Call, Scalar, Value
 from doctor.facts.script_machine import ScriptMachine
 
 
@@ -158,9 +158,15 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
             continue
         for function in functions_of(reading, given, call):
             returns = reading.function(function).returns
-            if returns and any(_is_rate(value) for value in returns):
+            given_rates = {m.keywords["lr"].literal for m in made} - {None}
+            if returns and any(_is_rate(v) or _holds(v, given_rates) for v in returns):
                 name = reading.function(function).name
                 yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+
+
+def _holds(value: Value, rates: set[Scalar]) -> bool:
+    """The rate of the optimizer is written out in a product or a sum."""
+    return any(part.literal in rates for part in flatten([value]) if part.kind == "literal")
 
 
 def _is_rate(value: Value) -> bool:

@@ -88,6 +88,7 @@ from doctor.checks.script import (
     several_networks,
     shapes,
     sharding,
+    single_cases,
     splits,
     steps,
     switches,
@@ -119,8 +120,9 @@ MODULES = (
     ownership, padding, pairs, parameters, peft, placement, preferences, pretrained,
     ranks_apart, reached, recreated, removed, restored, resuming, samplers, scaling,
     schedule_units, schedules, scores, sequences, sets, several_networks, shapes, sharding,
-    splits, steps, switches, tables, temperature, tokens, trainer_settings, trainers,
-    unfinished, unused, versions, vocabularies, weight_casts, weights, windows, zeroed,
+    single_cases, splits, steps, switches, tables, temperature, tokens, trainer_settings,
+    trainers, unfinished, unused, versions, vocabularies, weight_casts, weights, windows,
+    zeroed,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted((rule for each in MODULES for rule in each.RULES), key=lambda rule: rule.code)

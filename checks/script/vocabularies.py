@@ -160,9 +160,8 @@ def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         if sizes[0] == 1:
             yield Match(call.span, "one answer per prompt: all advantages are 0")
         elif sizes[0] and sizes[1] and not sizes[2] and (sizes[1] * (steps or 1) * 8) % sizes[0]:
-            yield Match(
-                call.span, f"a batch of {sizes[1]:g} is no number of groups of {sizes[0]:g}"
-            )
+            message = f"a batch of {sizes[1]:g} is no number of groups of {sizes[0]:g}"
+            yield Match(call.span, f"{message} on 1, 2, 4 or 8 GPUs", "warn")
         if _number(call, "temperature") == 0:
             yield Match(call.span, "at temperature 0 all answers of a group are the same")
 
