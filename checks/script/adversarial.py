@@ -77,8 +77,10 @@ def _of_generator(
         if cut:
             yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
         elif _is_called_fake(reading, loss, n):
-            yield Match(call.span, f"{network} is trained to be recognized: its samples get the "
-                        "label for fakes")  # fmt: skip
+            yield Match(
+                call.span,
+                f"{network} is trained to be recognized: its samples get the label for fakes",
+            )
 
 
 def _sample(reading: Training, judged: Call) -> tuple[str, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rendering import expanded, render
 from doctor.checks.script.rule import Match, Rule
@@ -40,8 +40,7 @@ def _weights(reading: Training, call: Call) -> Iterator[Match]:
     found = QK.search(text)
     if not found:
         return
-    axis = call.keywords.get("dim") or (call.args[1 if call.name.startswith("torch.") else 0]
-                                        if len(call.args) > call.name.startswith("torch.") else None)  # fmt: skip
+    axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
     if axis is not None and axis.literal in (0, 1) and ".T" not in found[0]:
         yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
     own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
@@ -66,8 +65,11 @@ def _heads(reading: Training, call: Call) -> Iterator[Match]:
     if len(shape) != 3 or third != shape[1] or second in shape or call.args[0].name != shape[0]:
         return
     if re.search(r"head|(?:^|\.)n?_?h$", second) and _is_projection(reading, call):
-        yield Match(call.span, f"the axis of {third} is not moved: view() mixes heads and places, "
-                    "transpose(1, 2) of view(B, T, heads, width) does not")  # fmt: skip
+        yield Match(
+            call.span,
+            f"the axis of {third} is not moved: view() mixes heads and places, "
+            "transpose(1, 2) of view(B, T, heads, width) does not",
+        )
 
 
 def _is_projection(reading: Training, call: Call) -> bool:
@@ -172,8 +174,9 @@ def later_places(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             kind = _triangle(text)
             if kind == ("upper" if keeps else "lower"):
                 what = "kept" if keeps else "hidden"
-                yield Match(call.span, f"{key} is True where it should be False: these places are "
-                            f"{what}")  # fmt: skip
+                yield Match(
+                    call.span, f"{key} is True where it should be False: these places are {what}"
+                )
         if layer:
             yield from _unmasked(reading, call)
 

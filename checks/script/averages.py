@@ -25,7 +25,8 @@ MEANS = {"mean", "average", "fmean", "sum", "nanmean"}
 
 
 CURVED = re.compile(r"(?:math\.exp|torch\.exp|numpy\.exp)\(.*(?:loss|cross_entropy|nll|criterion)|"
-                    r"(?:math\.sqrt|torch\.sqrt|numpy\.sqrt)\(.*(?:mse|loss|criterion)|mse_loss\(.*\.sqrt\(")  # fmt: skip
+                    r"(?:math\.sqrt|torch\.sqrt|numpy\.sqrt)\(.*(?:mse|loss|criterion)|"
+                    r"mse_loss\(.*\.sqrt\(")  # fmt: skip
 
 
 def curve_of_means(reading: Training) -> Iterator[Match]:

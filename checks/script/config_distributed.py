@@ -10,8 +10,9 @@ from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script_machine import ScriptMachine
 
-BY_FILE = ("gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
-           "offload_param_device", "zero3_save_16bit_model")  # fmt: skip
+BY_FILE = ("gradient_accumulation_steps", "gradient_clipping", "zero_stage",
+           "offload_optimizer_device", "offload_param_device",
+           "zero3_save_16bit_model")  # fmt: skip
 """What accelerate refuses beside deepspeed_config_file."""
 
 
@@ -24,17 +25,23 @@ def of_deepspeed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     whole, micro = each.number("train_batch_size"), each.number("train_micro_batch_size_per_gpu")
     steps = each.number("gradient_accumulation_steps") or 1
     if whole and micro and whole % (micro * steps):
-        yield Match(each.span("train_batch_size"), f"{whole:g} is not {micro:g} samples times {steps:g} "
-                    "times a number of GPUs")  # fmt: skip
+        yield Match(
+            each.span("train_batch_size"),
+            f"{whole:g} is not {micro:g} samples times {steps:g} times a number of GPUs",
+        )
     stage = each.number("zero_optimization.stage")
     offloads = each.text("zero_optimization.offload_param.device")
     if stage is not None and stage < 3 and offloads not in ("", "none"):
-        yield Match(each.span("zero_optimization.offload_param.device"), f"offload_param needs stage 3, "
-                    f"not {stage:g}")  # fmt: skip
+        yield Match(
+            each.span("zero_optimization.offload_param.device"),
+            f"offload_param needs stage 3, not {stage:g}",
+        )
     held = each.text("zero_optimization.offload_optimizer.device")
     if stage == 0 and held not in ("", "none"):
-        yield Match(each.span("zero_optimization.offload_optimizer.device"), "offload_optimizer needs "
-                    "stage 1 or more")  # fmt: skip
+        yield Match(
+            each.span("zero_optimization.offload_optimizer.device"),
+            "offload_optimizer needs stage 1 or more",
+        )
     if stage is not None and not 0 <= stage <= 3:
         yield Match(each.span("zero_optimization.stage"), f"there is no stage {stage:g}")
     warm, total = (
@@ -53,22 +60,36 @@ def of_deepspeed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 
 def of_accelerate(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     each = _options(reading)
+    yield from _of_machines(each)
+    yield from _of_gpus(each)
+    yield from _of_plugins(each)
+
+
+def _of_machines(each: Options) -> Iterator[Match]:
     count, machines = each.number("num_processes"), each.number("num_machines") or 1
     kind, rank = each.text("distributed_type"), each.number("machine_rank")
     if count and machines and count % machines:
-        yield Match(each.span("num_processes"), f"{count:g} processes cannot be shared by {machines:g} "
-                    "machines")  # fmt: skip
+        yield Match(
+            each.span("num_processes"),
+            f"{count:g} processes cannot be shared by {machines:g} machines",
+        )
     elif count and machines > 1 and count < machines:
         yield Match(each.span("num_processes"), "num_processes is for all machines together")
     address = each.text("main_process_ip")
-    if machines > 1 and address in ("", "none", "null", "localhost", "127.0.0.1", "0.0.0.0"):
+    local = ("", "none", "null", "localhost", "127.0.0.1")
+    if machines > 1 and address in local and "cpu" not in kind:
         where = "main_process_ip" if "main_process_ip" in each.table else "num_machines"
         yield Match(each.span(where), "the machines do not find each other: main_process_ip")
     if rank is not None and rank >= machines:
         yield Match(each.span("machine_rank"), f"rank {rank:g} of {machines:g} machines")
+
+
+def _of_gpus(each: Options) -> Iterator[Match]:
+    count, machines = each.number("num_processes"), each.number("num_machines") or 1
+    kind = each.text("distributed_type")
     if kind in ("no", "none") and count and count > 1:
-        yield Match(each.span("distributed_type"), f"distributed_type is NO: one of {count:g} processes "
-                    "starts")  # fmt: skip
+        message = f"distributed_type is NO: one of {count:g} processes starts"
+        yield Match(each.span("distributed_type"), message, "warn")
     if each.on("use_cpu") and kind in ("multi_gpu", "fsdp", "deepspeed"):
         yield Match(each.span("use_cpu"), "use_cpu: true: the GPUs are not used")
     ids = each.text("gpu_ids")
@@ -76,21 +97,25 @@ def of_accelerate(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         yield Match(each.span("gpu_ids"), f"{count:g} processes for {ids.count(',') + 1} GPUs")
     if kind == "multi_gpu" and count == 1 and machines == 1:
         yield Match(each.span("num_processes"), "one process: the other GPUs are idle", "warn")
-    yield from _of_plugins(each, kind)
 
 
-def _of_plugins(each: Options, kind: str) -> Iterator[Match]:
+def _of_plugins(each: Options) -> Iterator[Match]:
+    kind = each.text("distributed_type")
     named = each.text("deepspeed_config.deepspeed_config_file")
     both = [k for k in BY_FILE if f"deepspeed_config.{k}" in each.table]
     if named and both:
-        yield Match(each.span(f"deepspeed_config.{both[0]}"), f"{both[0]} stands in the file of DeepSpeed: "
-                    "accelerate refuses it here")  # fmt: skip
+        yield Match(
+            each.span(f"deepspeed_config.{both[0]}"),
+            f"{both[0]} stands in the file of DeepSpeed: accelerate refuses it here",
+        )
     for name, wanted in (("fsdp_config", "fsdp"), ("deepspeed_config", "deepspeed")):
         given = any(key.startswith(f"{name}.") for key in each.table)
-        if given and kind in ("multi_gpu", "no"):
+        if given and kind == "multi_gpu":
             key = next(key for key in each.table if key.startswith(f"{name}."))
-            yield Match(each.span(key), f"{name} is not read: distributed_type is {kind.upper()}, not "
-                        f"{wanted.upper()}")  # fmt: skip
+            yield Match(
+                each.span(key),
+                f"{name} is not read: distributed_type is {kind.upper()}, not {wanted.upper()}",
+            )
 
 
 RULES = (

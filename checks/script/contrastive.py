@@ -31,6 +31,8 @@ COSINES = ("cosine_similarity", "CosineSimilarity")
 
 
 def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.mentions("cross", "cosine", "similar"):
+        return
     for number, function in enumerate(reading.script.functions):
         texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
         crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
@@ -75,8 +77,10 @@ def _both_branches(reading: Training) -> Iterator[Match]:
         if _is_negative_cosine(reading, pairs[0][0]) and all(
             _through_trained(reading, name, backward, number) for name in targets
         ):
-            yield Match(backward.span, f"{targets[0]} carries gradients: without detach() all "
-                        "outputs become equal")  # fmt: skip
+            yield Match(
+                backward.span,
+                f"{targets[0]} carries gradients: without detach() all outputs become equal",
+            )
 
 
 def _is_negative_cosine(reading: Training, name: str) -> bool:

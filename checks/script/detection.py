@@ -95,8 +95,8 @@ RULES = (
             "num_classes=len(CLASSES), where no class is the background",
             "hflip() of the image under a condition, and boxes that stay",
         ),
-        fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip boxes, "
-        "too.",
+        fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "
+        "boxes, too.",
         sources=("torchvision-models",),
         needs=("detection", "boxes", "bbox"),
     ),

@@ -35,8 +35,10 @@ def _teacher_trains(reading: Training) -> Iterator[Match]:
             objects.makers(reading, Value("name", name=name), call.scope, number, call.arms)
         )
         if made and all(m is not None for m in made):
-            yield Match(call.span, f"{name} gives targets with dropout and batch statistics: "
-                        "nothing trains it")  # fmt: skip
+            yield Match(
+                call.span,
+                f"{name} gives targets with dropout and batch statistics: nothing trains it",
+            )
 
 
 def _averaged(reading: Training) -> Iterator[Match]:

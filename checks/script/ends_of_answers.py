@@ -35,8 +35,10 @@ def end_masked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in sides)
         labels = any(set(words(side.name)) & LABELS for side in sides)
         if each.operator == "==" and pads and labels and _is_ignored(reading):
-            yield Match(each.span, "padding is the end token: the end of an answer is left out of "
-                        "the labels, too")  # fmt: skip
+            yield Match(
+                each.span,
+                "padding is the end token: the end of an answer is left out of the labels, too",
+            )
 
 
 def _ends_are_written(reading: Training, name: str) -> bool:
@@ -57,7 +59,6 @@ def _is_ignored(reading: Training) -> bool:
 
 def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """The text that labels begin behind is none that prompts have."""
-    texts = _texts(reading)
     for call in reading.calls:
         value = call.keywords.get("response_template") or call.keywords.get("response_part")
         encodes = call.method in ("encode", "tokenize") or "tok" in call.name.casefold()
@@ -68,7 +69,7 @@ def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             continue
         if reading.methods("apply_chat_template") and not marker.startswith("###"):
             continue
-        others = [text for text in texts if text != marker]
+        others = [text for text in reading.cached(_texts) if text != marker]
         shown = [text for text in others if MARKERS.search(text)]
         written = any(marker.strip() in text for text in others)
         collated = call.method in TEMPLATES or value is call.keywords.get("response_template")

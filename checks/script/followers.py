@@ -183,9 +183,10 @@ def _target_not_synchronized(reading: Training) -> Iterator[Match]:
 
 def _never_synchronized(reading: Training) -> Iterator[Match]:
     """A network of this file that gives targets under no_grad, and that nothing ever sets."""
-    pairs = [(a, name) for a in reading.script.assignments for name in [a.target]
-             if a.value.kind == "call" and re.search(r"(^|_|\.)(target|tgt)(_|$)", name)]  # fmt: skip
-    for each, name in pairs:
+    for each in reading.script.assignments:
+        name = each.target
+        if each.value.kind != "call" or not re.search(r"(^|_|\.)(target|tgt)(_|$)", name):
+            continue
         key = reading.key(name, each.scope)
         made = reading.calls[each.value.call]
         known = made.name in reading.modules or made.name.startswith("torch.nn.")
@@ -200,6 +201,8 @@ def _never_synchronized(reading: Training) -> Iterator[Match]:
 
 def _weights_swapped(reading: Training) -> Iterator[Match]:
     """average = (1 - decay) * average + decay * new: nothing is left of the average."""
+    if not reading.mentions("decay", "momentum", "tau", "beta"):
+        return
     for text, span, _ in reading.cached(statements):
         found = re.fullmatch(
             r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
@@ -215,8 +218,10 @@ def _weights_swapped(reading: Training) -> Iterator[Match]:
         slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
         fast = rate in ("tau", "polyak_tau", "soft_tau")
         if (slow and found["one"] in targets) or (fast and found["two"] in targets):
-            yield Match(span, "nearly all of the average is replaced in each step: its "
-                        "weights are exchanged")  # fmt: skip
+            yield Match(
+                span,
+                "nearly all of the average is replaced in each step: its weights are exchanged",
+            )
 
 
 def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:

@@ -19,10 +19,19 @@ POSITIVE = re.compile(rf"\(\(1\+{LOGVAR}\)-[^()]*(?:\([^()]*\))?[^()]*-{EXP}\)")
 """1 + logvar - mu² - exp(logvar), of which half the negative sum is the divergence."""
 NOISE = re.compile(rf"{EXP}\*(?:eps|epsilon|noise|torch\.randn)|(?:eps|epsilon|noise|torch\.randn"
                    rf"(?:_like)?\([\w.=,()]*\))\*{EXP}")  # fmt: skip
+SUMMED = re.compile(rf"-0\.5\*(?:torch\.sum\(\(\(1\+{LOGVAR}\)|"
+                    rf"\(\(1\+{LOGVAR}\).*\)\.sum\(\)\)?$)")  # fmt: skip
+AVERAGED = re.compile(
+    r"(?:mse_loss|binary_cross_entropy(?:_with_logits)?|l1_loss)\((?!.*reduction)"
+)
+WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|beta|kld?_?w|"
+                     r"\*[\w.]*(?:weight|lambda|lamb)|1e-|0\.0")  # fmt: skip
 PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]]*\])*"
 
 
 def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
+        return
     for text, span, scope in reading.cached(statements):
         found = POSITIVE.search(text)
         wrong = found is not None and not _negated(text, found.start())
@@ -55,15 +64,9 @@ def _summed_and_averaged(reading: Training) -> Iterator[Match]:
     """The reconstruction is a mean over all elements, and the divergence a sum over them."""
     for number, function in enumerate(reading.script.functions):
         own = [(t, s) for t, s, scope in reading.cached(statements) if scope == number]
-        sums = [s for t, s in own if re.search(rf"-0\.5\*(?:torch\.sum\(\(\(1\+{LOGVAR}\)|"
-                                               rf"\(\(1\+{LOGVAR}\).*\)\.sum\(\)\)?$)", t)]  # fmt: skip
-        means = any(
-            re.search(r"(?:mse_loss|binary_cross_entropy(?:_with_logits)?|l1_loss)"
-                      r"\((?!.*reduction)", t)
-            for t, _ in own
-        )  # fmt: skip
-        weighs = any(re.search(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|beta|kld?_?w"
-                               r"|\*[\w.]*(?:weight|lambda|lamb)|1e-|0\.0", t) for t, _ in own)  # fmt: skip
+        sums = [span for text, span in own if SUMMED.search(text)]
+        means = any(AVERAGED.search(text) for text, _ in own)
+        weighs = any(WEIGHED.search(text) for text, _ in own)
         if function.returns and sums and means and not weighs:
             yield Match(
                 sums[0], "the KL term is a sum over the batch, the reconstruction a mean over it"

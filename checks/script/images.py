@@ -131,15 +131,17 @@ def _resized(reading: Training, call: Call) -> Iterator[Match]:
     text = ",".join(own)
     if not subject or NEAREST.search(text):
         return
-    classes = reading.mentions("cross_entropy", "crossentropy", "iou", "dice", "segmentation")
+    classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
     soft = "align_corners" in call.keywords or (
         call.method == "interpolate" and "mode" not in call.keywords
     )
     if SMOOTH.search(text) and classes and not soft:
         yield Match(call.span, f"{subject} is interpolated: classes are made up at borders")
     elif classes and "interpolation" not in call.keywords and _smooth_by_default(call):
-        yield Match(call.span, f"{subject} is interpolated bilinearly by default: classes are made "
-                    "up at borders")  # fmt: skip
+        yield Match(
+            call.span,
+            f"{subject} is interpolated bilinearly by default: classes are made up at borders",
+        )
 
 
 def _smooth_by_default(call: Call) -> bool:
@@ -154,8 +156,9 @@ def _scaled(reading: Training, call: Call) -> Iterator[Match]:
     subject = _subject(call) if call.args else ""
     if not subject or not reading.mentions("cross_entropy", "crossentropy"):
         return
-    text = next((render(reading, a.value) for a in reading.script.assignments
-                 if a.span.line == call.span.line and a.span.cell == call.span.cell), "")  # fmt: skip
+    line = (call.span.cell, call.span.line)
+    here = [a for a in reading.script.assignments if (a.span.cell, a.span.line) == line]
+    text = render(reading, here[0].value) if here else ""
     if "*255" not in text and re.search(r"\.long\(\)|int64|torch\.long", text):
         yield Match(call.span, f"to_tensor divides {subject} by 255: all classes become 0")
 
@@ -190,7 +193,7 @@ RULES = (
             "a mask that is resized or rotated bilinearly, also by default",
             "to_tensor(mask).long()",
         ),
-        fix="Pass InterpolationMode.NEAREST; make masks by torch.from_numpy(np.array(mask)).long().",
+        fix="Pass InterpolationMode.NEAREST; torch.from_numpy(np.array(mask)).long() keeps them.",
         sources=("image-segmentation-keras-11",),
         needs=("resize", "Resize", "rotate", "to_tensor", "ToTensor", "interpolate"),
     ),

@@ -85,8 +85,10 @@ def _started_once(reading: Training, launch: Launch) -> Iterator[Match]:
     if (batch.nodes(reading) or 1) < 2 or launch.program not in ("torchrun", "accelerate"):
         return
     if not batch.in_srun(launch) and not elsewhere and not launch.prefix and known:
-        yield Match(batch.place(launch), f"only the first of {batch.nodes(reading)} nodes starts it: "
-                    "srun is missing")  # fmt: skip
+        yield Match(
+            batch.place(launch),
+            f"only the first of {batch.nodes(reading)} nodes starts it: srun is missing",
+        )
 
 
 def processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:

@@ -27,11 +27,13 @@ def layout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             continue
         texts = [expanded(reading, value, call, 1) for value in call.args[:2]]
         flat = re.fullmatch(r"\w+\.(?:view|reshape)\(-1,[\w.]+\)", texts[0])
-        pixels = re.fullmatch(r"\w*(?:mask|seg|m)\w*\.(?:long\(\)\.)?(?:view\(-1\)|reshape\(-1\)|flatten\(\))"
+        pixels = re.fullmatch(r"\w*(?:mask|seg|m)\w*\.(?:long\(\)\.)?"
+                              r"(?:view\(-1\)|reshape\(-1\)|flatten\(\))"
                               r"(?:\.long\(\))?", texts[1])  # fmt: skip
         if flat and pixels and reading.mentions(*IMAGES) and not moved:
-            yield Match(call.span, "classes are the second axis: view(-1, classes) mixes pixels and "
-                        "classes")  # fmt: skip
+            yield Match(
+                call.span, "classes are the second axis: view(-1, classes) mixes pixels and classes"
+            )
         turned = re.fullmatch(r"(\w+)\.(?:view|reshape)\((?:\1\.size\(0\)|\1\.shape\[0\]|\w+),"
                               r"(?:[\w.]+),-1\)", texts[0])  # fmt: skip
         if turned and reading.methods(*SEQUENCES) and not moved and not reading.mentions("conv"):
@@ -77,8 +79,11 @@ def _linear_twice(reading: Training, call: Call) -> Iterator[Match]:
     if call.unpacked or names.count("torch.nn.Linear") < 3 or not call.name.startswith("torch."):
         return
     if all(n in (*plain, "torch.nn.Flatten") for n in names) and len(rows) >= 3:
-        yield Match(call.span, f"{names.count('torch.nn.Linear')} linear layers without an activation "
-                    "between them are one")  # fmt: skip
+        yield Match(
+            call.span,
+            f"{names.count('torch.nn.Linear')} linear layers without an activation "
+            "between them are one",
+        )
 
 
 OVERLAPS = re.compile(r"dice|tversky|jaccard|iou_loss|soft_?iou", re.IGNORECASE)
@@ -111,7 +116,7 @@ def _overlap_of_logits(reading: Training) -> Iterator[Match]:
 def _labels_of_pairs(reading: Training) -> Iterator[Match]:
     """Losses of pairs take labels of 1 and -1."""
     wanted = {"CosineEmbeddingLoss": 2, "MarginRankingLoss": 2, "HingeEmbeddingLoss": 1}
-    for number, call in enumerate(reading.calls):
+    for call in reading.calls:
         made = objects.callee(reading, call) if len(call.args) in (2, 3) else []
         kinds = {m.method for m in made if m is not None and m.name.startswith("torch.nn.")}
         if len(made) != 1 or not kinds & wanted.keys():
@@ -139,8 +144,10 @@ def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )  # fmt: skip
         same = call.method != "ones_" or layers
         if applied and same and layers and not re.search("Norm|Embedding", layers):
-            yield Match(call.span, f"all weights of {value.partition('.')[0]} are equal: its units learn "
-                        "the same")  # fmt: skip
+            yield Match(
+                call.span,
+                f"all weights of {value.partition('.')[0]} are equal: its units learn the same",
+            )
 
 
 def _layers_tested(reading: Training, call: Call) -> str:
@@ -165,7 +172,7 @@ RULES = (
             "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
             "CTCLoss on the output of layers with batch_first=True",
         ),
-        fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) for CTC.",
+        fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
         sources=("torch-cross-entropy",),
         needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss"),
     ),

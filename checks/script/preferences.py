@@ -63,6 +63,8 @@ def policies(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def _same_policy(reading: Training) -> Iterator[Match]:
     """Old log-probabilities of the distribution that the new ones come from."""
     for each in reading.script.assignments:
+        if not any(reading.calls[n].method == "exp" for n in each.value.calls):
+            continue
         text = render(reading, each.value)
         found = re.fullmatch(r"(?:torch\.exp\(\((\w+)-(\w+)\)\)|\((\w+)-(\w+)\)\.exp\(\))", text)
         if found is None:
@@ -161,7 +163,7 @@ def _critic_moved(reading: Training) -> Iterator[Match]:
 def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """r + gamma * running over rewards from the first to the last."""
     for each in reading.script.assignments:
-        if not each.loops or each.augmented:
+        if not each.loops or each.augmented or each.value.name != "Add":
             continue
         loop = reading.script.loops[each.loops[-1]]
         text = render(reading, each.value)
@@ -244,8 +246,8 @@ RULES = (
         title="Returns are summed from the last reward to the first",
         severity="fail",
         find=in_order,
-        why="A return holds the rewards that follow. Summed from the start it holds those that came "
-        "before, which no action changes any more.",
+        why="A return holds the rewards that follow. Summed from the start it holds those that "
+        "came before, which no action changes any more.",
         fires=("running = reward + gamma * running in a loop over rewards",),
         fix="for reward in reversed(rewards): ..., and reverse the result.",
         sources=("torch-ppo",),

@@ -30,8 +30,9 @@ def split_apart(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         unseeded = call.name.startswith("sklearn.") and not reading.mentions("seed")
         before = [n for n in seeds if n < number or reading.calls[n].scope != call.scope]
         if before or unseeded:
-            yield Match(call.span, "each process draws another split: its validation data train the "
-                        "others")  # fmt: skip
+            yield Match(
+                call.span, "each process draws another split: its validation data train the others"
+            )
 
 
 def _by_rank(reading: Training, call: Call) -> bool:

@@ -20,12 +20,19 @@ def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
     """
     if not depth:
         return "…"
-    if value.kind == "literal":
-        number = isinstance(value.literal, int | float) and not isinstance(value.literal, bool)
-        return f"{value.literal:g}" if number else repr(value.literal)
+    if value.kind in ("literal", "name"):
+        return value.name or _literal(value)
     if value.kind == "call":
         return _call(reading, reading.calls[value.call], depth - 1)
-    items = [render(reading, each, depth - 1) for each in value.items]
+    return _composed(value, [render(reading, each, depth - 1) for each in value.items])
+
+
+def _literal(value: Value) -> str:
+    number = isinstance(value.literal, int | float) and not isinstance(value.literal, bool)
+    return f"{value.literal:g}" if number else repr(value.literal)
+
+
+def _composed(value: Value, items: list[str]) -> str:
     if value.kind == "item" and len(items) == 2:
         index = items[1][1:-1] if value.items[1].kind == "list" else items[1]
         return f"{items[0]}[{index}]"
@@ -35,8 +42,6 @@ def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
         return f"({','.join(items)})"
     if value.kind == "dict":
         return f"{{{','.join(f'{k}:{v}' for k, v in zip(value.keys, items, strict=False))}}}"
-    if value.kind == "name":
-        return value.name
     return _operation(value, items)
 
 

@@ -69,13 +69,15 @@ def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for call in splits:
         rows = _rows(reading, call.args[0], call)
         if copied := _copied(reading, call, rows):
-            yield Match(call.span, f"{copied} repeats rows before the split: their copies are on "
-                        "both sides")  # fmt: skip
+            yield Match(
+                call.span, f"{copied} repeats rows before the split: their copies are on both sides"
+            )
         elif column := _grouped(reading, rows):
             yield Match(call.span, f"rows of one {column} are on both sides of the split")
         elif _in_order(reading, rows):
-            yield Match(call.span, "rows in the order of time are split at random: the future "
-                        "trains")  # fmt: skip
+            yield Match(
+                call.span, "rows in the order of time are split at random: the future trains"
+            )
 
 
 def _shuffles(reading: Training, call: Call) -> bool:
@@ -149,8 +151,8 @@ RULES = (
         title="The target is not among the features",
         severity="fail",
         find=features,
-        why="The network copies the target from its input: the result is perfect, and useless where "
-        "the target is not known.",
+        why="The network copies the target from its input: the result is perfect, and useless "
+        "where the target is not known.",
         fires=("y = df['price'] and X = df.values, and the column is never dropped",),
         fix="X = df.drop(columns='price').",
         sources=("sklearn-pitfalls",),
@@ -162,8 +164,8 @@ RULES = (
         title="Rows that belong together are on one side of a split",
         severity="warn",
         find=rows_together,
-        why="Copies of a row, images of one patient and neighbours in time resemble each other more "
-        "than new data: the model is tested on what it has seen.",
+        why="Copies of a row, images of one patient and neighbours in time resemble each other "
+        "more than new data: the model is tested on what it has seen.",
         fires=(
             "train_test_split of rows that concat or resample repeated",
             "a shuffling train_test_split of rows with a column patient_id, subject_id, speaker",

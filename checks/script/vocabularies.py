@@ -67,8 +67,11 @@ def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
     text = text if evaluate.UNDECIDED not in text.split() else model.name
     own = next((layers for pattern, layers in LAYERS if re.search(pattern, text)), set())
     if named and own and not named & own and all(re.fullmatch(r"\w+", n) for n in named):
-        yield Match(call.span, f"the model has no layers {', '.join(sorted(named))}: it has "
-                    f"{', '.join(sorted(own)[:3])}")  # fmt: skip
+        yield Match(
+            call.span,
+            f"the model has no layers {', '.join(sorted(named))}: it has "
+            f"{', '.join(sorted(own)[:3])}",
+        )
 
 
 def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -111,18 +114,21 @@ def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         )
         batched = any("batched" in reading.calls[n].keywords for n in reading.methods("map"))
         flat = reading.mentions("squeeze", "flatten", "set_format", "generate")
-        if value is not None and value.literal == "pt" and inside and not batched and not flat:
-            if not re.search(r"\)\[|\[0\]", _around(reading, call)):
-                yield Match(
-                    call.span, "each row is a batch of one: return_tensors adds an axis", "warn"
-                )
+        rows = value is not None and value.literal == "pt" and inside and not (batched or flat)
+        if rows and not re.search(r"\)\[|\[0\]", _around(reading, call)):
+            yield Match(
+                call.span, "each row is a batch of one: return_tensors adds an axis", "warn"
+            )
         opened = call.keywords.get("add_generation_prompt")
         if call.method == "apply_chat_template" and opened is not None and opened.literal is True:
             labelled = any("labels" in v.keys for v in reading.function(call.scope).returns)
             answered = _holds_answer(reading, call)
             if answered and (labelled or inside):
-                yield Match(call.span, "an open answer follows the answer: add_generation_prompt is for "
-                            "generation", "warn")  # fmt: skip
+                yield Match(
+                    call.span,
+                    "an open answer follows the answer: add_generation_prompt is for generation",
+                    "warn",
+                )
 
 
 def _around(reading: Training, call: Call) -> str:
@@ -143,6 +149,11 @@ def _holds_answer(reading: Training, call: Call) -> bool:
 
 def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Reward functions of GRPO, and groups that compare nothing."""
+    yield from _reward_functions(reading)
+    yield from _groups(reading)
+
+
+def _reward_functions(reading: Training) -> Iterator[Match]:
     for number in reading.methods("GRPOTrainer", "RLOOTrainer"):
         call = reading.calls[number]
         value = call.keywords.get("reward_funcs") or (call.args[1] if len(call.args) > 1 else None)
@@ -150,8 +161,13 @@ def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             for scope in reading.functions_by_name.get(each.name, ()) if each is not None else ():
                 function = reading.function(scope)
                 if not function.accepts_any and function.parameters:
-                    yield Match(function.span, f"{function.name}() lacks **kwargs: it gets all columns "
-                                "of the data")  # fmt: skip
+                    yield Match(
+                        function.span,
+                        f"{function.name}() lacks **kwargs: it gets all columns of the data",
+                    )
+
+
+def _groups(reading: Training) -> Iterator[Match]:
     for number in reading.methods("GRPOConfig"):
         call = reading.calls[number]
         sizes = [_number(call, k) for k in ("num_generations", "per_device_train_batch_size",
@@ -195,8 +211,8 @@ RULES = (
         title="The head has as many classes as there are labels",
         severity="fail",
         find=heads,
-        why="Without num_labels a classifier of transformers has two classes: labels above 1 raise, "
-        "on a GPU as a device-side assertion.",
+        why="Without num_labels a classifier of transformers has two classes: labels above 1 "
+        "raise, on a GPU as a device-side assertion.",
         fires=(
             "AutoModelForSequenceClassification without num_labels beside three labels or more",
         ),

@@ -118,17 +118,23 @@ def _within_brackets(lines: list[str]) -> list[bool]:
         elif here := re.search(r"<<-?\s*['\"]?(\w+)", line):
             document = here[1]
         else:
-            for sign in re.sub(r"\\.", "", line):
-                if sign in "'\"" and not quoted:
-                    quoted = sign
-                elif sign == quoted:
-                    quoted = ""
-                elif not quoted and sign in "()":
-                    depth += 1 if sign == "(" else -1
-                elif not quoted and sign == "#":
-                    break
+            quoted, opened = _quoted(line, quoted)
+            depth += opened
         found.append(depth > 0 or bool(quoted) or bool(document))
     return found
+
+
+def _quoted(line: str, quoted: str) -> tuple[str, int]:
+    """The quote that is open behind a line, and how many brackets it opens."""
+    opened = 0
+    for sign in re.sub(r"\\.", "", line):
+        if sign in "'\"" and quoted in ("", sign):
+            quoted = "" if quoted else sign
+        elif not quoted and sign == "#":
+            break
+        elif not quoted:
+            opened += (sign == "(") - (sign == ")")
+    return quoted, opened
 
 
 def _launches(path: str, text: str, known: dict[str, str]) -> Iterator[Launch]:
@@ -182,7 +188,8 @@ def _launch(
     named = first + (2 if first < len(rest) and rest[first] in ("-m", "--module") else 1)
     return Launch(
         path, line, program, flags_of(rest[named:]), flags_of(rest[:first]),
-        CONTINUED.sub(" ", command[: before + match.start(1)]).strip(), CONTINUED.sub(" ", command).strip(),
+        CONTINUED.sub(" ", command[: before + match.start(1)]).strip(),
+        CONTINUED.sub(" ", command).strip(),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from doctor.facts.script_machine import ScriptMachine
 RECURRENT = ("LSTM", "GRU", "RNN")
 
 
-def nodes_held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def nodes_held_out(reading: Training) -> Iterator[Match]:
     """The loss of a graph counts nodes that masks hold out."""
     masks = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)
              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
@@ -31,7 +31,7 @@ def nodes_held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             yield Match(call.span, "the loss counts all nodes, also those of test_mask")
 
 
-def encoded_by_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def encoded_by_target(reading: Training) -> Iterator[Match]:
     """groupby(...)[target].transform("mean") before the split."""
     splits = [
         reading.calls[n] for n in reading.methods("train_test_split", "KFold", "random_split")
@@ -44,16 +44,16 @@ def encoded_by_target(reading: Training, machine: ScriptMachine) -> Iterator[Mat
             continue
         column = found[1]
         named = [render(reading, v) for v, _, _ in reading.expressions]
+        used = re.compile(rf"\.drop\(.*columns='?\(?'?{column}'|\.pop\('{column}'\)|"
+                          rf"^\w*train\w*\.{column}\b")  # fmt: skip
         target = any(
-            re.search(rf"\.drop\(.*columns='?\(?'?{column}'", t) or re.search(rf"\.pop\('{column}'\)", t)
-            or re.match(rf"\w*train\w*\.{column}\b", t)
-            for t in named
+            used.search(t) for t in named
         ) or column.casefold() in ("target", "label", "y")  # fmt: skip
         if target:
             yield Match(each.span, f"{column} of all rows, also of those held out, is in a feature")
 
 
-def padded_end(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def padded_end(reading: Training) -> Iterator[Match]:
     """out[:, -1] of padded sequences is the state after the padding."""
     if not reading.methods("pad_sequence") or reading.mentions("pack_padded", "pack_sequence"):
         return
@@ -69,11 +69,13 @@ def padded_end(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for text, span, scope in reading.cached(statements):
             name = re.escape(call.targets[0])
             if scope == call.scope and re.search(rf"\b{name}\[:,-1(?:,:)?\]", text):
-                yield Match(span, f"{call.targets[0]}[:, -1] is the state behind the padding of short "
-                            "sequences")  # fmt: skip
+                yield Match(
+                    span,
+                    f"{call.targets[0]}[:, -1] is the state behind the padding of short sequences",
+                )
 
 
-def padding_counted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def padding_counted(reading: Training) -> Iterator[Match]:
     """Targets are padded with a class, and the loss does not leave it out."""
     pads = [reading.calls[n] for n in reading.methods("pad_sequence")]
     if len(pads) < 2 or reading.mentions("ignore_index", "mask", "pack_padded", "lengths", "lens"):
@@ -104,11 +106,13 @@ def several_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]
         if re.fullmatch(
             r"\w+\.float\(\)|\w+\.to\(torch\.float(?:32)?\)", render(reading, call.args[1])
         ):
-            yield Match(call.span, "a softmax over labels that may hold together: they are read with a "
-                        "sigmoid")  # fmt: skip
+            yield Match(
+                call.span,
+                "a softmax over labels that may hold together: they are read with a sigmoid",
+            )
 
 
-def of_epoch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def of_epoch(reading: Training) -> Iterator[Match]:
     """A metric of torchmetrics that is computed in each epoch and never reset."""
     for number, call in enumerate(reading.calls):
         if call.method != "compute" or not call.loops or not call.receiver or call.args:
@@ -122,7 +126,7 @@ def of_epoch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
 
 
-def models_of_folds(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def models_of_folds(reading: Training) -> Iterator[Match]:
     """A model that is made before the loop over folds."""
     for number, loop in enumerate(reading.script.loops):
         text = render(reading, loop.iterable) if loop.iterable is not None else ""
@@ -141,11 +145,13 @@ def models_of_folds(reading: Training, machine: ScriptMachine) -> Iterator[Match
             ):  # fmt: skip
                 loads = any(reading.calls[n].method in ("load_state_dict", "apply") for n in inside)
                 if not loads:
-                    yield Match(reading.calls[each.sink].span, f"{each.name} goes on from the fold before: "
-                                "it has seen this one's data")  # fmt: skip
+                    yield Match(
+                        reading.calls[each.sink].span,
+                        f"{each.name} goes on from the fold before: it has seen this one's data",
+                    )
 
 
-def counted_of_process(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+def counted_of_process(reading: Training) -> Iterator[Match]:
     """A sum over all processes, divided by what one process reads."""
     summed = {c.args[0].name for c in reading.calls
               if c.name == "torch.distributed.all_reduce" and len(c.args) == 1
@@ -156,16 +162,29 @@ def counted_of_process(reading: Training, machine: ScriptMachine) -> Iterator[Ma
             yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
 
 
+def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from nodes_held_out(reading)
+    yield from encoded_by_target(reading)
+    yield from models_of_folds(reading)
+
+
+def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from padded_end(reading)
+    yield from padding_counted(reading)
+
+
+def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from of_epoch(reading)
+    yield from counted_of_process(reading)
+
+
 RULES = (
     Rule(
         code="SCR376",
         slug="held-out-in-training",
         title="What is held out is neither in the loss nor in a feature",
         severity="fail",
-        find=lambda reading, machine: (
-            *nodes_held_out(reading, machine), *encoded_by_target(reading, machine),
-            *models_of_folds(reading, machine),
-        ),
+        find=held_out,
         why="A result on nodes, rows or folds that trained the model says nothing of new data.",
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask",
@@ -182,9 +201,7 @@ RULES = (
         slug="padding-of-sequences",
         title="Padding of sequences is neither read nor learned",
         severity="warn",
-        find=lambda reading, machine: (
-            *padded_end(reading, machine), *padding_counted(reading, machine),
-        ),
+        find=of_sequences,
         why="The last place of a short sequence is padding: its state has run over zeros, and a "
         "class for padding is most of the targets.",
         fires=(
@@ -213,9 +230,7 @@ RULES = (
         slug="metric-of-one-epoch",
         title="A metric is of one epoch, and of what it counts",
         severity="fail",
-        find=lambda reading, machine: (
-            *of_epoch(reading, machine), *counted_of_process(reading, machine),
-        ),
+        find=of_metrics,
         why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
         "processes.",
         fires=(
