@@ -36,6 +36,7 @@ def _corners(reading: Training) -> Iterator[Match]:
             ":,2" in a.target or "2:" in a.target or "[]" in a.target
             for a in reading.script.assignments if a.scope == each.scope
         )  # fmt: skip
+        moved |= f"{each.target}[]" in reading.script.identifiers
         if "bbox" in text and re.search(r"box", each.target) and not moved and (
             each.augmented is False and "ListComp" in text and "+" not in text
         ):  # fmt: skip
@@ -76,7 +77,8 @@ def _flipped_alone(reading: Training) -> Iterator[Match]:
                    and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
         passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
                      for n in (v.name, *v.names))  # fmt: skip
-        if not changed and not passed:
+        changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
+        if not (changed or passed or changed_parts):
             yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
 
 

@@ -54,7 +54,7 @@ def _negated_later(reading: Reading, span: Span, scope: int) -> bool:
     names = [a.target for a in reading.script.assignments if a.span == span and a.scope == scope]
     pattern = "|".join(map(re.escape, names))
     return bool(names) and any(
-        re.search(rf"-(?:[\d.]+\*)?(?:torch\.(?:mean|sum)\()?(?:{pattern})\b", text)
+        re.search(rf"-[\w.*()+]*\b(?:{pattern})\b", text)
         for text, _, where in reading.cached(statements)
         if where == scope
     )

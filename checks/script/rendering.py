@@ -37,7 +37,8 @@ def _composed(value: Value, items: list[str]) -> str:
         index = items[1][1:-1] if value.items[1].kind == "list" else items[1]
         return f"{items[0]}[{index}]"
     if value.kind == "slice":
-        return ":".join("" if text == "None" else text for text in items[:2])
+        given = items if items[2:3] not in ([], ["None"]) else items[:2]
+        return ":".join("" if text == "None" else text for text in given)
     if value.kind == "list":
         return f"({','.join(items)})"
     if value.kind == "dict":
@@ -59,11 +60,11 @@ def _operation(value: Value, items: list[str]) -> str:
 
 def _call(reading: Reading, call: Call, depth: int) -> str:
     name = call.name
-    if call.receiver_call >= 0:
+    if call.base is not None:
+        name = f"{render(reading, call.base, depth)}.{call.method}"
+    elif call.receiver_call >= 0:
         inner = _call(reading, reading.calls[call.receiver_call], depth - 1) if depth > 1 else "…"
         name = inner if call.name.endswith("()") else f"{inner}.{call.method}"
-    elif call.base is not None:
-        name = f"{render(reading, call.base, depth)}.{call.method}"
     parts = [render(reading, each, depth) for each in call.args]
     parts += [f"{key}={render(reading, each, depth)}" for key, each in call.keywords.items()]
     return f"{name}({','.join(parts)})"

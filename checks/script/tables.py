@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
@@ -67,6 +67,10 @@ def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         c for c in splits if c.name.startswith("sklearn.") and c.args and _shuffles(reading, c)
     ]
     for call in splits:
+        if re.search(
+            r"unique\(|set\(|drop_duplicates|groups?\(", expanded(reading, call.args[0], call, 3)
+        ):
+            continue
         rows = _rows(reading, call.args[0], call)
         if copied := _copied(reading, call, rows):
             yield Match(

@@ -264,7 +264,8 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     comparisons: tuple[Comparison, ...] = ()
     bare: tuple[Bare, ...] = ()
     identifiers: frozenset[str] = frozenset()
-    """Names and attributes that occur anywhere; `ignored_labels` where -100 is set in a part."""
+    """Names and attributes that occur anywhere; `ignored_labels` where -100 is set in a part,
+    `boxes[]` where a part of boxes is."""
     settings: tuple[Setting, ...] = ()
     launches: tuple[Launch, ...] = ()
     requirements: dict[str, str] = {}
