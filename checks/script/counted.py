@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.losses import loss_calls
-from doctor.checks.script.rendering import render, statements
+from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.rendering import expanded, render, statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Value
@@ -51,6 +52,51 @@ def encoded_by_target(reading: Training) -> Iterator[Match]:
         ) or column.casefold() in ("target", "label", "y")  # fmt: skip
         if target:
             yield Match(each.span, f"{column} of all rows, also of those held out, is in a feature")
+
+
+def prepared_apart(reading: Training) -> Iterator[Match]:
+    """Classes numbered for each part on its own; words counted in both; copies before the split."""
+    made = [
+        (reading.calls[n], reading.calls[reading.calls[n].receiver_call])
+        for n in reading.methods("fit_transform") if reading.calls[n].receiver_call >= 0
+    ]  # fmt: skip
+    encoders = [call for call, maker in made if maker.method in ("LabelEncoder", "OrdinalEncoder")]
+    if len(encoders) > 1 and any(is_held_out(t) for t in encoders[-1].targets):
+        yield Match(
+            encoders[-1].span, "classes are numbered anew: the same class has another number"
+        )
+    for n in reading.methods("fit_transform", "fit"):
+        call = reading.calls[n]
+        text = render(reading, call.args[0]) if call.args else ""
+        if re.fullmatch(r"\(\w*train\w*\+\w*(?:test|val|dev)\w*\)", text):
+            yield Match(call.span, "it is fitted to training and test texts together")
+    for n in reading.methods("train_test_split"):
+        call = reading.calls[n]
+        for value in call.args[:1]:
+            text = expanded(reading, value, call, 2)
+            found = re.search(r"(?:concatenate|cat|vstack)\(\((\w+),(.*)\)", text)
+            if found and re.search(rf"\b{found[1]}\b", found[2]):
+                yield Match(
+                    call.span, f"changed copies of {found[1]} are on both sides of the split"
+                )
+
+
+def averaged_norms(reading: Training) -> Iterator[Match]:
+    """AveragedModel of a network with batch norm that is evaluated as it is."""
+    if not reading.methods("AveragedModel") or reading.mentions("update_bn", "use_buffers"):
+        return
+    norms = any("BatchNorm" in name for name in reading.by_method) or any(
+        re.search(
+            r"torchvision\.models\.(?:resnet|vgg\d+_bn|densenet|mobilenet|efficientnet)", c.name
+        )
+        for c in reading.calls
+    )
+    for n in reading.methods("AveragedModel") if norms else ():
+        call = reading.calls[n]
+        if any(reading.calls[m].receiver in call.targets for m in reading.methods("eval")):
+            yield Match(
+                call.span, "statistics of batch norm are not those of the average: update_bn()"
+            )
 
 
 def padded_end(reading: Training) -> Iterator[Match]:
@@ -166,6 +212,7 @@ def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from nodes_held_out(reading)
     yield from encoded_by_target(reading)
     yield from models_of_folds(reading)
+    yield from prepared_apart(reading)
 
 
 def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
@@ -176,6 +223,7 @@ def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
 def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from of_epoch(reading)
     yield from counted_of_process(reading)
+    yield from averaged_norms(reading)
 
 
 RULES = (
@@ -189,12 +237,15 @@ RULES = (
         fires=(
             "loss(out, data.y) without a mask, beside data.test_mask",
             "groupby(...)[target].transform('mean') before the split",
+            "LabelEncoder().fit_transform() of each part; words of training and test texts",
+            "changed copies of the rows before the split",
             "a model that is made before the loop over folds and trained in it",
         ),
         fix="loss(out[data.train_mask], data.y[data.train_mask]); encode within the training part; "
         "make the model in the loop.",
         sources=("sklearn-pitfalls",),
-        needs=("test_mask", "val_mask", "groupby", "KFold", "StratifiedKFold", "GroupKFold"),
+        needs=("test_mask", "val_mask", "groupby", "fit_transform",
+               "train_test_split", "KFold", "StratifiedKFold", "GroupKFold"),
     ),
     Rule(
         code="SCR377",
@@ -235,10 +286,11 @@ RULES = (
         "processes.",
         fires=(
             "update() and compute() of a metric in the loop over epochs, without reset()",
+            "AveragedModel of a network with batch norm, evaluated without update_bn()",
             "a sum of all_reduce() divided by len(loader) or len(loader.sampler)",
         ),
         fix="metric.reset() after compute(); divide by a count that is summed, too.",
         sources=("torch-distributed-sampler",),
-        needs=("torchmetrics", "all_reduce"),
+        needs=("torchmetrics", "all_reduce", "AveragedModel"),
     ),
 )  # fmt: skip

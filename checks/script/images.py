@@ -108,6 +108,8 @@ def _is_written(reading: Training, call: Call) -> bool:
 
 def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Masks hold numbers of classes: nothing may lie between two of them."""
+    if reading.imports_from("diffusers"):  # masks of inpainting are weights
+        return
     for call in reading.calls:
         if call.method in ("resize", "Resize", "rotate", "affine", "interpolate", "warpAffine"):
             yield from _resized(reading, call)

@@ -12,6 +12,8 @@ SYMBOLS = {
 }  # fmt: skip
 PREFIXES = {"USub": "-", "Invert": "~", "UAdd": ""}
 DEPTH = 14
+LONGEST = 2000
+"""Characters of an expression that rules compare: expressions search them many times. Our own."""
 
 
 def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
@@ -72,16 +74,18 @@ def _call(reading: Reading, call: Call, depth: int) -> str:
 
 def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
     """All that is assigned, passed or returned, as text with its place and scope."""
-    return [(render(reading, value), span, scope) for value, span, scope in reading.expressions]
+    values = reading.expressions
+    return [(render(reading, value)[:LONGEST], span, scope) for value, span, scope in values]
 
 
 def statements(reading: Reading) -> list[tuple[str, Span, int]]:
     """What is assigned or returned, without the arguments of calls on their own."""
-    found = [(render(reading, a.value), a.span, a.scope) for a in reading.script.assignments]
+    given = reading.script.assignments
+    found = [(render(reading, a.value)[:LONGEST], a.span, a.scope) for a in given]
     for scope, function in enumerate(reading.script.functions):
         spans = function.exit_spans or (function.span,) * len(function.returns)
         pairs = zip(function.returns, spans, strict=True)
-        found += [(render(reading, value), span, scope) for value, span in pairs]
+        found += [(render(reading, value)[:LONGEST], span, scope) for value, span in pairs]
     return found
 
 

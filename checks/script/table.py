@@ -79,6 +79,7 @@ from doctor.checks.script import (
     removed,
     restored,
     resuming,
+    roles,
     samplers,
     scaling,
     schedule_units,
@@ -118,9 +119,9 @@ MODULES = (
     generative, graphs, ignored_places, images, imbalance, kept_graphs, labels, latents,
     launching, layers, layouts, lightning, loaders, loop, losses, module_base, modules, noise,
     numerics, outputs, ownership, padding, pairs, parameters, peft, placement, preferences,
-    pretrained, ranks_apart, reached, recreated, removed, restored, resuming, samplers, scaling,
-    schedule_units, schedules, scores, sequences, sets, several_networks, shapes, sharding,
-    splits, steps, switches, tables, temperature, tokens, trainer_settings, trainers,
+    pretrained, ranks_apart, reached, recreated, removed, restored, resuming, roles, samplers,
+    scaling, schedule_units, schedules, scores, sequences, sets, several_networks, shapes,
+    sharding, splits, steps, switches, tables, temperature, tokens, trainer_settings, trainers,
     unfinished, unused, versions, vocabularies, weight_casts, weights, windows, zeroed,
 )  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(

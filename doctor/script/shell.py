@@ -26,7 +26,7 @@ LONG = {
 ASSIGNMENT = re.compile(r"^\s*(?P<how>export\s+|declare\s+-x\s+|local\s+|readonly\s+)?"
                         r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&|]*)"
                         r"(?P<rest>.*)$")  # fmt: skip
-ARRAY = re.compile(r"^[ \t]*(\w+)=\((.*?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
+ARRAY = re.compile(r"^[ \t]*(\w+)=\((.{0,4000}?)\)[ \t]*$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"^\s*--?[a-zA-Z][\w.-]*")
 
 
