@@ -116,7 +116,7 @@ def _overlap_of_logits(reading: Training) -> Iterator[Match]:
 def _labels_of_pairs(reading: Training) -> Iterator[Match]:
     """Losses of pairs take labels of 1 and -1."""
     wanted = {"CosineEmbeddingLoss": 2, "MarginRankingLoss": 2, "HingeEmbeddingLoss": 1}
-    for call in reading.calls:
+    for call in reading.calls if reading.methods(*wanted) else ():
         made = objects.callee(reading, call) if len(call.args) in (2, 3) else []
         kinds = {m.method for m in made if m is not None and m.name.startswith("torch.nn.")}
         if len(made) != 1 or not kinds & wanted.keys():

@@ -60,7 +60,8 @@ def _actors(reading: Training) -> Iterator[Match]:
 
 def _triplets(reading: Training) -> Iterator[Match]:
     """TripletMarginLoss takes the anchor, the positive and the negative."""
-    for number, call in enumerate(reading.calls):
+    named = reading.methods("TripletMarginLoss", "triplet_margin_loss")
+    for number, call in enumerate(reading.calls if named else ()):
         if len(call.args) != 3:
             continue
         made = objects.callee(reading, call)
