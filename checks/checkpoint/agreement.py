@@ -10,6 +10,7 @@ from doctor.checkpoint.records import (
     Size,
     Tokenizer,
 )
+from doctor.checks.checkpoint.model_names import unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -20,7 +21,7 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return fail(f"config.json {model.unreadable}; the model cannot be built", fix=CONFIG_FIX)
     if reason := _unread(checkpoint):
         return unknown(reason)
-    if verdict := _unloadable(checkpoint):
+    if verdict := unloadable(checkpoint):
         return verdict
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     beyond = _beyond(checkpoint.tokenizer, rows)
@@ -34,19 +35,6 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
     tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
-
-
-def _unloadable(checkpoint: Checkpoint) -> Verdict | None:
-    """Tensors of which from_pretrained takes none; None where it takes some."""
-    model = checkpoint.model
-    if 4 * model.empty_tensors >= checkpoint.contents.tensors:
-        text = f"{model.empty_tensors:,} of {checkpoint.contents.tensors:,} tensors hold no value"
-        return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
-    if model.wrapper:
-        text = f"every name begins with {model.wrapper}, which a wrapper put there"
-        fix = PEFT_FIX if model.wrapper == "base_model.model." else WRAPPER_FIX
-        return fail(f"{text}; the names of the model required", fix=fix)
-    return None
 
 
 EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
@@ -150,9 +138,12 @@ def _unread(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.contents.tensors else "no header could be read"
 
 
+OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
+
+
 def _packed(size: Size) -> bool:
     """Whether quantised weights have it in another shape."""
-    return size.quantity not in ("layers", "vocabulary")
+    return size.quantity not in ("layers", "vocabulary", "experts", *OF_QUANTIZATION)
 
 
 def _only_more(size: Size) -> bool:
@@ -195,20 +186,6 @@ def _beyond(tokenizer: Tokenizer | None, rows: int | None) -> str:
 CONFIG_FIX = (
     "Save the configuration again with model.config.save_pretrained, or take config.json from the "
     "model that the run began with."
-)
-WRAPPER_FIX = (
-    "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
-    "model._orig_mod of torch.compile), or rename the tensors, name.removeprefix(prefix): "
-    "from_pretrained finds no weight of these names, and begins with random ones."
-)
-PEFT_FIX = (
-    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "
-    "then save_pretrained. from_pretrained finds no weight of these names, and begins with random "
-    "ones."
-)
-GATHER_FIX = (
-    "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "
-    "checkpoint of DeepSpeed with its zero_to_fp32.py."
 )
 SIZES_FIX = (
     "Take config.json from the same save as the weights: from_pretrained makes up what the files "

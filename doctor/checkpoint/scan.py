@@ -17,9 +17,13 @@ from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
 from doctor.checkpoint.analysis.heads import lacks_head, separate_head, task_without_head
-from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, wrapper_of
+from doctor.checkpoint.analysis.quantization import describe_quantization, quantized_sizes
+from doctor.checkpoint.analysis.size_tables import table_sizes
+from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings
+from doctor.checkpoint.analysis.structure import ignored, missing
 from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
+from doctor.checkpoint.analysis.wrappers import wrapper_of
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -47,6 +51,8 @@ from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
+
+FEW = 10
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -247,18 +253,40 @@ def _compared(
     rows = max((tensor.shape[0] for tensor in embedded), default=None)
     if not config or layout.kind.endswith("PEFT adapter"):
         return {"embedding_rows": rows}
+    local = isinstance(layout.directory, LocalDirectory)
+    sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,
-        "sizes": compare_sizes(config, tensors, embedded),
+        "sizes": (*sizes, *table_sizes(config, tensors), *quantized_sizes(config, tensors)),
         "head_missing": lacks_head(config, tensors, embedded),
         "task_without_head": task_without_head(config, tensors),
         "separate_head": separate_head(config, tensors, embedded, layout.directory)
-        if isinstance(layout.directory, LocalDirectory)
-        else "",
-        "wrapper": wrapper_of(tensors)
-        if config.get("model_type") and _is_library(contents)
+        if local
         else "",
         "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
+        **(_of_library(layout, config, tensors) if _is_library(contents) else {}),
+    }
+
+
+def _of_library(layout: Layout, config: dict[str, object], tensors: list[Tensor]) -> dict[str, Any]:
+    """Fields about the names that from_pretrained looks for."""
+    if not config.get("model_type"):
+        return {}
+    wrapper, wrapped = wrapper_of(config, tensors)
+    beside = layout.directory.names() if isinstance(layout.directory, LocalDirectory) else ()
+    fields = {
+        "wrapper": wrapper,
+        "wrapped": wrapped,
+        "quantization": describe_quantization(config, tensors, beside),
+    }
+    if wrapper:
+        return fields
+    absent, extra = missing(config, tensors), ignored(config, tensors)
+    return fields | {
+        "missing": tuple(shown(name, 200) for name in absent[:FEW]),
+        "missing_count": len(absent),
+        "ignored": tuple(shown(name, 200) for name in extra[:FEW]),
+        "ignored_count": len(extra),
     }
 
 

@@ -25,7 +25,7 @@ from doctor.checkpoint.records.merge import (
     Replaced,
     Untouched,
 )
-from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig, Size
+from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig, Quantization, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
@@ -49,6 +49,6 @@ __all__ = [
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",
-    "ProblemKind", "Replaced", "Role", "Share", "Sibling", "Size", "Tokenizer", "Training",
-    "UnchangedRole", "Untouched", "Values", "ZeroRange",
+    "ProblemKind", "Quantization", "Replaced", "Role", "Share", "Sibling", "Size", "Tokenizer",
+    "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
 ]  # fmt: skip
