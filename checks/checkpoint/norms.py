@@ -67,6 +67,14 @@ GRADIENT_FIX = (
     "the cause: keep the weights in fp32 and compute under torch.autocast."
 )
 
+ANEW_FIX = (
+    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did not find in its "
+    "files are initialized anew, and have nothing in common with what they were. If they were "
+    "frozen on purpose, nothing is wrong; else print param.grad of a norm after backward()."
+)
+
+LAYER = re.compile(r"(?:^|\.)(\d+)\.")
+
 FOLDED = re.compile(
     r".*(?:input|post_attention|pre_feedforward)_layernorm|.*ln_[12]|.*(?:attention|ffn|mlp)_norm"
     r"|(?:.*\.)?(?:final_)?norm(?:_f)?|.*(?:attn|ffn|output)_norm"
@@ -191,7 +199,20 @@ def _some_unchanged(norms: tuple[Norm, ...], initial: list[Norm]) -> Verdict:
             f"{summary}; all precede a linear layer, as norms folded into it do (QuaRot, "
             "SpinQuant, FlashNorm)"
         )
+    if layers := _whole_layers(initial, changed):
+        text = f"{summary}; they are all norms of layer{'s' * (len(layers) > 1)} {listed(layers, 4)}"
+        return warn(f"{text}: initialized anew, or frozen", fix=ANEW_FIX)
     return warn(f"{summary}; all norms changed required", fix=GRADIENT_FIX)
+
+
+def _whole_layers(initial: list[Norm], changed: list[Norm]) -> list[str]:
+    """The numbers of layers of which no norm changed; [] where some of a layer's did."""
+    layers, others = (
+        {match[1] if (match := LAYER.search(norm.name)) else "" for norm in norms}
+        for norms in (initial, changed)
+    )
+    apart = "" not in layers and not layers & others and others - {""}
+    return sorted(layers, key=int) if apart else []
 
 
 def _matches(pattern: re.Pattern[str], norm: Norm) -> bool:

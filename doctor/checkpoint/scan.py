@@ -25,7 +25,7 @@ from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.analysis.wrappers import wrapper_of
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.torch_files import with_inventory
+from doctor.checkpoint.formats.torch_files import read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
@@ -53,6 +53,8 @@ OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
 
 FEW = 10
+
+SCALER = "scaler.pt"
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -200,8 +202,23 @@ def _training(
     return Training(
         steps=history.steps if history else next(steps, None),
         history=history,
+        scale=_scale(layout, contents, stage),
         optimizer=_optimizer(layout, contents, tensors, stage),
     )
+
+
+def _scale(layout: Layout, contents: LayoutContents, stage: Stage) -> float | None:
+    """The GradScaler's, in a file of the weights or in one beside them on this machine."""
+    scales = [shard.scale for shard in contents.all_shards if shard.scale is not None]
+    if scales or SCALER not in layout.beside or not isinstance(layout.directory, LocalDirectory):
+        return scales[0] if scales else None
+    with (
+        stage(f"read {SCALER}"),
+        contextlib.suppress(CheckpointError),
+        layout.directory.open(SCALER) as source,
+    ):
+        return read_tree(source, SCALER).scale()
+    return None
 
 
 def _optimizer(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from doctor.checkpoint.analysis.sizes import OTHER_TOWER, named_sizes, parts_of
+from doctor.checkpoint.analysis.sizes import LLAMA_LIKE, OTHER_TOWER, named_sizes, parts_of
 from doctor.checkpoint.records import Size
 from doctor.checkpoint.tensors import Tensor
 
@@ -23,6 +23,8 @@ class Row(NamedTuple):
     """That the tensor has."""
     dimension: int
     entries: tuple[str, ...]
+    kinds: frozenset[str] = frozenset()
+    """model_types that it is for; none: all."""
 
 
 def _row(quantity: str, name: str, dimensions: int, dimension: int, *entries: str) -> Row:
@@ -39,7 +41,7 @@ ROWS = (
     _row("token types", r"token_type_embeddings\.weight", 2, 0, "type_vocab_size"),
     _row("buckets", r"relative_attention_bias\.weight", 2, 0, "relative_attention_num_buckets"),
     _row("bands of the spectrum", r"encoder\.conv1\.weight", 3, 1, "num_mel_bins"),
-    _row("experts", ROUTER, 2, 0, "num_experts", "num_local_experts", "n_routed_experts"),
+    _row("experts", ROUTER, 2, 0, "num_experts", "num_local_experts")._replace(kinds=LLAMA_LIKE),
     _row("patch size", PATCH, 4, 3, "patch_size"),
     _row("image channels", PATCH, 4, 1, "num_channels", "in_channels", "in_chans"),
     _row("projection size", r"(?:visual|text)_projection\.weight", 2, 0, "projection_dim"),
@@ -82,7 +84,7 @@ def table_sizes(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterato
     rows = ROWS if config.get("model_type") else (*ROWS, *UNET)
     if not config.get("model_type") and "_class_name" not in config:
         return
-    for row in rows:
+    for row in (each for each in rows if not each.kinds or config.get("model_type") in each.kinds):
         lengths = {
             tensor.shape[row.dimension]: tensor
             for tensor in tensors

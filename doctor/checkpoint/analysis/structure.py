@@ -39,7 +39,7 @@ QK_NORMS = frozenset(("qwen3", "qwen3_moe"))
 FINAL_NORM = re.compile(
     r"(?:.*\.)?(?:norm|final_layernorm|final_layer_norm|ln_f|final_norm|layernorm)\.weight"
 )
-HAVE_FINAL_NORM = LLAMA_LIKE | {"gpt2", "gpt_neox", "bloom", "vit", "deit", "phi3"}
+HAVE_FINAL_NORM = (LLAMA_LIKE | {"gpt2", "gpt_neox", "bloom", "vit", "deit", "phi3"}) - {"olmo"}
 
 FEWEST_LAYERS = 3
 """Of two layers neither shows which of them lacks something."""

@@ -38,6 +38,7 @@ from doctor.checkpoint.records.values import (
     Movement,
     NonFinite,
     Outlier,
+    TensorChange,
     UnchangedRole,
     Values,
     ZeroRange,
@@ -49,6 +50,6 @@ __all__ = [
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",
-    "ProblemKind", "Quantization", "Replaced", "Role", "Share", "Sibling", "Size", "Tokenizer",
-    "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
+    "ProblemKind", "Quantization", "Replaced", "Role", "Share", "Sibling", "Size",
+    "TensorChange", "Tokenizer", "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
 ]  # fmt: skip

@@ -101,9 +101,17 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Modules with tensors that target_modules does not name; the first ten."""
     unsaved: tuple[str, ...] = ()
     """The names in modules_to_save where there is a tensor of none of them; the first ten."""
+    misnamed: str = ""
+    """A tensor whose name peft does not look for, as it begins otherwise or names the adapter."""
+    incomplete: tuple[str, ...] = ()
+    """Modules with one of the two factors alone; the first ten."""
+    others: int = 0
+    """Tensors that are no factors of LoRA, nor of modules_to_save."""
     b_tensors: int = 0
     zero_b: int | None = None
-    """Tensors lora_B that are all zeros; None: not all were read, and none was not zero."""
+    """Tensors lora_B that are all zeros; None: not all could be read."""
+    zero_names: tuple[str, ...] = ()
+    """The first ten of them."""
 
 
 class ChangedSetting(Section, frozen=True, kw_only=True):

@@ -103,6 +103,21 @@ class LayerChange(Section, frozen=True, kw_only=True):
     """Norm of the difference by the norm of the baseline; None where that is 0."""
 
 
+class TensorChange(Section, frozen=True, kw_only=True):
+    """How far one matrix is from the baseline, by a sample of it."""
+
+    name: str
+    kind: Kind
+    layer: str
+    """Its number, "" outside of the numbered layers."""
+    relative: float
+    """Norm of the difference by the norm of the baseline."""
+    cosine: float
+    """Of the angle between both: 0 where they have nothing in common."""
+    factor: float
+    """By how many times it is longer than it was."""
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -192,6 +207,12 @@ class Movement(Section, frozen=True, kw_only=True):
     kinds: dict[str, tuple[int, int]] = {}
     """norm, attention, MLP, embedding, head or other -> how many changed, of how many compared."""
     layers: tuple[LayerChange, ...] = ()
+    matrices: int = 0
+    """That were sampled in both."""
+    median: float | None = None
+    """Of the relative changes of these."""
+    most_changed: tuple[TensorChange, ...] = ()
+    """The hundred that changed most, relative to what they were, in the order of their names."""
     unchanged_roles: tuple[UnchangedRole, ...] = ()
     """By role, most tensors first."""
     reasons: tuple[Incomparable, ...] = ()
