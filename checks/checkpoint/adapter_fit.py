@@ -17,6 +17,8 @@ def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
     lora = checkpoint.lora
     if lora is None and checkpoint.model.adapter == "LORA" and checkpoint.not_inspectable:
         return unknown(checkpoint.not_inspectable)
+    if checkpoint.layout.endswith("PEFT adapter") and checkpoint.model.adapter is None:
+        return fail("adapter_config.json is missing, or names no peft_type", fix=NO_CONFIG_FIX)
     if lora is None:
         return skip("no LoRA adapter with its configuration in these files")
     if lora.rank is None:
@@ -102,6 +104,10 @@ TARGETS_FIX = (
 UNSAVED_FIX = (
     "Save the adapter again from the model that was trained, with PeftModel.save_pretrained, or "
     "take an earlier save that has these modules."
+)
+NO_CONFIG_FIX = (
+    "Copy adapter_config.json from another save of this adapter: without it neither rank, alpha nor "
+    "base are known, and peft loads nothing."
 )
 NO_FACTORS_FIX = (
     "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "
@@ -196,6 +202,7 @@ ADAPTER = Check(
     fails=(
         "the rank of a tensor is not that of adapter_config.json",
         "lora_alpha is 0",
+        "adapter_config.json is missing",
         "every lora_B is zero after 10 or more steps",
         "no tensor is a factor of LoRA, a module lacks one, or peft does not look for their names",
     ),

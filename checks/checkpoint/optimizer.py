@@ -150,7 +150,16 @@ def _by_log(history: History | None, state: str) -> Verdict | None:
     if history and history.nan_at_end >= NAN_STEPS:
         last = f"the last {history.nan_at_end:,} logged losses or gradient norms are not finite"
         return warn(f"{state}; {last}", fix=NAN_FIX)
+    if history and history.losses:
+        first, least, now = history.losses
+        if now > first and now - least >= RISEN and now >= 2 * least > 0:
+            text = f"the last logged losses are about {now:.3g}, {least:.3g} was the least"
+            return warn(f"{state}; {text}: the run has diverged", fix=NAN_FIX)
     return None
+
+
+RISEN = 1.0
+"""Nats by which a loss that goes down again hardly rises. Our own number."""
 
 
 def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
@@ -247,6 +256,7 @@ STEPPED = Check(
         "a step count or learning rate is NaN or infinite",
         "the learning rate was 0 in all logged steps, of 10 or more",
         "the last two or more logged losses or gradient norms are NaN or infinite",
+        "the last logged losses are above the first and twice the least, and 1 above it",
         "the optimizer took less than half of the trainer's steps, of 100 or more",
     ),
     fails=(

@@ -182,7 +182,8 @@ def _without_values(
     adapter = layout.kind.endswith("PEFT adapter")
     whole = layout.files and not (layout.lone_shard or layout.groups or _one_of_several(layout))
     readable = all(shard.readable for shard in contents.shards)
-    model = adapter or (described and _is_library(contents))
+    writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
+    model = adapter or writer or (described and _is_library(contents))
     if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
         return []
     held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"

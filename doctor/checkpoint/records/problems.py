@@ -18,6 +18,7 @@ ProblemKind = Literal[
     "unknown-dtype",
     "twice",
     "unfinished",
+    "untagged",
     "over-limit",
     "unloadable",
     "not-inspectable",

@@ -20,6 +20,8 @@ class History(Section, frozen=True, kw_only=True):
     """Steps that the log covers."""
     lr_max: float = 0.0
     """The largest logged learning rate; 0: not recorded."""
+    losses: tuple[float, float, float] | None = None
+    """The first logged one, the least, and the median of the last three; None: fewer than ten."""
     nan_at_end: int = 0
     """The last entries of the log whose loss or gradient norm is NaN or infinite."""
 
