@@ -10,7 +10,7 @@ from doctor.checkpoint.records import (
     Size,
     Tokenizer,
 )
-from doctor.checks.checkpoint.model_names import unloadable
+from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -25,7 +25,9 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return verdict
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     beyond = _beyond(checkpoint.tokenizer, rows)
-    if verdict := _wrong(sizes, model, beyond) or _token_ids(checkpoint):
+    if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
+        return verdict
+    if verdict := _token_ids(checkpoint):
         return verdict
     if verdict := _head(checkpoint) or _other_settings(checkpoint.settings):
         return verdict
@@ -241,8 +243,9 @@ CONFIG = Check(
         "the files hold more layers or more rows than config.json names",
         "config.json ties the output head, and the files hold one of other values",
         "config.json names a class with a head for a task, and no tensor is of a head",
-        "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline or "
-        "--merged-from",
+        "the model has no place for tensors (biases), or config.json is missing beside generation_config.json",
+        "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline, "
+        "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
         "vocabulary",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
@@ -252,9 +255,12 @@ CONFIG = Check(
         "another size differs, or the files hold fewer layers or rows; with GGUF also more",
         "config.json does not tie the output head of a causal model, and the files hold none",
         "the head for a task is in no tensor, after 10 or more steps",
-        "every tensor of files that from_pretrained reads begins with module., _orig_mod. or "
-        "base_model.model.",
+        "names of tensors that from_pretrained reads have module., _orig_mod., base_layer. or "
+        "another prefix in them",
         "a quarter of the tensors or more hold no value",
+        "tensors of a known family are in no file: matrices of some layers, biases, norms",
+        "quantized weights have no scales, or config.json does not say how they are quantized, or "
+        "says that they are and none is",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
     ),

@@ -12,6 +12,7 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 FAILS = (
     "unfinished",
     "untagged",
+    "weightless",
     "damaged",
     "disguised",
     "missing",
@@ -60,7 +61,7 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
         or checkpoint.training.steps is not None
         or checkpoint.training.optimizer is not None
     )
-    if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
+    if kind in ("damaged", "missing", "disguised", "weightless") and (saved or checkpoint.siblings):
         return OWN_FIX
     return FIXES.get(kind)
 

@@ -171,12 +171,12 @@ def _other(merge: Merge, outcomes: dict[str, Outcome], count: str) -> Verdict:
         named = next(each for each in weights if each.instead)
         text = f"{count} are not base + adapters: {shown(named.name, 120)} is the base plus {known}"
         return fail(text, fix=mistake_fix(known))
-    if merge.untouched and merge.untouched.compared and not merge.untouched.changed_count:
-        text = f"{rest}; all other tensors are the base's: another adapter was merged, or the"
-        return fail(f"{text} weights were trained further", fix=OTHER_ADAPTER_FIX)
     moving = [w.scale for w in weights if w.scale is not None]
     if moving and abs(median(moving) - 1) <= 0.25:
         return fail(f"{rest}; the adapters are in it, and something else is, too", fix=OTHER_FIX)
+    if merge.untouched and merge.untouched.compared and not merge.untouched.changed_count:
+        text = f"{rest}; all other tensors are the base's: another adapter was merged, or the"
+        return fail(f"{text} weights were trained further", fix=OTHER_ADAPTER_FIX)
     return fail(f"{rest}; the adapters are not in it, another change is", fix=OTHER_FIX)
 
 

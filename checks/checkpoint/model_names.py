@@ -20,6 +20,12 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
         return _wrapped(checkpoint)
     if model.quantization and (verdict := _quantized(model.quantization)):
         return verdict
+    return None
+
+
+def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
+    """Tensors that the model of config.json has and the files do not, or the other way round."""
+    model = checkpoint.model
     kind = shown(model.model_type or "", 40)
     if model.missing:
         text = f"no file holds {counted(model.missing_count, 'tensor')} of a {kind} model"
@@ -27,6 +33,9 @@ def unloadable(checkpoint: Checkpoint) -> Verdict | None:
     if model.ignored:
         text = f"a {kind} model has no place for {counted(model.ignored_count, 'tensor')}"
         return warn(f"{text}: {listed(list(model.ignored), 3)}", fix=IGNORED_FIX)
+    if model.lacks_config:
+        text = "config.json is not beside the weights, and generation_config.json is"
+        return warn(f"{text}: from_pretrained cannot build the model", fix=NO_CONFIG_FIX)
     return None
 
 
@@ -56,6 +65,10 @@ def _quantized(found: Quantization) -> Verdict | None:
     return None
 
 
+NO_CONFIG_FIX = (
+    "Copy config.json from the model that the run began with, or save it with "
+    "model.config.save_pretrained."
+)
 WRAPPER_FIX = (
     "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
     "model._orig_mod of torch.compile, the attribute of your own module), or rename the tensors, "

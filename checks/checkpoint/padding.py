@@ -15,6 +15,9 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         return skip("no tokenizer files beside the weights")
+    damaged = [each for each in tokenizer.problems if each.file.startswith("tokenizer")]
+    if damaged:
+        return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=TOKENIZER_FIX)
     if tokenizer.pad is None:
         return _no_padding(tokenizer)
     number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
@@ -60,6 +63,11 @@ ROWS_FIX = (
     "model.resize_token_embeddings(len(tokenizer))"
 )
 
+TOKENIZER_FIX = (
+    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from the model that "
+    "the run began with."
+)
+
 CONFIGURED_FIX = (
     "Set the same number in model.config and in model.generation_config:\n"
     "model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id"
@@ -81,7 +89,10 @@ PADDING = Check(
         "no padding token is named, or it is an ordinary token of the vocabulary",
         "a configuration names another number",
     ),
-    fails=("the padding token's number exceeds the embedding's rows in config.json",),
+    fails=(
+        "a file of the tokenizer is damaged",
+        "the padding token's number exceeds the embedding's rows in config.json",
+    ),
     fix="Add a token before get_peft_model, and resize the embeddings. Llama 3.1 and later have "
     "<|finetune_right_pad_id|>, which needs no new row.\n"
     'tokenizer.add_special_tokens({"pad_token": "<|pad|>"})\n'

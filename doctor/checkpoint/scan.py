@@ -269,9 +269,11 @@ def _compared(
         return {}
     embedded = embeddings(tensors)
     rows = max((tensor.shape[0] for tensor in embedded), default=None)
-    if not config or layout.kind.endswith("PEFT adapter"):
-        return {"embedding_rows": rows}
     local = isinstance(layout.directory, LocalDirectory)
+    if not config or layout.kind.endswith("PEFT adapter"):
+        # save_pretrained alone writes it; a Trainer of a module of one's own writes neither
+        saved = local and not config and layout.directory.exists("generation_config.json")
+        return {"embedding_rows": rows, "lacks_config": saved and _is_library(contents)}
     sizes = compare_sizes(config, tensors, embedded)
     return {
         "embedding_rows": rows,

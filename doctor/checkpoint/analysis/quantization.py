@@ -59,7 +59,7 @@ def describe_quantization(
     method = shown(method, 40) if isinstance(method, str) else ""
     without = [name for name, scaled in packed.items() if not scaled]
     if method not in WITH_SCALES and len(without) == len(packed):
-        without = []  # a plain cast, or scales under names of one's own
+        packed, without = {}, []  # a plain cast, or scales under names of one's own
     return Quantization(
         method=method,
         described=bool(declared) or not DESCRIPTIONS.isdisjoint(beside),
@@ -117,13 +117,16 @@ def _of_groups(
     if not (groups and bits):
         return
     inputs = shape[0] if declared.get("quant_method") == "awq" else shape[0] * 32 // bits
-    for quantity, stored, entries in (
-        ("bits", bits, ("bits", "w_bit")),
-        ("group size", inputs // groups, ("group_size", "q_group_size")),
-    ):
-        given = next((each for key in entries if type(each := declared.get(key)) is int), 0)
-        if given > 0:
-            yield _size(quantity, given, stored, name, entries[0])
+    if given := _given(declared, "bits", "w_bit"):
+        yield _size("bits", given, bits, name, "bits")
+    if given := _given(declared, "group_size", "q_group_size"):
+        fits = -(-inputs // given) == groups  # the last group may be shorter
+        yield _size("group size", given, given if fits else inputs // groups, name, "group_size")
+
+
+def _given(declared: Mapping[str, Any], *entries: str) -> int:
+    """A positive number of the configuration, else 0."""
+    return next((n for key in entries if type(n := declared.get(key)) is int and n > 0), 0)
 
 
 def _of_blocks(

@@ -250,7 +250,7 @@ def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
         return None
     described = next((name for name in OF_A_MODEL if name in names), "")
     text = f"lies beside {described}, and no file of weights does"
-    problem = Problem(kind="missing", file=shown(states[0]), text=text)
+    problem = Problem(kind="weightless", file=shown(states[0]), text=text)
     kind = "an optimizer's state without weights"
     return Layout(directory, kind, problems=(problem,) if described else ())
 

@@ -29,6 +29,7 @@ from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
+    Average,
     Constant,
     Copy,
     Incomparable,
@@ -45,8 +46,8 @@ from doctor.checkpoint.records.values import (
 )
 
 __all__ = [
-    "AdapterUse", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant", "Contents",
-    "Continuation", "Copy", "Differing",
+    "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant",
+    "Contents", "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",

@@ -63,6 +63,8 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     wrapper: str = ""
     """What DistributedDataParallel, torch.compile, FSDP, peft or a program of one's own put into
     the names of tensors beside a config.json: "module."."""
+    lacks_config: bool = False
+    """Files of from_pretrained's names lie beside a generation_config.json, and no config.json."""
     wrapped: int = 0
     """Tensors whose names have it."""
     missing: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ ProblemKind = Literal[
     "twice",
     "unfinished",
     "untagged",
+    "weightless",
     "over-limit",
     "unloadable",
     "not-inspectable",

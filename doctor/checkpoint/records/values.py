@@ -118,6 +118,19 @@ class TensorChange(Section, frozen=True, kw_only=True):
     """By how many times it is longer than it was."""
 
 
+class Average(Section, frozen=True, kw_only=True):
+    """An average of the weights beside them, by samples of its matrices."""
+
+    state: str
+    """What it is called in the file."""
+    matrices: int
+    equal: int
+    """Of these, those with the model's values."""
+    unrelated: int
+    """Those that have nothing in common with the model's."""
+    zero: int
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -139,7 +152,8 @@ class Values(Section, frozen=True, kw_only=True):
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
     negative: tuple[str, ...] = ()
-    """Means of squares in the optimizer's state that hold negative values; the first hundred."""
+    """Means of squares (second moments, variances of batch norms) that hold negative values; the
+    first hundred."""
     outliers: tuple[Outlier, ...] = ()
     """The first hundred."""
     layers: tuple[LayerValues, ...] = ()
@@ -155,6 +169,7 @@ class Values(Section, frozen=True, kw_only=True):
     """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
     differing: tuple[str, ...] = ()
     """Files whose SHA-256 is not."""
+    averages: tuple[Average, ...] = ()
     further: int = 0
     """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
     moments: int = 0
