@@ -1,4 +1,4 @@
-"""What lies beside the weights: scalers, engines of DeepSpeed, averages, optimizers of other sizes."""
+"""What lies beside the weights: scalers, engines of DeepSpeed, averages, other optimizers."""
 
 from __future__ import annotations
 

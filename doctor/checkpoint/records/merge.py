@@ -51,7 +51,7 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     layer: str
     kind: Kind
     elements: int
-    """That were read."""
+    """That were measured: where all rows are read, others may be left out that are alike."""
     base: float
     """Of the base's values."""
     update: float
