@@ -6,8 +6,8 @@ Each measurement is a process of its own; processor seconds are printed beside t
 a busy machine stretches only the second. `cat` reads the same files.
 
 Last figures, 0.4 GB, rank 16, on two cores under load (2026-11), in seconds of processor time: cat
-0.07 to 0.10, equal 0.09 to 0.11 (0.7 to 0.9 of cat), samples of a merge 0.17 to 0.23, every row of
-it 2.0 to 2.2 (6.5 to 9.7 before most blocks were compared by what is left alone). The goal of 0.7 of
+0.07 to 0.10, equal 0.09 to 0.11 (0.7 to 0.9 of cat), samples of a merge 0.17 to 0.23, every row
+of it 2.0 to 2.2 (6.5 to 9.7 before most blocks were compared by what is left alone). 0.7 of
 cat is far for the last: the product of rank 16 alone takes several times as long as cat.
 """
 
