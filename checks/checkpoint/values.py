@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted, shown
@@ -115,6 +116,8 @@ def _finite(values: Values) -> Verdict:
         if EMPTY <= share < 1:
             text = f"{share:.0%} of the rows of {shown(name)} are zeros"
             return warn(f"{summary}; {text}", fix=ROWS_FIX, seconds=values.seconds)
+    if apart := _layers_apart(values):
+        return warn(f"{summary}; {apart}", fix=APART_FIX, seconds=values.seconds)
     if strange := _average(values):
         return warn(f"{summary}; {strange}", fix=AVERAGE_FIX, seconds=values.seconds)
     if lost := _zeros(values):
@@ -132,6 +135,25 @@ def _finite(values: Values) -> Verdict:
         fix=LARGE_FIX,
         seconds=values.seconds,
     )
+
+
+APART = 50.0
+"""Times the median of its kind that a layer's weights are larger. Our own number: those of trained
+models differ by ten at most."""
+
+FEWEST_LAYERS = 3
+
+
+def _layers_apart(values: Values) -> str:
+    """A layer whose matrices are far larger than those of the others, "" for none."""
+    for kind in ("attention", "MLP"):
+        rows = [row for row in values.layers if row.kind == kind and row.layer]
+        middle = median(row.rms for row in rows) if len(rows) >= FEWEST_LAYERS else 0.0
+        largest = max(rows, key=lambda row: row.rms, default=None)
+        if largest and 0 < middle and largest.rms > APART * middle:
+            times = f"{largest.rms / middle:.3g} times as large as those of most layers"
+            return f"the weights of {kind} in layer {largest.layer} are {times}"
+    return ""
 
 
 def _average(values: Values) -> str:
@@ -221,6 +243,11 @@ CHECKSUM_FIX = (
     "move it out of the cache, which is shared by all programs."
 )
 
+APART_FIX = (
+    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, or was scaled by "
+    "a conversion. If it was made so on purpose, nothing is wrong."
+)
+
 AVERAGE_FIX = (
     "Update the average after each optimizer.step(), from the model that is trained, and begin it "
     "as a copy of that model; do not evaluate this one."
@@ -261,6 +288,7 @@ FINITE = Check(
         "a matrix has values beyond a million times what nearly all of it is below",
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
+        "the weights of one layer are 50 times as large as those of most",
         "most matrices of an average of the weights have nothing in common with the model's",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a quarter of an embedding's rows or more are zeros",

@@ -12,18 +12,13 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.agreement import compare_with_config, is_library, one_of_several
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.heads import lacks_head, separate_head, task_without_head
-from doctor.checkpoint.analysis.quantization import describe_quantization, quantized_sizes
-from doctor.checkpoint.analysis.size_tables import table_sizes
-from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings
-from doctor.checkpoint.analysis.structure import ignored, missing
 from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
-from doctor.checkpoint.analysis.wrappers import wrapper_of
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.formats.torch_files import read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
@@ -32,7 +27,7 @@ from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import SPLIT, disagreements, sizes_differ
+from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
@@ -51,8 +46,6 @@ from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
-
-FEW = 10
 
 SCALER = "scaler.pt"
 
@@ -102,7 +95,7 @@ def scan(
             adapter=_adapter(adapter),
             unreadable=unreadable,
             **({} if configured else _described_by(shards)),
-            **_compared(layout, configured or _header(shards), contents, tensors),
+            **compare_with_config(layout, configured or _header(shards), contents, tensors),
         ),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
@@ -180,10 +173,10 @@ def _without_values(
 ) -> list[Problem]:
     """The problem of files of a model or an adapter that were read and hold nothing."""
     adapter = layout.kind.endswith("PEFT adapter")
-    whole = layout.files and not (layout.lone_shard or layout.groups or _one_of_several(layout))
+    whole = layout.files and not (layout.lone_shard or layout.groups or one_of_several(layout))
     readable = all(shard.readable for shard in contents.shards)
     writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
-    model = adapter or writer or (described and _is_library(contents))
+    model = adapter or writer or (described and is_library(contents))
     if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
         return []
     held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
@@ -240,7 +233,7 @@ def _optimizer(
             contents.ordered,
             optimizer.READS if local else min(REMOTE_READS, optimizer.READS),
         )
-    if not contents.shards or layout.lone_shard or _one_of_several(layout) or _by_ranks(layout):
+    if not contents.shards or layout.lone_shard or one_of_several(layout) or _by_ranks(layout):
         return summary
     further = [tensor for shard in contents.shards for tensor in shard.further]
     return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
@@ -256,60 +249,6 @@ def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
         return read_tokenizer(layout.directory)
 
 
-def _compared(
-    layout: Layout,
-    config: dict[str, object],
-    contents: LayoutContents,
-    tensors: list[Tensor],
-) -> dict[str, Any]:
-    """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
-    readable = all(shard.readable for shard in contents.shards)
-    whole = not (layout.lone_shard or layout.groups or _one_of_several(layout)) and readable
-    if not whole or any(SPLIT in shard.metadata for shard in contents.shards):
-        return {}
-    embedded = embeddings(tensors)
-    rows = max((tensor.shape[0] for tensor in embedded), default=None)
-    local = isinstance(layout.directory, LocalDirectory)
-    if not config or layout.kind.endswith("PEFT adapter"):
-        # save_pretrained alone writes it; a Trainer of a module of one's own writes neither
-        saved = local and not config and layout.directory.exists("generation_config.json")
-        return {"embedding_rows": rows, "lacks_config": saved and _is_library(contents)}
-    sizes = compare_sizes(config, tensors, embedded)
-    return {
-        "embedding_rows": rows,
-        "sizes": (*sizes, *table_sizes(config, tensors), *quantized_sizes(config, tensors)),
-        "head_missing": lacks_head(config, tensors, embedded),
-        "task_without_head": task_without_head(config, tensors),
-        "separate_head": separate_head(config, tensors, embedded, layout.directory)
-        if local
-        else "",
-        "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
-        **(_of_library(layout, config, tensors) if _is_library(contents) else {}),
-    }
-
-
-def _of_library(layout: Layout, config: dict[str, object], tensors: list[Tensor]) -> dict[str, Any]:
-    """Fields about the names that from_pretrained looks for."""
-    if not config.get("model_type"):
-        return {}
-    wrapper, wrapped = wrapper_of(config, tensors)
-    beside = layout.directory.names() if isinstance(layout.directory, LocalDirectory) else ()
-    fields = {
-        "wrapper": wrapper,
-        "wrapped": wrapped,
-        "quantization": describe_quantization(config, tensors, beside),
-    }
-    if wrapper:
-        return fields
-    absent, extra = missing(config, tensors), ignored(config, tensors)
-    return fields | {
-        "missing": tuple(shown(name, 200) for name in absent[:FEW]),
-        "missing_count": len(absent),
-        "ignored": tuple(shown(name, 200) for name in extra[:FEW]),
-        "ignored_count": len(extra),
-    }
-
-
 def _header(shards: Sequence[Shard]) -> dict[str, object]:
     """The model as the first file that describes it does."""
     return next((shard.config for shard in shards if shard.config), {})
@@ -320,16 +259,6 @@ def _described_by(shards: Sequence[Shard]) -> dict[str, Any]:
     named = model_config.token_ids(config := _header(shards))
     ids = {key: max(numbers) for key, numbers in named.items()}
     return {"source": "the header of the GGUF file", "token_ids": ids} if config else {}
-
-
-def _is_library(contents: LayoutContents) -> bool:
-    """Whether from_pretrained reads these files, by their names."""
-    return all(shard.file.startswith(("model", "pytorch_model")) for shard in contents.shards)
-
-
-def _one_of_several(layout: Layout) -> bool:
-    """Whether the directory has further files of weights, which were not read."""
-    return any("that was read; name another" in problem.text for problem in layout.problems)
 
 
 def _adapter_config(layout: Layout, read_json: _JsonReader) -> dict[str, object]:

@@ -18,6 +18,8 @@ from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Status, Verdict
 
 torch = pytest.importorskip("torch")
+load_file = pytest.importorskip("safetensors.torch").load_file
+save_file = pytest.importorskip("safetensors.torch").save_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -185,3 +187,28 @@ def test_a_tokenizer_that_was_cut(tmp_path: Path) -> None:
     file = tmp_path / "m" / "tokenizer.json"
     file.write_bytes(file.read_bytes()[:-9])
     assert verdict("CKP011", tmp_path / "m").status is Status.FAIL
+
+
+def test_a_layer_of_another_magnitude(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    state = {f"layers.{n}.mlp.up_proj.weight": torch.randn(16, 16) for n in range(4)}
+    for times, status in ((10, Status.PASS), (1000, Status.WARN)):
+        scaled = {name: each * (times if ".2." in name else 1) for name, each in state.items()}
+        torch.save(scaled, tmp_path / "own.pt")
+        found = verdict("CKP005", tmp_path / "own.pt", deep=True)
+        assert found.status is status, found.summary
+    assert "MLP in layer 2" in found.summary
+
+
+def test_norms_that_a_download_left_at_zero(tmp_path: Path) -> None:
+    for kind, words in (("llama", "unfinished download"), ("gemma2", "all norms changed")):
+        folder = tmp_path / kind
+        make(folder, lambda path, kind=kind: saved_transformer(path, kind))
+        state = load_file(folder / "model.safetensors")
+        for name, each in state.items():
+            if "norm" in name:
+                each.copy_(torch.rand_like(each) * ("layers.1" not in name))
+        save_file(state, folder / "model.safetensors", {"format": "pt"})
+        found = verdict("CKP004", folder)
+        assert found.status is Status.WARN
+        assert words in found.summary or kind == "gemma2"

@@ -84,7 +84,7 @@ def is_alike(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows
         expected, _ = _sum(base if sums.wide else rounded(sums.grid, base), updates, rows)
         numpy.subtract(merged, expected, out=expected)
         left = _squares(expected)
-    return left <= ALIKE * sums.residual / sums.elements * merged.size
+    return bool(left <= ALIKE * sums.residual / sums.elements * merged.size)
 
 
 def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> None:
