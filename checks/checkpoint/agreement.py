@@ -243,7 +243,8 @@ CONFIG = Check(
         "the files hold more layers or more rows than config.json names",
         "config.json ties the output head, and the files hold one of other values",
         "config.json names a class with a head for a task, and no tensor is of a head",
-        "the model has no place for tensors (biases), or config.json is missing beside generation_config.json",
+        "the model has no place for tensors (biases), or config.json is missing beside "
+        "generation_config.json",
         "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline, "
         "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "

@@ -55,8 +55,11 @@ def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"no tensor could be compared{_not_compared(movement)}")
     summary = f"{movement.changed:,} of {movement.compared:,} tensors changed"
     summary += _not_compared(movement)
-    if verdict := replaced(checkpoint, movement):
-        return verdict
+    return replaced(checkpoint, movement) or _unchanged(checkpoint, movement, summary)
+
+
+def _unchanged(checkpoint: Checkpoint, movement: Movement, summary: str) -> Verdict:
+    """What is bit for bit as it was."""
     roles = [role for role in movement.unchanged_roles if not CONSTANT.fullmatch(role.role)]
     if not movement.changed:
         since = f"{summary} since {shown(movement.baseline, 300)}"
@@ -199,7 +202,8 @@ CHANGED = Check(
         "other parameters are unchanged",
         "only norms are unchanged, and the files may be a rounded copy of fp32 weights",
         "nothing changed, and the number of steps is unknown",
-        "single matrices are several times what they were, while most moved little; or a head or an "
+        "single matrices are several times what they were, while most moved little; or a "
+        "head or an "
         "embedding has nothing in common with the baseline's",
         "most matrices have nothing in common with the baseline's",
     ),

@@ -172,7 +172,8 @@ END_FIX = (
     "do not load the old one."
 )
 DONE_FIX = (
-    "Raise max_steps or num_train_epochs, with a schedule for the rest: the saved one ends here, at "
+    "Raise max_steps or num_train_epochs, with a schedule for the rest: the saved "
+    "one ends here, at "
     "its lowest rate. Or begin a new run from these weights, without optimizer and scheduler."
 )
 SCALE_FIX = (

@@ -181,18 +181,18 @@ VALUES_FIX = (
     "result; where the tensors named are expected to differ, the two are not the same step."
 )
 FIXES = (
-    ("as of tokens", "Keep the tokenizer whose tokens the rows are of: a row is found by the number of "
-     "its token."),
+    ("as of tokens", "Keep the tokenizer whose tokens the rows are of: a row is found by the number "
+     "of its token."),
     ("order", ORDER_FIX),
     (TURNED, ORDER_FIX),
     ("times the values", "Leave out the factor in one of the two conversions: a scale that a model "
      "applies itself (the square root of its width, alpha / r) must not be in its weights."),
-    ("zeros", "Convert again with these tensors mapped to theirs: what a converter does not find it "
-     "leaves at zero."),
+    ("zeros", "Convert again with these tensors mapped to theirs: what a converter does not find "
+     "it leaves at zero."),
     ("1 was added", "Convert again without adding 1 to the norms, or with it, as the program that "
      "loads them computes: transformers' Gemma adds it itself, llama.cpp does not."),
-    ("on the way", "Convert again from the original in full precision: what was rounded to fewer bits "
-     "does not come back. If that loss is accepted, nothing is wrong."),
+    ("on the way", "Convert again from the original in full precision: what was rounded to fewer "
+     "bits does not come back. If that loss is accepted, nothing is wrong."),
     ("expanding", "Convert again from the original in full precision, not from weights that were "
      "quantized and expanded again; or from the same step."),
     ("merged LoRA", "Name the model before the adapter was merged, or merge the adapter into the "
@@ -201,11 +201,13 @@ FIXES = (
 """Part of a reason -> the remedy."""
 
 FILE_FIX = (
-    "Copy these files again from the save that the others are of, and compare checksums: a model of "
+    "Copy these files again from the save that the others are of, and compare "
+    "checksums: a model of "
     "shards from two steps loads without an error."
 )
 TRANSPOSED_FIX = (
-    "Convert again, and transpose all matrices of a kind or none: a converter that transposes where "
+    "Convert again, and transpose all matrices of a kind or none: a converter that "
+    "transposes where "
     "the shapes differ leaves out square ones."
 )
 LOST_FIX = (

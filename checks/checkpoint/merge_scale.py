@@ -42,7 +42,8 @@ def _candidates(adapters: tuple[AdapterUse, ...]) -> Iterator[tuple[float, str]]
 FIXES = {
     "its product, transposed": "Transpose the product of every weight that is stored as Conv1D "
     "keeps it (fan_in_fan_out), square ones, too",
-    "its product without": "Normalize base + product, and multiply its rows by lora_magnitude_vector",
+    "its product without": "Normalize base + product, and multiply its rows by "
+    "lora_magnitude_vector",
     "its product in a part": "Gather the adapter and the base from all ranks before merging",
     "the product of": "Give each module its own product: compare the names, and the numbers of the "
     "layers",

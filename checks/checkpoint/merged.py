@@ -110,6 +110,17 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
         return _wrong_scale(merge, outcomes, decided)
     if counts["other"]:
         return _other(merge, outcomes, f"{counts['other']:,} {of}")
+    return (
+        _in_part(merge, outcomes, counts, of)
+        or _wrong_median(merge, outcomes, decided)
+        or _replaced(merge)
+    )
+
+
+def _in_part(
+    merge: Merge, outcomes: dict[str, Outcome], counts: Counter[Outcome], of: str
+) -> Verdict | None:
+    """Where some weights are right and others are the base's, or have another scale."""
     if counts["absent"]:
         names = _names(outcomes, "absent")
         text = f"{counts['absent']:,} {of} are the base's: merged in part, without {names}"
@@ -120,7 +131,7 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
         if any(each.patterns for each in merge.adapters):
             text = f"{text}: alpha_pattern or rank_pattern of the adapter was left out"
         return fail(text, fix=AGAIN_FIX)
-    return _wrong_median(merge, outcomes, decided) or _replaced(merge)
+    return None
 
 
 def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:

@@ -69,10 +69,12 @@ GRADIENT_FIX = (
 
 ZEROS_FIX = (
     "Compare the file's checksum with the source's, or scan with --deep, which finds stretches of "
-    "zeros. If the gains begin at 0.0 (zero_init_residual), print their param.grad after backward()."
+    "zeros. If the gains begin at 0.0 (zero_init_residual), print their param.grad "
+    "after backward()."
 )
 ANEW_FIX = (
-    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did not find in its "
+    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did "
+    "not find in its "
     "files are initialized anew, and have nothing in common with what they were. If they were "
     "frozen on purpose, nothing is wrong; else print param.grad of a norm after backward()."
 )
@@ -208,7 +210,9 @@ def _some_unchanged(checkpoint: Checkpoint, initial: list[Norm]) -> Verdict:
         text = f"{summary}: as bytes that an unfinished download left, or gains initialized to 0.0"
         return warn(f"{text} that did not train", fix=ZEROS_FIX)
     if layers := _whole_layers(initial, changed):
-        text = f"{summary}; they are all norms of layer{'s' * (len(layers) > 1)} {listed(layers, 4)}"
+        text = (
+            f"{summary}; they are all norms of layer{'s' * (len(layers) > 1)} {listed(layers, 4)}"
+        )
         return warn(f"{text}: initialized anew, or frozen", fix=ANEW_FIX)
     return warn(f"{summary}; all norms changed required", fix=GRADIENT_FIX)
 

@@ -18,20 +18,22 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
     damaged = [each for each in tokenizer.problems if each.file.startswith("tokenizer")]
     if damaged:
         return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=TOKENIZER_FIX)
-    if tokenizer.pad is None:
-        return _no_padding(tokenizer)
+    return _no_padding(tokenizer) if tokenizer.pad is None else _padding(tokenizer, tokenizer.pad)
+
+
+def _padding(tokenizer: Tokenizer, pad: str) -> Verdict:
     number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
-    token = f"padding token {tokenizer.pad}{number}"
+    token = f"padding token {pad}{number}"
     rows = tokenizer.vocabulary
     if tokenizer.pad_id is not None and rows is not None and tokenizer.pad_id >= rows:
         return fail(f"{token}; config.json has {rows:,} embeddings", fix=ROWS_FIX)
-    if not MARKER.fullmatch(tokenizer.pad):
+    if not MARKER.fullmatch(pad):
         return warn(f"{token} is an ordinary token; a dedicated one required")
     if difference := _configured_differently(tokenizer):
         return warn(f"{token}; {difference}", fix=CONFIGURED_FIX)
-    if tokenizer.pad == tokenizer.eos:
+    if pad == tokenizer.eos:
         return ok(f"{token}, which also ends a text: collators that mask padding mask it too")
-    if tokenizer.pad == tokenizer.unk:
+    if pad == tokenizer.unk:
         return ok(f"{token}, which also stands for unknown text")
     return ok(token)
 
@@ -64,7 +66,8 @@ ROWS_FIX = (
 )
 
 TOKENIZER_FIX = (
-    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from the model that "
+    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from "
+    "the model that "
     "the run began with."
 )
 

@@ -34,9 +34,7 @@ def replaced(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
     """The verdict on matrices far from the baseline while the others are near; None without."""
     if movement.median is None or movement.matrices < 4:
         return None
-    return (
-        _some(movement) if movement.median <= RELATED / 2 else _most(checkpoint, movement)
-    )
+    return _some(movement) if movement.median <= RELATED / 2 else _most(checkpoint, movement)
 
 
 def _most(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
@@ -58,9 +56,7 @@ def _some(movement: Movement) -> Verdict | None:
     """Where most moved little: those that are other ones."""
     assert movement.median is not None
     far = [
-        each
-        for each in movement.most_changed
-        if each.relative >= max(FAR, TIMES * movement.median)
+        each for each in movement.most_changed if each.relative >= max(FAR, TIMES * movement.median)
     ]
     if not far:
         return None

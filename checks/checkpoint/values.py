@@ -116,12 +116,13 @@ def _finite(values: Values) -> Verdict:
         if EMPTY <= share < 1:
             text = f"{share:.0%} of the rows of {shown(name)} are zeros"
             return warn(f"{summary}; {text}", fix=ROWS_FIX, seconds=values.seconds)
-    if apart := _layers_apart(values):
-        return warn(f"{summary}; {apart}", fix=APART_FIX, seconds=values.seconds)
-    if strange := _average(values):
-        return warn(f"{summary}; {strange}", fix=AVERAGE_FIX, seconds=values.seconds)
-    if lost := _zeros(values):
-        return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
+    for text, fix in (
+        (_layers_apart(values), APART_FIX),
+        (_average(values), AVERAGE_FIX),
+        (_zeros(values), ZEROS_FIX),
+    ):
+        if text:
+            return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
     summary += _alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
@@ -150,7 +151,7 @@ def _layers_apart(values: Values) -> str:
         rows = [row for row in values.layers if row.kind == kind and row.layer]
         middle = median(row.rms for row in rows) if len(rows) >= FEWEST_LAYERS else 0.0
         largest = max(rows, key=lambda row: row.rms, default=None)
-        if largest and 0 < middle and largest.rms > APART * middle:
+        if largest and middle > 0 and largest.rms > APART * middle:
             times = f"{largest.rms / middle:.3g} times as large as those of most layers"
             return f"the weights of {kind} in layer {largest.layer} are {times}"
     return ""
@@ -219,7 +220,8 @@ MOMENT_FIX = (
 )
 
 VARIANCE_FIX = (
-    "Compute the statistics again with torch.optim.swa_utils.update_bn(loader, model), or return to "
+    "Compute the statistics again with torch.optim.swa_utils.update_bn(loader, "
+    "model), or return to "
     "an earlier checkpoint: the root of a negative variance is NaN in eval(). Averages of weights "
     "that extrapolate make such ones."
 )
@@ -244,7 +246,8 @@ CHECKSUM_FIX = (
 )
 
 APART_FIX = (
-    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, or was scaled by "
+    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, "
+    "or was scaled by "
     "a conversion. If it was made so on purpose, nothing is wrong."
 )
 
