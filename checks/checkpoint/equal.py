@@ -181,8 +181,8 @@ VALUES_FIX = (
     "result; where the tensors named are expected to differ, the two are not the same step."
 )
 FIXES = (
-    ("as of tokens", "Keep the tokenizer whose tokens the rows are of: a row is found by the number "
-     "of its token."),
+    ("as of tokens", "Keep the tokenizer whose tokens the rows are of: a row is found by the "
+     "number of its token."),
     ("order", ORDER_FIX),
     (TURNED, ORDER_FIX),
     ("times the values", "Leave out the factor in one of the two conversions: a scale that a model "
