@@ -6,18 +6,18 @@ from dataclasses import replace
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
-from doctor.checks.script import (
+from doctor.checks.script.data import (
     labels,
     loaders,
     pairs,
     samplers,
-    sequences,
     sets,
     splits,
     tokens,
     windows,
 )
 from doctor.checks.script.lint import Hit, lint
+from doctor.checks.script.model import sequences
 from doctor.checks.script.table import RULES
 from doctor.facts.data import Data
 from doctor.facts.script import Script

@@ -1,0 +1,46 @@
+"""Rules on what is trained on: splits, loaders, labels, tokens."""
+
+from __future__ import annotations
+
+from doctor.checks.script.data import (
+    augmented,
+    collators,
+    detection,
+    ends_of_answers,
+    fitted,
+    ignored_places,
+    images,
+    labels,
+    loaders,
+    padding,
+    pairs,
+    samplers,
+    sets,
+    splits,
+    tables,
+    tokens,
+    vocabularies,
+    windows,
+)
+from doctor.checks.script.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *augmented.RULES,
+    *collators.RULES,
+    *detection.RULES,
+    *ends_of_answers.RULES,
+    *fitted.RULES,
+    *ignored_places.RULES,
+    *images.RULES,
+    *labels.RULES,
+    *loaders.RULES,
+    *padding.RULES,
+    *pairs.RULES,
+    *samplers.RULES,
+    *sets.RULES,
+    *splits.RULES,
+    *tables.RULES,
+    *tokens.RULES,
+    *vocabularies.RULES,
+    *windows.RULES,
+)

@@ -1,0 +1,296 @@
+"""Rules on how data are read: order, seeds, what is dropped, and what workers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop.order import calls_reached
+from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+OF_TORCHVISION = "torchvision.datasets."
+SEEDS = {
+    "torch.manual_seed", "numpy.random.seed", "random.seed", "transformers.set_seed",
+    "accelerate.utils.set_seed",
+}  # fmt: skip
+
+
+def loader_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        target = call.targets[0] if len(call.targets) == 1 else ""
+        dropped = evaluate.argument(reading, call, "drop_last", 8)
+        hook = reading.function(call.scope).name if not call.targets else ""
+        target = target or (hook if hook.endswith(("_loader", "_dataloader")) else "")
+        if dropped is not None and dropped.literal is True and is_held_out(target):
+            yield Match(call.span, f"{target} drops the samples of its last batch")
+        loops = [reading.script.loops[n] for n in reading.loops_of(call)]
+        labelled = any("_" not in loop.targets for loop in loops)
+        if labelled and _is_unshuffled(reading, call) and reading.trains_on(call):
+            yield Match(call.span, "the images are read in the order of their files, by class")
+    for number in reading.methods("DistributedSampler"):
+        call = reading.calls[number]
+        seed = call.keywords.get("seed")
+        parts = (
+            [seed.name, *seed.names, *(reading.calls[n].name for n in seed.calls)] if seed else []
+        )
+        if any("rank" in name.casefold() for name in parts):
+            message = "the seed depends on the rank: ranks read some samples twice, others never"
+            yield Match(call.span, message, "fail")
+    yield from _moved_in_workers(reading)
+    yield from _normalized_first(reading)
+    yield from _one_generator(reading)
+
+
+def _is_unshuffled(reading: Training, call: Call) -> bool:
+    """No shuffle, no sampler, and a dataset of torchvision for training."""
+    shuffle = call.keywords.get("shuffle") or (call.args[2] if len(call.args) > 2 else None)
+    if shuffle is not None and evaluate.truth(reading, shuffle, call) is not False:
+        return False
+    if {"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked:
+        return False
+    data = call.args[0] if call.args else call.keywords.get("dataset")
+    options = evaluate.options(reading, data, call) if data is not None else []
+    made = [reading.calls[each.call] for each in options if each.kind == "call"]
+    return bool(made) and len(made) == len(options) and all(
+        each.name.startswith(OF_TORCHVISION)
+        and (train := each.keywords.get("train", Value("literal", literal=True))).literal is True
+        and train.kind == "literal"
+        for each in made
+    )  # fmt: skip
+
+
+def _moved_in_workers(reading: Training) -> Iterator[Match]:
+    """cuda() in __getitem__ of a dataset, and workers."""
+    workers = any(
+        (count := reading.calls[n].keywords.get("num_workers")) is not None
+        and isinstance(count.literal, int)
+        and count.literal > 0
+        for n in reading.methods("DataLoader")
+    )
+    for scope in reading.functions_by_name.get("__getitem__", ()) if workers else ():
+        for n in reading.scope_calls(scope):
+            call = reading.calls[n]
+            moves = call.method == "to" and any(_is_cuda(reading, v, call) for v in call.args[:1])
+            if moves or (call.method == "cuda" and not call.name.startswith("torch.cuda")):
+                message = "workers cannot use CUDA after a fork: __getitem__ moves to the GPU"
+                yield Match(call.span, message, "fail")
+
+
+def _is_cuda(reading: Training, value: Value, call: Call) -> bool:
+    """ "cuda", also in a device that the dataset is given."""
+    found = evaluate.options(reading, value, call)
+    made = [reading.calls[v.call] for v in found if v.kind == "call"]
+    inner = [
+        v
+        for each in made
+        if each.name == "torch.device" and each.args
+        for v in evaluate.options(reading, each.args[0], each)
+    ]
+    return bool(found) and all("cuda" in str(v.literal) for v in inner or found)
+
+
+def _normalized_first(reading: Training) -> Iterator[Match]:
+    for number in reading.methods("Compose"):
+        call = reading.calls[number]
+        given = evaluate.options(reading, call.args[0], call) if call.args else []
+        items = given[0].items if len(given) == 1 and given[0].kind == "list" else ()
+        names = [reading.calls[v.call].name for v in items if v.kind == "call"]
+        for wanted in ("torchvision.transforms.Normalize", "torchvision.transforms.RandomErasing"):
+            after = "torchvision.transforms.ToTensor"
+            if wanted in names and after in names and names.index(wanted) < names.index(after):
+                short = wanted.rpartition(".")[2]
+                yield Match(call.span, f"{short} comes before ToTensor: it raises", "fail")
+
+
+def stream_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """An IterableDataset whose workers all read the same files."""
+    if reading.mentions(
+        "get_worker_info", "worker_init_fn", "split_by_worker", "worker_id", "initial_seed"
+    ):
+        return
+    if reading.imports_from("datasets", "webdataset", "litdata", "streaming"):  # these split
+        return
+    streams = {c.name for c in reading.script.classes
+               if any(b.endswith("IterableDataset") for b in c.bases)}  # fmt: skip
+    for number in reading.methods("DataLoader") if streams else ():
+        call = reading.calls[number]
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        made = [reading.calls[v.call].name for v in evaluate.options(reading, data, call)
+                if v.kind == "call"] if data is not None else []  # fmt: skip
+        if len(made) != 1 or made[0] not in streams or not _has_workers(reading, call):
+            continue
+        if _reads_all(reading, made[0]):
+            yield Match(call.span, f"every worker reads all of {made[0]}: samples repeat")
+
+
+OF_WORKERS = ("random.", "torch.rand", "numpy.random.")
+"""What draws from a state that each worker has of its own."""
+
+
+def _reads_all(reading: Training, name: str) -> bool:
+    """What __iter__ of a class runs loops over something, and draws nothing."""
+    start = objects.method_of(reading, name, "__iter__")
+    numbers = calls_reached(reading, reading.scope_calls(start)) if start is not None else []
+    calls = [reading.calls[n] for n in numbers]
+    scopes = {start, *(call.scope for call in calls)}
+    over = [loop.iterable for loop in reading.script.loops if loop.scope in scopes]
+    drawn = any(c.name.startswith(OF_WORKERS) and c.method not in ("shuffle", "Random",
+                "default_rng", "RandomState", "Generator") for c in calls)  # fmt: skip
+    return any(v is not None and (v.name or v.names) for v in over) and not drawn
+
+
+def _has_workers(reading: Training, call: Call) -> bool:
+    """num_workers is above 0, also by the default of a command line argument."""
+    value = call.keywords.get("num_workers")
+    if value is None:
+        return False
+    found = evaluate.literals(reading, value, call) | {evaluate.flag_default(reading, value.name)}
+    return any(isinstance(n, int) and n > 1 for n in found if n is not True)
+
+
+GENERATORS = {
+    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
+    "random.Random", "torch.Generator",
+}  # fmt: skip
+
+
+def _one_generator(reading: Training) -> Iterator[Match]:
+    """A generator that a dataset draws from in __getitem__, of which each worker has a copy."""
+    yield from _one_seed(reading)
+    if reading.mentions("get_worker_info", "worker_init_fn"):
+        return
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if not _has_workers(reading, call):
+            continue
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        for option in evaluate.options(reading, data, call):
+            name = reading.calls[option.call].name if option.kind == "call" else ""
+            for each in _generators(reading, name) if name else ():
+                held = each.targets[0]
+                yield Match(each.span, f"each worker gets a copy of {held}: equal numbers")
+
+
+def _one_seed(reading: Training) -> Iterator[Match]:
+    """worker_init_fn sets one constant seed in all workers."""
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        value = call.keywords.get("worker_init_fn")
+        if value is None:
+            continue
+        scopes = reading.functions_by_name.get(value.name, ()) if value.name else ()
+        inside = [n for scope in scopes for n in reading.scope_calls(scope)]
+        inside += value.calls
+        seeds = [reading.calls[n] for n in inside if reading.calls[n].name in SEEDS]
+        if seeds and all(
+            each.args and not each.args[0].calls and each.args[0].kind == "literal"
+            for each in seeds
+        ):
+            yield Match(seeds[0].span, "each worker gets the same seed: equal numbers in all")
+
+
+def _generators(reading: Training, name: str) -> Iterator[Call]:
+    """Generators that the class makes once, and draws from in __getitem__."""
+    for number in reading.methods("default_rng", "RandomState", "Generator", "Random"):
+        made = reading.calls[number]
+        function = reading.function(made.scope)
+        shared = not made.scope and not made.loops
+        if made.name not in GENERATORS or not (
+            shared or (function.owner, function.name) == (name, "__init__")
+        ):
+            continue
+        target = made.targets[0] if len(made.targets) == 1 else ""
+        key = reading.key(target, made.scope)
+        once = bool(target) and len(reading.assigned.get(key, ())) == 1
+        if once and any(_draws(reading, call, target, name) for call in reading.calls):
+            yield made
+
+
+def _draws(reading: Training, call: Call, target: str, name: str) -> bool:
+    """__getitem__ of the class uses it, or a method that this calls does."""
+    function = reading.function(call.scope)
+    passed = call.keywords.get("generator")
+    uses = call.receiver == target or (passed is not None and passed.name == target)
+    sites = [reading.calls[n].scope for n in reading.call_sites.get(call.scope, ())]
+    names = {function.name, *(reading.function(n).name for n in sites)}
+    return uses and function.owner == name and "__getitem__" in names
+
+
+def seed_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("manual_seed", "seed", "set_seed"):
+        call = reading.calls[number]
+        fixed = call.args and not call.arms and _is_constant(reading, call.args[0], call)
+        if call.name not in SEEDS or not call.loops or not fixed:
+            continue
+        inside = reading.by_loop[call.loops[0]]
+        made = any(
+            n in reading.optimizers or reading.calls[n].name in reading.modules for n in inside
+        )
+        if len(call.loops) == 1 and not made and any(n in reading.backward_numbers for n in inside):
+            yield Match(call.span, f"{call.name}() in the loop: every epoch draws the same numbers")
+
+
+def _is_constant(reading: Training, value: Value, call: Call) -> bool:
+    """Nothing that the loop changes."""
+    targets = {t for n in call.loops for t in reading.script.loops[n].targets}
+    if targets & {value.name, *value.names} or value.calls:
+        return False
+    return value.kind in ("literal", "name")
+
+
+RULES = (
+    Rule(
+        code="SCR332",
+        slug="stream-repeated",
+        title="Workers share the samples of a stream",
+        severity="warn",
+        find=stream_repeated,
+        why="Every worker of a loader has its own copy of an IterableDataset. Without a split by "
+        "get_worker_info() each sample is read as often as there are workers.",
+        fires=("an IterableDataset over files or rows, num_workers, and no get_worker_info",),
+        fix="In __iter__, keep every num_workers-th file, by torch.utils.data.get_worker_info().",
+        sources=("torch-iterable-dataset",),
+        needs=("IterableDataset",),
+    ),
+    Rule(
+        code="SCR286",
+        slug="loader-settings",
+        title="Loaders read all samples, and training samples in random order",
+        severity="warn",
+        find=loader_settings,
+        why="Images in the order of their classes teach the last class of a batch; a dropped last "
+        "batch changes the metric; workers that touch CUDA raise.",
+        fires=(
+            "a loader over a training set of torchvision without shuffle",
+            "drop_last=True of a loader for validation or test",
+            "a random generator that a dataset makes in __init__, or the file at its start, and "
+            "uses in __getitem__, and workers",
+            "worker_init_fn with a constant seed",
+        ),
+        errors=(
+            "the seed of a DistributedSampler depends on the rank",
+            "cuda() in __getitem__, and num_workers above 0",
+            "Normalize before ToTensor",
+        ),
+        fix="shuffle=True for training, drop_last=False for evaluation, one seed for all ranks; a "
+        "generator per worker, made in __getitem__ or in worker_init_fn.",
+        sources=("nni-4692", "longlive-71", "attention-is-all-you-need-pytorch-14", "torchsig-343"),
+    ),
+    Rule(
+        code="SCR301",
+        slug="seed-set-in-loop",
+        title="The seed is set once",
+        severity="warn",
+        find=seed_in_loop,
+        why="A seed that is set again in every epoch repeats its shuffling, dropout and "
+        "augmentation: the model sees the same epoch each time.",
+        fires=("a constant seed in the loop over epochs",),
+        fix="Set the seed before the loop.",
+        sources=("torch-randomness",),
+    ),
+)

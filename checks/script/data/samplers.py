@@ -1,0 +1,193 @@
+"""Rules on the part of the data that each process reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop.order import calls_reached
+from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.ranks import OTHERS, depends_on_rank, wrapping_calls
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+
+def set_epoch_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    calls = [reading.calls[n] for n in reading.methods("set_epoch")]
+    fixed = [each for each in calls if each.receiver and [v.kind for v in each.args] == ["literal"]]
+    epochs = {reading.calls[n].scope for n in reading.backwards if len(reading.calls[n].loops) > 1}
+    if fixed and len(fixed) == len(calls) and (fixed[0].loops or fixed[0].scope in epochs):
+        message = (
+            f"the sampler shuffles alike in every epoch: set_epoch({fixed[0].args[0].literal})"
+        )
+        yield Match(fixed[0].span, message)
+    others = calls and all(is_held_out(each.receiver) for each in calls)
+    if (reading.mentions("set_epoch") and not others) or reading.imports_from(*OTHERS):
+        return
+    for number in reading.methods("DistributedSampler"):
+        call = reading.calls[number]
+        loader = _loader_of(reading, call, number) if _shuffles(reading, call) else None
+        if loader is None or any(is_held_out(name) for name in (*call.targets, *loader.targets)):
+            continue
+        if _trains_in_epochs(reading):
+            yield Match(call.span, "the sampler shuffles alike in every epoch: no set_epoch()")
+
+
+def _shuffles(reading: Training, call: Call) -> bool:
+    """By default, by what is given, or for training where a function makes both parts."""
+    shuffle = evaluate.argument(reading, call, "shuffle", 3)
+    if shuffle is None or evaluate.truth(reading, shuffle, call) is True:
+        return True
+    return shuffle.kind == "test" and bool(TRAINS.search(shuffle.text))
+
+
+def _loader_of(reading: Training, sampler: Call, number: int) -> Call | None:
+    """The DataLoader that gets the sampler."""
+    for n in reading.methods("DataLoader"):
+        call = reading.calls[n]
+        value = call.keywords.get("sampler")
+        if value is not None and (value.call == number or value.name in sampler.targets):
+            return call
+    return None
+
+
+TRAINS = re.compile(r"== *['\"]train|^(?:\w+\.)*(?:is_)?train(?:ing)?$")
+
+
+def _trains_in_epochs(reading: Training) -> bool:
+    """In a loop over numbers, also by way of functions, a loop over something else trains."""
+    return any(
+        _counts(reading, outer)
+        and any(
+            not _counts(reading, inner)
+            and not reading.backward_numbers.isdisjoint(calls_reached(reading, [n]))
+            for n in calls_reached(reading, reading.by_loop.get(outer, []))
+            for inner in reading.calls[n].loops
+        )
+        for outer in range(len(reading.script.loops))
+    )
+
+
+def _counts(reading: Training, loop: int) -> bool:
+    """`while`, or `for` over a range: epochs or steps, and no data."""
+    value = reading.script.loops[loop].iterable
+    made = reading.calls[value.call].method if value and value.kind == "call" else ""
+    over = made in ("range", "trange", "count") or (made in ("tqdm", "track") and value and any(
+        reading.calls[n].method == "range" for n in value.calls))  # fmt: skip
+    return value is None or bool(over)
+
+
+def sampler_and_shuffle(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if not call.name.startswith("torch.") or evaluate.unpacks_unknown(reading, call):
+            continue
+        shuffle = evaluate.argument(reading, call, "shuffle", 2)
+        shuffled = shuffle is not None and evaluate.truth(reading, shuffle, call) is True
+        for position, name in ((3, "sampler"), (4, "batch_sampler")):
+            sampler = evaluate.argument(reading, call, name, position)
+            if sampler is None or sampler.kind == "choice":
+                continue
+            made = evaluate.options(reading, sampler, call)
+            if not made or any(each.kind != "call" for each in made):
+                continue
+            size = evaluate.argument(reading, call, "batch_size", 1) if position == 4 else None
+            if shuffled:
+                yield Match(call.span, f"DataLoader({name}=..., shuffle=True) raises a ValueError")
+            elif size is not None and evaluate.literals(reading, size, call) - {1, "?"}:
+                yield Match(call.span, "DataLoader(batch_sampler=..., batch_size=...) raises")
+
+
+RANDOM = {"RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler"}
+
+
+def ddp_without_sampler(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not wrapping_calls(reading) or reading.imports_from(*OTHERS, "webdataset"):
+        return
+    if reading.mentions("shard_", "split_dataset_by_node", "iterabledataset", "num_replicas"):
+        return
+    if any(_shares(reading, number) for number in reading.calls_where(_is_sampler)):
+        return
+    for number in reading.methods("DataLoader"):
+        call = reading.calls[number]
+        if call.unpacked or "batch_sampler" in call.keywords or not reading.trains_on(call):
+            continue
+        data = call.args[0] if call.args else call.keywords.get("dataset")
+        if data is None or depends_on_rank(reading, data, call):
+            continue
+        shuffle, sampler = call.keywords.get("shuffle"), call.keywords.get("sampler")
+        shuffled = shuffle is not None and evaluate.truth(reading, shuffle, call) is True
+        made = evaluate.options(reading, sampler, call)
+        drawn = made and all(
+            v.kind == "call" and reading.calls[v.call].method in RANDOM for v in made
+        )
+        if (shuffled and sampler is None) or drawn:
+            yield Match(call.span, "every process reads the whole data: no DistributedSampler")
+
+
+def _is_sampler(name: str) -> bool:
+    return "sampler" in name.casefold() and name not in RANDOM
+
+
+def _shares(reading: Training, number: int) -> bool:
+    """A sampler that something uses, beyond the start of its epochs."""
+    call = reading.calls[number]
+    if call.method != "DistributedSampler" or len(call.targets) != 1:
+        return True
+    key = reading.key(call.targets[0], call.scope)
+    return any(
+        name and reading.key(name, scope) == key
+        for value, _, scope in reading.expressions
+        for name in (value.name, *value.names)
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR251",
+        slug="set-epoch-missing",
+        title="A DistributedSampler shuffles anew in every epoch",
+        severity="warn",
+        find=set_epoch_missing,
+        why="The order of a DistributedSampler depends on seed + epoch. Without set_epoch() every "
+        "epoch has the same order, and every process the same part of the data.",
+        fires=(
+            "a shuffling DistributedSampler, a loop over epochs, and no set_epoch in the file",
+            "set_epoch() in a loop, always with the same number",
+        ),
+        fix="Call sampler.set_epoch(epoch) at the start of every epoch.",
+        needs=("DistributedSampler", "set_epoch"),
+        sources=("torch-distributed-sampler",),
+    ),
+    Rule(
+        code="SCR252",
+        slug="ddp-without-sampler",
+        title="Each process of DDP reads its own part of the data",
+        severity="warn",
+        find=ddp_without_sampler,
+        why="Without a sampler every process reads all of the data: an epoch costs as much as on "
+        "one "
+        "GPU, and processes with equal seeds see equal batches.",
+        fires=("DDP or FSDP, and a shuffling DataLoader whose data know nothing of the rank",),
+        fix="Pass sampler=DistributedSampler(dataset) and omit shuffle.",
+        needs=("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "fully_shard"),
+        sources=("torch-distributed-sampler",),
+    ),
+    Rule(
+        code="SCR257",
+        slug="sampler-with-shuffle",
+        title="A sampler decides the order alone",
+        severity="fail",
+        find=sampler_and_shuffle,
+        why="DataLoader raises 'sampler option is mutually exclusive with shuffle'.",
+        fires=("DataLoader(sampler=a sampler, shuffle=True), or batch_sampler beside batch_size",),
+        fix="Omit shuffle; DistributedSampler shuffles by default.",
+        needs=("DataLoader",),
+        sources=("torch-dataloader",),
+        training=False,
+        words=(r"sampler\s*=",),
+    ),
+)

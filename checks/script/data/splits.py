@@ -1,0 +1,236 @@
+"""Rules on data for training that reach the evaluation, and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.data.origins import shared_rows
+from doctor.checks.script.metrics.scores import improvements_compared
+from doctor.checks.script.naming import direction, is_held_out, is_loader, is_training, words
+from doctor.checks.script.reading import exclusive, flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+SPLIT = "torch.utils.data.random_split"
+RANDOM = "torchvision.transforms."
+
+
+def evaluated_on_training(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if "tests" in reading.script.path:
+        return
+    for call, name, rows in shared_rows(reading):
+        yield Match(call.span, f"{name} reads {rows}, which trains the model")
+    yield from _augmented_parts(reading)
+    yield from _below_split(reading)
+    yield from _held_out_unused(reading)
+    yield from _overlapping(reading)
+    yield from _chosen_by_test(reading)
+
+
+def _overlapping(reading: Training) -> Iterator[Match]:
+    """x[:8000] trains and x[7000:] evaluates."""
+    ends: dict[str, tuple[str, int]] = {}
+    for each in reading.script.assignments:
+        name = each.target.rpartition(".")[2]
+        for part in flatten([each.value, *_arguments(reading, each.value)]):
+            index = part.items[1] if part.kind == "item" and len(part.items) == 2 else None
+            if index is None or index.kind != "slice":
+                continue
+            start, stop = index.items[0].literal, index.items[1].literal
+            key = f"{part.name} in {each.scope}"
+            if is_training(name) and start in (None, 0) and isinstance(stop, int) and stop > 0:
+                ends[key] = (name, stop)
+            first, stop_of = ends.get(key, ("", 0))
+            if is_held_out(name) and isinstance(start, int) and 0 <= start < stop_of:
+                yield Match(each.span, f"{name} begins at {start}, and {first} ends at {stop_of}")
+
+
+def _arguments(reading: Training, value: Value) -> tuple[Value, ...]:
+    return reading.calls[value.call].args if value.kind == "call" else ()
+
+
+def _chosen_by_test(reading: Training) -> Iterator[Match]:
+    """The best epoch, the rate or the end is chosen by test data, beside validation data."""
+    named = {w for each in reading.script.assignments for w in words(each.target)}
+    both = named & {"val", "valid", "validation", "dev"} and "test" in named
+    for each, new, _ in improvements_compared(reading) if both else ():
+        if "test" in words(new):
+            yield Match(each.span, f"the best epoch is chosen by {new}, and validation is at hand")
+    for call in reading.calls if both else ():
+        value = call.args[0] if call.args else None
+        stops = call.method == "step" or "stop" in call.method.casefold()
+        if value is not None and value.kind == "name" and "test" in words(value.name) and (
+            stops and direction(value.name) and call.loops
+        ):  # fmt: skip
+            yield Match(call.span, f"{call.name}() reads {value.name}, and validation is at hand")
+    yield from _trainers_on_test(reading)
+
+
+def _trainers_on_test(reading: Training) -> Iterator[Match]:
+    """The data that choose the checkpoint are those that the result is reported of."""
+    chooses = reading.setting("load_best_model_at_end")[0] or reading.methods(
+        "EarlyStopping", "ModelCheckpoint", "EarlyStoppingCallback"
+    )
+    sinks = [(n, "eval_dataset") for n in reading.trainers]
+    sinks += [(n, "val_dataloaders") for n in reading.fits]
+    for number, key in sinks if chooses else ():
+        value = reading.calls[number].keywords.get(key)
+        if value is None or "test" not in words(value.name):
+            continue
+        for n in reading.methods("test", "predict", "evaluate"):
+            call = reading.calls[n]
+            if n > number and value in (*call.args, *call.keywords.values()):
+                yield Match(reading.calls[number].span, f"{value.name} chooses the checkpoint, and "
+                            f"{call.method}() reports of it")  # fmt: skip
+                break
+
+
+def _held_out_unused(reading: Training) -> Iterator[Match]:
+    """evaluate(model, train_loader), while the loader for evaluation is read nowhere."""
+    loaders = [t for n in reading.methods("DataLoader") for t in reading.calls[n].targets]
+    loaders += [t for call in reading.calls for t in call.targets if len(call.targets) > 1]
+    unused = [n for n in loaders if is_held_out(n) and is_loader(n) and "." not in n]
+    if not unused:
+        return
+    read = {n for value, _, _ in reading.expressions for n in (value.name, *value.names)}
+    read |= {n for loop in reading.script.loops if loop.iterable is not None
+             for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+    for call in reading.calls:
+        name = call.method.casefold()
+        evaluates = any(word in name for word in ("eval", "valid", "test")) and "train" not in name
+        if not evaluates or reading.target_function(call) is None:
+            continue
+        given = next((v.name for v in call.args if v.kind == "name" and is_loader(v.name)
+                      and is_training(v.name)), "")  # fmt: skip
+        missed = next((n for n in unused if (given and n.replace("test", "train") == given)
+                       or n.replace("valid", "train") == given
+                       or n.replace("val", "train") == given), "")  # fmt: skip
+        returned = missed and reading.function(call.scope).returns
+        if missed and not returned and _uses(reading, missed, call.scope, read):
+            yield Match(call.span, f"{call.method}() reads {given}, and {missed} is never used")
+
+
+def _uses(reading: Training, name: str, scope: int, read: set[str]) -> bool:
+    """The name is bound in this function, and read in none but those that return it."""
+    readers = {
+        s for value, _, s in reading.expressions if name in (value.name, *value.names)
+    } | {loop.scope for loop in reading.script.loops if loop.iterable is not None
+         and name in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+    bound = any(name in call.targets and call.scope == scope for call in reading.calls)
+    return bound and scope not in readers
+
+
+def _augmented_parts(reading: Training) -> Iterator[Match]:
+    """Validation by a sampler over images that random transforms change."""
+    loaders = [reading.calls[n] for n in reading.methods("DataLoader")]
+    for call in loaders:
+        target, data = target_of(call), data_of(call)
+        if data is None or data.kind != "name" or not is_held_out(target) or not _is_part(call):
+            continue
+        shared = any(
+            each is not call and each.scope == call.scope and target_of(each) != target
+            and (other := data_of(each)) is not None and other.name == data.name
+            and not exclusive(each.arms, call.arms)
+            for each in loaders
+        )  # fmt: skip
+        if shared and (name := _augmented(reading, data, call)):
+            yield Match(call.span, f"{target} reads images that {name} changes at random")
+
+
+def target_of(call: Call) -> str:
+    return call.targets[0] if len(call.targets) == 1 else ""
+
+
+def data_of(call: Call) -> Value | None:
+    return call.args[0] if call.args else call.keywords.get("dataset")
+
+
+def _is_part(call: Call) -> bool:
+    return bool({"sampler", "batch_sampler"} & call.keywords.keys() or call.unpacked)
+
+
+def _augmented(reading: Training, data: Value, call: Call) -> str:
+    """A random transform of the dataset, "" where there is none or the file does not show it."""
+    for option in evaluate.options(reading, data, call):
+        made = reading.calls[option.call] if option.kind == "call" else None
+        value = made.keywords.get("transform") if made is not None else None
+        for each in evaluate.options(reading, value, call) if value is not None else ():
+            for n in each.calls:
+                name = reading.calls[n].name
+                if name.startswith(RANDOM) and reading.calls[n].method.startswith("Random"):
+                    return reading.calls[n].method
+    return ""
+
+
+def _below_split(reading: Training) -> Iterator[Match]:
+    """The dataset below a part, or the whole beside its parts."""
+    for number in reading.methods("random_split"):
+        split = reading.calls[number]
+        if split.name != SPLIT or len(split.targets) < 2:
+            continue
+        parts = {reading.key(name, split.scope) for name in split.targets}
+        yield from _shared_transforms(reading, parts)
+        for n in reading.methods("DataLoader"):
+            call, data = reading.calls[n], data_of(reading.calls[n])
+            if data is None or data.kind != "name":
+                continue
+            base = data.name.removesuffix(".dataset")
+            if base != data.name and reading.key(base, call.scope) in parts:
+                yield Match(call.span, f"{data.name} is the whole data and not the part")
+            elif _is_whole(reading, split, call, data):
+                message = f"the loader reads {data.name}, and not {split.targets[0]}"
+                yield Match(call.span, message)
+
+
+def _shared_transforms(reading: Training, parts: set[tuple[object, str]]) -> Iterator[Match]:
+    copied = {each.target for each in reading.script.assignments}
+    for each in reading.script.assignments:
+        base, _, last = each.target.rpartition(".dataset.")
+        shared = reading.key(base, each.scope) in parts and f"{base}.dataset" not in copied
+        if shared and last in ("transform", "transforms"):
+            yield Match(each.span, f"{each.target} is set for all parts: they share a dataset")
+
+
+def _is_whole(reading: Training, split: Call, call: Call, data: Value) -> bool:
+    """The loader for training gets what was split, and the part for it is never used."""
+    source, part = split.args[0] if split.args else Value("other"), split.targets[0]
+    if source.kind != "name" or not is_training(part) or _is_part(call):
+        return False
+    if reading.key(source.name, split.scope) != reading.key(data.name, call.scope):
+        return False
+    trains = is_training(target_of(call)) or is_training(reading.function(call.scope).name)
+    key = reading.key(part, split.scope)
+    used = any(
+        name and reading.key(name, scope) == key
+        for value, _, scope in reading.expressions
+        for name in (value.name, *value.names)
+    )
+    return trains and not used
+
+
+RULES = (
+    Rule(
+        code="SCR262",
+        slug="evaluated-on-training-data",
+        title="Training and evaluation use different data",
+        severity="warn",
+        find=evaluated_on_training,
+        why="A metric on data that trained the model says nothing of other data, and the best "
+        "checkpoint is chosen by it.",
+        fires=(
+            "a loader named for validation or test over the data of the training loader",
+            "the same dataset with train=True for both, or one value for train_dataset and "
+            "eval_dataset",
+            "part.dataset of random_split in a loader, or a transform set on it: it is the whole",
+            "the training loader reads what was split, and the part for training is unused",
+            "validation by a sampler over images that random transforms change",
+            "evaluate(model, train_loader), while the loader for evaluation is never read",
+        ),
+        fix="Give each loader its own part. For other transforms, make the dataset twice and use "
+        "torch.utils.data.Subset.",
+        sources=("x-vector-pytorch-8", "swin-unet-135", "aestetik-8", "torchgeo-257"),
+    ),
+)

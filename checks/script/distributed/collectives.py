@@ -1,0 +1,158 @@
+"""Rules on calls that all processes of a job make together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.loop.zeroed import stepped
+from doctor.checks.script.ranks import (
+    OF_SHARDS,
+    OTHERS,
+    ddp_calls,
+    is_accelerator,
+    is_sharded,
+    on_one_rank,
+    rank_arms,
+)
+from doctor.checks.script.reading import exclusive, within
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Arms, Call
+from doctor.facts.script_machine import ScriptMachine
+
+COLLECTIVES = {
+    "barrier", "all_reduce", "all_gather", "all_gather_object", "broadcast",
+    "broadcast_object_list", "reduce_scatter", "all_to_all", "gather_object", "monitored_barrier",
+    "all_gather_into_tensor", "reduce_scatter_tensor", "reduce", "gather", "scatter",
+    "scatter_object_list",
+}  # fmt: skip
+OF_ACCELERATE = {"wait_for_everyone", "gather_for_metrics", "gather", "save_state"}
+
+
+def collective_on_one_rank(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods(*COLLECTIVES, *OF_ACCELERATE, "save", *OF_SHARDS):
+        call = reading.calls[number]
+        if not _is_collective(reading, call) or _is_of_group(call):
+            continue
+        site, arms = on_one_rank(reading, call)
+        if arms and not _has_partner(reading, call, site, arms):
+            message = f"{call.name} under a test for one rank: the others never join, and it hangs"
+            through = "" if site is call else f"{site.method}() calls "
+            yield Match(site.span, through + message)
+    yield from _backward_skipped(reading)
+    yield from _stepped_on_one(reading)
+
+
+GROUPS = {
+    "barrier": 0, "all_reduce": 2, "broadcast": 2, "all_gather": 2, "reduce": 3, "gather": 3,
+    "scatter": 3,
+}  # fmt: skip
+"""Positions of the group of processes."""
+
+
+def _is_of_group(call: Call) -> bool:
+    """It is called by a part of the processes on purpose."""
+    return "group" in call.keywords or len(call.args) > GROUPS.get(call.method, 9)
+
+
+def _stepped_on_one(reading: Training) -> Iterator[Match]:
+    """optimizer.step() under a test for one rank, in a loop of DDP."""
+    for number in reading.methods("step") if ddp_calls(reading) else ():
+        call = reading.calls[number]
+        if call.loops and stepped(reading, call) and rank_arms(reading, call):
+            message = "under a test for one rank: the others keep their weights"
+            yield Match(call.span, f"{call.name}() {message}")
+
+
+FINITE = re.compile(r"\b(?:isfinite|isnan|isinf)\(")
+AGREED = ("all_reduce", "all_gather", "all_gather_object", "reduce_dict", "broadcast", "gather")
+ENDS = re.compile(r"exit|abort|\w*(?:Error|Exception|Interrupt)")
+
+
+def _backward_skipped(reading: Training) -> Iterator[Match]:
+    """Each rank decides alone, by its own loss, whether DDP's backward() runs."""
+    if not ddp_calls(reading) or reading.imports_from(*OTHERS) or reading.mentions(*AGREED):
+        return
+    for number in reading.backwards:
+        call = reading.calls[number]
+        for branch, _ in call.arms if call.loops else ():
+            test = reading.script.branches[branch].test
+            if test is None or not FINITE.search(test.text):
+                continue
+            ends = any(
+                ENDS.fullmatch(each.method) and exclusive(each.arms, call.arms)
+                for each in reading.calls
+            )
+            if not ends and any("loss" in name.casefold() for name in test.names):
+                message = "a rank with a loss that is not finite skips it alone: the others hang"
+                yield Match(call.span, f"{call.name}() of DDP: {message}", "warn")
+
+
+def _is_collective(reading: Training, call: Call) -> bool:
+    if call.method in COLLECTIVES and call.name.startswith("torch.distributed."):
+        return True
+    if call.method == "save":
+        return call.name.startswith("torch.distributed.checkpoint.")
+    if not call.receiver:
+        return False
+    found = reading.assigned.get(reading.key(call.receiver, call.scope), ())
+    makers = [reading.calls[each.value.call] for each in found if each.value.kind == "call"]
+    if call.method in OF_SHARDS:
+        return is_sharded(reading, call, call.receiver) or any(map(_is_lightning, makers))
+    shards = call.method != "save_state" or reading.mentions("fsdp", "fullysharded", "deepspeed")
+    return call.method in OF_ACCELERATE and shards and is_accelerator(reading, call)
+
+
+def _is_lightning(made: Call) -> bool:
+    """A Trainer of Lightning on several devices, whose save_checkpoint() ends in a barrier."""
+    devices = made.keywords.get("devices")
+    alone = devices is None or devices.literal in (1, "1")
+    known = made.name.startswith(("lightning.", "pytorch_lightning.")) and made.method == "Trainer"
+    return known and (not alone or "strategy" in made.keywords)
+
+
+def _has_partner(reading: Training, call: Call, site: Call, arms: Arms) -> bool:
+    """The other ranks call the same elsewhere: if not first: barrier() ... if first: barrier()."""
+    for n in reading.methods(call.method):
+        other = reading.calls[n]
+        if other is call or other.scope != site.scope:
+            continue
+        if other.arms and not within(other.arms, arms) and other.arms != site.arms:
+            return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR254",
+        slug="collective-on-one-rank",
+        title="Collectives are called by every rank",
+        severity="fail",
+        find=collective_on_one_rank,
+        why="A collective waits for all ranks of its group. Under `if rank == 0` the others never "
+        "arrive, and the job hangs until the timeout.",
+        fires=(
+            "barrier, all_reduce, broadcast, dcp.save and the like under a test for rank 0",
+            "state_dict() of an FSDP model, or save_checkpoint() of DeepSpeed or of Lightning, "
+            "under such a test",
+            "the same in a function that is called under such a test only, also through others",
+            "a warning: backward() of DDP is skipped where the rank's own loss is not finite",
+        ),
+        fix="Move the call out of the condition; reduce the flag over all ranks before a step is "
+        "skipped.",
+        sources=("torch-distributed", "automodel-2468", "audio-3749"),
+        training=False,
+        words=(
+            r"barrier\(",
+            r"reduce\(",
+            r"gather\(",
+            r"scatter\w*\(",
+            r"all_gather\w*\(",
+            r"broadcast\w*\(",
+            r"wait_for_everyone\(",
+            r"save_(?:checkpoint|state)\s*\(",
+            r"FullyShardedDataParallel",
+        ),
+    ),
+)

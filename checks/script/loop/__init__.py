@@ -1,0 +1,40 @@
+"""Rules on the training loop: steps, scaling, schedules."""
+
+from __future__ import annotations
+
+from doctor.checks.script.loop import (
+    absent,
+    accumulation,
+    autocasting,
+    kept_graphs,
+    order,
+    reached,
+    recreated,
+    scaling,
+    schedule_units,
+    schedules,
+    several_networks,
+    steps,
+    switches,
+    unfinished,
+    zeroed,
+)
+from doctor.checks.script.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *absent.RULES,
+    *accumulation.RULES,
+    *autocasting.RULES,
+    *kept_graphs.RULES,
+    *order.RULES,
+    *reached.RULES,
+    *recreated.RULES,
+    *scaling.RULES,
+    *schedule_units.RULES,
+    *schedules.RULES,
+    *several_networks.RULES,
+    *steps.RULES,
+    *switches.RULES,
+    *unfinished.RULES,
+    *zeroed.RULES,
+)

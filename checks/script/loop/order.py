@@ -1,0 +1,213 @@
+"""Rules on the order of calls in a training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.loop.scaling import is_optimizer
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+MOST_FUNCTIONS = 20
+"""Functions of the file that a loop is followed into. Our own number."""
+
+
+def _is_scheduler(reading: Training, call: Call) -> bool:
+    """A scheduler of torch or transformers, by how it was made."""
+    key = reading.key(call.receiver, call.scope)
+    for each in reading.assigned.get(key, ()):
+        if each.value.kind in ("call", "item") and each.value.call >= 0:
+            name = reading.calls[each.value.call].name
+            if name.startswith(("torch.optim.lr_scheduler.", "transformers.get_")):
+                return True
+            if name.startswith("transformers.optimization.get_"):
+                return True
+    return False
+
+
+def scheduler_before_step(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        if call.args or call.keywords or not call.loops or not call.receiver:
+            continue
+        if not _is_scheduler(reading, call):
+            continue
+        steps = [
+            n
+            for n in reading.methods("step")
+            if reading.calls[n].scope == call.scope
+            and reading.calls[n].loops[: len(call.loops)] == call.loops
+            and _applies(reading, reading.calls[n])
+            and not exclusive(reading.calls[n].arms, call.arms)
+        ]
+        steps += _entered(reading, call)
+        if steps and min(steps) > number and not _at_end(reading, call, steps):
+            message = f"{call.receiver}.step() comes before the optimizer's first step"
+            yield Match(call.span, message)
+
+
+def _entered(reading: Training, call: Call) -> list[int]:
+    """Calls in the same loop of functions of this file in which an optimizer steps."""
+    return [
+        n
+        for n in reading.by_loop[call.loops[-1]]
+        if reading.calls[n].scope == call.scope
+        and (function := reading.target_function(reading.calls[n])) is not None
+        and any(
+            reading.calls[m].method == "step" and _applies(reading, reading.calls[m])
+            for m in calls_reached(reading, reading.scope_calls(function))
+        )
+    ]
+
+
+def _at_end(reading: Training, call: Call, steps: list[int]) -> bool:
+    """Under a condition of its own it may run later than the first step: if step > warmup."""
+    shared = set(reading.calls[min(steps)].arms)
+    return any(reading.decides(branch) for branch, arm in call.arms if (branch, arm) not in shared)
+
+
+def _applies(reading: Training, call: Call) -> bool:
+    return is_optimizer(reading, call) or "scaler" in call.receiver.casefold()
+
+
+def eval_left_on(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _eval_in_loops(reading)
+    yield from _eval_before(reading)
+
+
+def _eval_in_loops(reading: Training) -> Iterator[Match]:
+    for loop in sorted(reading.by_loop):
+        reached = calls_reached(reading, reading.by_loop[loop])
+        if reading.backward_numbers.isdisjoint(reached):
+            continue
+        if not any(reading.calls[n].method == "train" for n in reached):
+            yield from _first_eval(reading, reached)
+
+
+def _first_eval(reading: Training, reached: list[int]) -> Iterator[Match]:
+    """The first eval() of a trained object among the calls of a loop."""
+    for number in reached:
+        call = reading.calls[number]
+        if call.method != "eval" or call.args or not call.receiver:
+            continue
+        state = _is_trained(reading, call, number)
+        if state is False or _is_made_in(reading, call, reached):
+            continue
+        message = f"{call.receiver}.eval() in the loop, and no train() there"
+        yield Match(call.span, message, "fail", "" if state else "it may be another model")
+        return
+
+
+def _is_made_in(reading: Training, call: Call, reached: list[int]) -> bool:
+    """Every iteration makes its own model: folds, runs with other settings."""
+    key = reading.key(call.receiver, call.scope)
+    made = {n for each in reading.trained for n in each.lineage.calls}
+    own = {n for each in reading.trained if key in each.lineage.names for n in each.lineage.calls}
+    return any(
+        reading.calls[n].method[:1].isupper() or reading.calls[n].method == "from_pretrained"
+        for n in (own or made) & set(reached)
+    )
+
+
+def _eval_before(reading: Training) -> Iterator[Match]:
+    """eval() above the loop of a file that never calls train()."""
+    if any(reading.calls[n].receiver for n in reading.methods("train")) or reading.trainers:
+        return
+    for number in reading.methods("eval"):
+        call = reading.calls[number]
+        if call.loops or call.arms or not call.receiver or call.args:
+            continue
+        if _has_reference(reading, call):
+            continue
+        if reading.key(call.receiver, call.scope) not in reading.stepped_names:
+            continue
+        if not _trains_later(reading, call, number):
+            continue
+        if _is_trained(reading, call, number):
+            yield Match(call.span, f"{call.receiver}.eval() before the loop, and train() nowhere")
+
+
+def _has_reference(reading: Training, call: Call) -> bool:
+    """A reference network is in evaluation mode, too: both are compared without dropout."""
+    return any(
+        "ref" in reading.calls[n].receiver.casefold() and reading.calls[n].scope == call.scope
+        for n in reading.methods("eval")
+    )
+
+
+def _trains_later(reading: Training, call: Call, number: int) -> bool:
+    """A loop with backward() follows, here or in a function that is called later."""
+    for backward in reading.backwards:
+        scope = reading.calls[backward].scope
+        if not reading.calls[backward].loops:
+            continue
+        if scope == call.scope and backward > number:
+            return True
+        sites = reading.call_sites.get(scope, ())
+        if any(n > number and reading.calls[n].scope == call.scope for n in sites):
+            return True
+    return False
+
+
+def calls_reached(reading: Training, inside: list[int]) -> list[int]:
+    """Calls in a loop, and those in functions of the file that it calls."""
+    reached = list(inside)
+    visited: set[int] = set()
+    for number in reached:
+        function = reading.target_function(reading.calls[number])
+        if function is not None and function not in visited and len(visited) < MOST_FUNCTIONS:
+            visited.add(function)
+            reached.extend(reading.scope_calls(function))
+    return reached
+
+
+def _is_trained(reading: Training, call: Call, number: int) -> bool | None:
+    """Whether eval() is called on what an optimizer has; None where it may be another object."""
+    names = reading.trained_names
+    if reading.key(call.receiver, call.scope) in reading.partly_trained:
+        frozen = reading.methods("requires_grad_") or reading.freezes
+        return not frozen and not any(
+            each.target.endswith(".requires_grad") for each in reading.script.assignments
+        )
+    if reading.key(call.receiver, call.scope) in names:
+        return True
+    lineage = lineage_of(reading, call.receiver, call.scope, number)
+    if not lineage.names & names:
+        return False
+    own = reading.key(call.receiver, call.scope)
+    others = {key for key in lineage.names - names - {own} if "ema" in str(key[1]).casefold()}
+    return None if others else True
+
+
+RULES = (
+    Rule(
+        code="SCR151",
+        slug="scheduler-before-step",
+        title="The scheduler steps after the optimizer",
+        severity="warn",
+        find=scheduler_before_step,
+        why="A scheduler that steps first skips the first learning rate, for example the start of "
+        "the warm-up. PyTorch warns about it since 1.1.",
+        fires=("scheduler.step() before optimizer.step() in one loop",),
+        fix="Call scheduler.step() after optimizer.step().",
+        sources=("ps-P12",),
+    ),
+    Rule(
+        code="SCR154",
+        slug="eval-left-on",
+        title="train() follows every evaluation in the loop",
+        severity="warn",
+        find=eval_left_on,
+        why="eval() turns dropout and the update of batch statistics off. Without train() the "
+        "rest of the training runs without them.",
+        fires=("model.eval() before the training loop, and train() nowhere",),
+        errors=("model.eval() within the training loop, and no train() in that loop",),
+        fix="Call model.train() after the evaluation, or at the start of every epoch.",
+        needs=("eval",),
+        sources=("torch-train-mode",),
+    ),
+)

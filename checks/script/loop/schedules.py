@@ -1,0 +1,270 @@
+"""Rules on learning-rate schedulers: what is stepped, how often, and for how many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import is_
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loop.steps import leaves
+from doctor.checks.script.loop.zeroed import stepped
+from doctor.checks.script.naming import direction
+from doctor.checks.script.objects import functions_of
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Scalar, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
+    """Schedulers that are held by one name."""
+    for number in reading.calls_where(lambda name: name[:1].isupper() or "schedule" in name):
+        call = reading.calls[number]
+        if len(call.targets) == 1 and is_scheduler_call(call):
+            yield number, call.targets[0]
+
+
+def is_scheduler_call(call: Call) -> bool:
+    name = call.name
+    return name.startswith("torch.optim.lr_scheduler.") or (
+        name.startswith(("transformers.get_", "transformers.optimization.get_"))
+        and "schedule" in call.method
+    )
+
+
+def scheduler_steps(
+    reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
+) -> Iterator[Call]:
+    """Steps of the scheduler, where all that the name may hold there agrees."""
+    held = reading.names_of(name, made.scope)
+    for number in reading.methods("step"):
+        step = reading.calls[number]
+        if reading.key(step.receiver, step.scope) not in held:
+            continue
+        makers = scheduler_makers(reading, step, number)
+        known = [each for each in makers if each is not None and agrees(each)]
+        if len(known) == len(makers) and any(each is made for each in known):
+            yield step
+
+
+def scheduler_makers(reading: Training, step: Call, number: int) -> list[Call | None]:
+    """What may have made the scheduler, also later in a loop around; None for what is unknown."""
+    values = evaluate.options(reading, Value("name", name=step.receiver), step)
+    values += [
+        each.value
+        for each in reading.assigned.get(reading.key(step.receiver, step.scope), ())
+        if each.position > number and set(each.loops) & set(step.loops)
+    ]
+    return [
+        made
+        for value in values
+        if value.kind != "literal" or value.literal is not None
+        for made in objects.makers(reading, value, step.scope, number, step.arms)
+    ]
+
+
+def _is_plateau(made: Call) -> bool:
+    return made.method == "ReduceLROnPlateau"
+
+
+def takes_epoch(made: Call) -> bool:
+    return made.name.startswith("torch.optim.") and not _is_plateau(made)
+
+
+QUIET = {"state_dict", "load_state_dict", "get_last_lr"}
+
+
+def never_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.backwards or reading.trainers or reading.fits:
+        return
+    for number, name in schedulers(reading):
+        call = reading.calls[number]
+        owner, _ = reading.key(name, call.scope)
+        if not isinstance(owner, int) and not _is_own(reading, call, name):
+            continue
+        held = reading.names_of(name, call.scope)
+        if any(
+            reading.key(c.receiver, c.scope) in held and c.method not in QUIET
+            for c in reading.calls
+        ):
+            continue
+        if not any(leaves(reading, *key, quiet=("torch.save",)) for key in held):
+            yield Match(call.span, f"{name}.step() is never called: the rate stays as it starts")
+
+
+def _is_own(reading: Training, made: Call, name: str) -> bool:
+    """self.name of a class that steps an optimizer itself, derives from nothing, and shows it."""
+    owner = reading.function(made.scope).owner
+    classes = [each for each in reading.script.classes if each.name == owner]
+    steps = any(
+        stepped(reading, reading.calls[n]) and reading.calls[n].loops
+        for n in reading.methods("step")
+        if reading.function(reading.calls[n].scope).owner == owner
+    )
+    last = name.removeprefix("self.")
+    elsewhere = any(
+        each.name.endswith(f".{last}") and not each.name.startswith("self.")
+        for each in reading.script.references
+    )
+    used = any(f".{last}.step" in f".{call.name}" for call in reading.calls) or any(
+        name in (v.name, *v.names) and v.kind != "call"
+        for call in reading.calls
+        for v in (*call.args, *call.keywords.values())
+    )
+    plain = name.startswith("self.") and "." not in last and len(classes) == 1
+    return plain and not classes[0].bases and steps and not elsewhere and not used
+
+
+def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        if not _is_plateau(made) or made.arms:
+            continue
+        for call in scheduler_steps(reading, name, made, _is_plateau):
+            if not call.args and not call.keywords and not call.unpacked:
+                yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
+
+
+def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        if not takes_epoch(made):
+            continue
+        for call in scheduler_steps(reading, name, made, takes_epoch):
+            given = call.args[0].name if len(call.args) == 1 else ""
+            if given in losses or given.rpartition(".")[2].casefold() in ("loss", "val_loss"):
+                yield Match(
+                    call.span, f"{name}.step({given}): {made.method} takes it for the epoch"
+                )
+
+
+RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "initial_lr"}
+
+
+def _absolute_rates(reading: Training) -> Iterator[Match]:
+    """LambdaLR multiplies the rate of the optimizer by what its function returns."""
+    for number in reading.methods("LambdaLR"):
+        call = reading.calls[number]
+        given = evaluate.argument(reading, call, "lr_lambda", 1)
+        if given is None or not call.name.startswith("torch.optim."):
+            continue
+        made = [reading.calls[n] for n in reading.optimizers if call.args and (
+            call.args[0].name in reading.calls[n].targets)]  # fmt: skip
+        if not made or any((rate := m.keywords.get("lr")) is None or rate.literal in (1, 1.0)
+                           for m in made):  # fmt: skip
+            continue
+        for function in functions_of(reading, given, call):
+            returns = reading.function(function).returns
+            given_rates = {m.keywords["lr"].literal for m in made} - {None}
+            if returns and any(_is_rate(v) or _holds(v, given_rates) for v in returns):
+                name = reading.function(function).name
+                yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+
+
+def _holds(value: Value, rates: set[Scalar]) -> bool:
+    """The rate of the optimizer is written out in a product or a sum."""
+    return any(part.literal in rates for part in flatten([value]) if part.kind == "literal")
+
+
+def _is_rate(value: Value) -> bool:
+    """A product with a rate that no rate divides."""
+    parts = list(flatten([value]))
+    if any(part.name in ("Div", "FloorDiv") and any(
+        set(each.name.rpartition(".")[2:]) & RATES for item in part.items[1:]
+        for each in flatten([item])
+    ) for part in parts):  # fmt: skip
+        return False
+    return any(
+        part.name == "Mult" and any(
+            each.name.rpartition(".")[2] in RATES for item in part.items for each in flatten([item])
+        )
+        for part in parts
+    )  # fmt: skip
+
+
+def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _absolute_rates(reading)
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        gamma = evaluate.argument(reading, made, "gamma")
+        if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
+            yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
+        steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
+        if made.loops and any(step.loops == made.loops for step in steps):
+            optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
+            if not optimizers and not made.arms:
+                yield Match(made.span, f"{name} is made anew in every iteration: it never decays")
+        if _is_plateau(made):
+            yield from _waits_for(reading, made, steps)
+
+
+def _waits_for(reading: Training, made: Call, steps: list[Call]) -> Iterator[Match]:
+    """min for what should be high, max for what should be low."""
+    mode = evaluate.argument(reading, made, "mode", 1)
+    text = "min" if mode is None else mode.literal
+    for step in steps:
+        better = direction(step.args[0].name) if len(step.args) == 1 else 0
+        if (text, better) in (("min", 1), ("max", -1)):
+            yield Match(step.span, f"mode={text} waits for {step.args[0].name} to get worse")
+
+
+RULES = (
+    Rule(
+        code="SCR206",
+        slug="scheduler-never-steps",
+        title="The scheduler steps",
+        severity="warn",
+        find=never_steps,
+        why="A scheduler that is made sets the first learning rate, with a warm-up one near 0; "
+        "only "
+        "step() goes on from there.",
+        fires=("a scheduler that is neither stepped nor given to anything",),
+        fix="Call scheduler.step() after optimizer.step(), or remove the scheduler.",
+        sources=("ps-P12",),
+    ),
+    Rule(
+        code="SCR207",
+        slug="plateau-without-metric",
+        title="ReduceLROnPlateau receives the metric",
+        severity="fail",
+        find=plateau_without_metric,
+        why="ReduceLROnPlateau.step(metrics) has no default: the first epoch ends with a "
+        "TypeError.",
+        fires=("step() without an argument on a ReduceLROnPlateau",),
+        fix="Call scheduler.step(val_loss).",
+        needs=("ReduceLROnPlateau",),
+        sources=("torch-lr-scheduler",),
+    ),
+    Rule(
+        code="SCR224",
+        slug="metric-to-step-scheduler",
+        title="Only ReduceLROnPlateau receives a metric",
+        severity="fail",
+        find=metric_to_steps,
+        why="Other schedulers take the argument of step() for the epoch. A loss of 0.3 sets the "
+        "rate of "
+        "epoch 0.3, at the end of every epoch.",
+        fires=("step(loss) of a scheduler of torch other than ReduceLROnPlateau",),
+        fix="Call scheduler.step() without an argument.",
+        sources=("torch-lr-scheduler",),
+    ),
+    Rule(
+        code="SCR227",
+        slug="scheduler-settings",
+        title="A scheduler decays when it should",
+        severity="fail",
+        find=scheduler_settings,
+        why="A plateau in the wrong mode lowers the rate while the metric improves; gamma=0 ends "
+        "the training at the first decay; a scheduler that is made again never gets there.",
+        fires=(
+            "ReduceLROnPlateau in mode min with an accuracy, or max with a loss",
+            "gamma=0",
+            "a scheduler is made in the loop that steps it",
+        ),
+        fix='mode="max" for accuracies; gamma=1 for no decay; make the scheduler before the loop.',
+        sources=("torch-lr-scheduler",),
+    ),
+)

@@ -1,0 +1,261 @@
+"""Rules on reinforcement learning: environments, returns and the sign of an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.graphs import under_no_grad
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.naming import words
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
+REWARD = {"reward", "rewards", "r", "rew", "rews"}
+DISCOUNT = {"gamma", "discount"}
+ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
+
+
+def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _truncated_as_end(reading)
+    yield from _end_ignored(reading)
+    for each in reading.script.assignments:
+        names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
+        if each.augmented or not (names & REWARD and names & DISCOUNT):
+            continue
+        next_value = _network(reading, each.value, each.scope, each.position)
+        if not next_value or not _is_target(reading, each.target, each.scope):
+            continue
+        done = _unused_done(reading, each.scope)
+        if done and not names & DONE and "not_done" not in each.value.names:
+            yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
+        if not under_no_grad(reading, each.contexts) and _trains(reading, each.value, each):
+            yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
+
+
+def _end_ignored(reading: Training) -> Iterator[Match]:
+    """A function that sums discounted rewards gets the ends of episodes, and never reads them."""
+    for number, function in enumerate(reading.script.functions):
+        given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
+        values = [v for v, _, scope in reading.expressions if scope == number]
+        names = {n for v in values for n in (v.name, *v.names)}
+        spoken = {w for n in names for w in words(n)}
+        rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
+        if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
+            continue
+        names |= {n for loop in reading.script.loops
+                  if loop.scope == number and loop.iterable is not None
+                  for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+        here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
+        here += [reading.calls[n] for n in reading.scope_calls(number)]
+        names |= {n for each in here for test in reading.tests(each) for n in test.names}
+        if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
+            span = next(s for v, s, scope in reading.expressions if scope == number
+                        and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
+            yield Match(
+                span, f"{given[0]} is never read: returns go on behind the end of an episode"
+            )
+
+
+def _network(reading: Training, value: Value, scope: int, position: int, depth: int = 3) -> bool:
+    """A network was called for a part of it."""
+    if any(_is_network(reading, reading.calls[n]) for n in value.calls):
+        return True
+    return depth > 0 and any(
+        _network(reading, each.value, each.scope, each.position, depth - 1)
+        for name in value.names
+        for each in evaluate.definitions(reading, name, scope, position, ())[:1]
+        if each.scope == scope
+    )
+
+
+def _is_network(reading: Training, call: Call) -> bool:
+    made = objects.callee(reading, call) if call.args else []
+    return bool(made) and all(m is not None and m.name in reading.modules for m in made)
+
+
+def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool:
+    """A part comes from the trained network, with its graph."""
+    assert isinstance(at, Assignment)
+    names = [name for name in (value.name, *value.names) if name]
+    if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):
+        return False
+    for n in value.calls:
+        call = reading.calls[n]
+        key = reading.key(call.name, call.scope)
+        if key in reading.stepped_names and not under_no_grad(reading, call.contexts):
+            return key in _optimized(reading)
+    for name in names if depth else ():
+        found = evaluate.definitions(reading, name, at.scope, at.position, at.arms)
+        if (
+            len(found) == 1
+            and found[0].scope == at.scope
+            and not under_no_grad(reading, found[0].contexts)
+            and _trains(reading, found[0].value, found[0], depth - 1)
+        ):
+            return True
+    return False
+
+
+def _optimized(reading: Training) -> set[tuple[object, str]]:
+    return {key for each in reading.trained for key in each.lineage.names}
+
+
+def _is_target(reading: Training, name: str, scope: int) -> bool:
+    """It is the second argument of a loss that compares values."""
+    return any(
+        kind == "mse"
+        and (call := reading.calls[n]).scope == scope
+        and len(call.args) > 1
+        and name in (call.args[1].name, *_receivers(reading, call.args[1]))
+        and "detach" not in [reading.calls[m].method for m in call.args[1].calls]
+        for n, kind in loss_calls(reading)
+    )
+
+
+def _receivers(reading: Training, value: Value) -> list[str]:
+    """y of y.unsqueeze(1)."""
+    return [reading.calls[n].receiver for n in value.calls]
+
+
+def _unused_done(reading: Training, scope: int) -> str:
+    """A name for the end of episodes that is bound here among others and never read."""
+    bound = {
+        each.target
+        for each in reading.script.assignments
+        if each.scope == scope and set(words(each.target)) & DONE
+    }
+    read = {n for v, _, s in reading.expressions if s == scope for n in (v.name, *v.names)}
+    tested = {n for b in reading.script.branches if b.test is not None for n in b.test.names}
+    return next((name for name in sorted(bound) if name not in read | tested), "")
+
+
+def _truncated_as_end(reading: Training) -> Iterator[Match]:
+    """A replay buffer keeps `terminated or truncated`: the value after a time limit is cut off."""
+    for number in reading.methods("add", "push", "append", "store", "put"):
+        call = reading.calls[number]
+        if len(call.args) < 4 or not call.loops:
+            continue
+        for value in call.args:
+            found = objects.last_definition(reading, value.name, call) if value.name else [value]
+            if found and all(
+                v.kind == "test" and "truncated" in v.names and " or " in v.text for v in found
+            ):
+                yield Match(
+                    call.span,
+                    f"{value.name or 'the flag'} is also True at a time limit: store terminated",
+                    "warn",
+                )
+
+
+def objective(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """The clipped objective of PPO: the minimum of both, with a minus before it."""
+    if any("maximize" in reading.calls[n].keywords for n in reading.optimizers):
+        return
+    for number in reading.methods("min", "max", "minimum", "maximum"):
+        call = reading.calls[number]
+        if len(call.args) != 2 or not call.name.startswith("torch."):
+            continue
+        parts = [_defined(reading, value, call) for value in call.args]
+        clipped = [
+            any(reading.calls[n].method in ("clamp", "clip") for n in v.calls) for v in parts
+        ]
+        names = [{w for n in v.names for w in words(n)} for v in parts]
+        if sum(clipped) != 1 or not all("ratio" in n and n & ADVANTAGE for n in names):
+            continue
+        if any(_is_negative(part) for value in parts for part in flatten([value])):
+            continue
+        if call.method.startswith("max"):
+            yield Match(call.span, "PPO takes the minimum of both objectives, this is the maximum")
+        elif _is_minimized(reading, call, number):
+            yield Match(call.span, "the objective is minimized: a minus is missing before it")
+
+
+def _defined(reading: Training, value: Value, call: Call) -> Value:
+    if value.kind != "name":
+        return value
+    values = objects.last_definition(reading, value.name, call)
+    return values[0] if len(values) == 1 else value
+
+
+def _is_negative(value: Value) -> bool:
+    return value.kind == "other" and value.name == "USub"
+
+
+def _is_minimized(reading: Training, call: Call, number: int) -> bool:
+    """Its mean is the loss, or a part that is added to it, and nothing negates it on the way."""
+    names, sign = set(call.targets), 1
+    for each in reading.script.assignments:
+        if each.scope != call.scope or each.augmented or each.target in names:
+            continue
+        found = _sign(reading, each.value, names, number)
+        if found is None:
+            continue
+        sign *= found
+        names = {each.target}
+        if "loss" in words(each.target) and any(
+            reading.calls[n].receiver == each.target for n in reading.backwards
+        ):
+            return sign > 0
+    return False
+
+
+def _sign(reading: Training, value: Value, names: set[str], number: int) -> int | None:
+    """1 or -1 for how a name, or the result of a call, enters a sum; None where it does not."""
+    if value.kind == "name":
+        return 1 if value.name in names else None
+    if value.kind == "call":
+        call = reading.calls[value.call]
+        if value.call == number or call.receiver in names:
+            return 1 if call.method in ("mean", "sum", "min", "minimum") else None
+        inner = Value("call", call=call.receiver_call) if call.receiver_call >= 0 else call.base
+        parts = [inner] if inner is not None else list(call.args[:1])
+        return next((s for p in parts if (s := _sign(reading, p, names, number))), None)
+    if value.kind != "other" or value.name not in ("Add", "Sub", "USub", "Mult", "Div"):
+        return None
+    for position, item in enumerate(value.items):
+        found = _sign(reading, item, names, number)
+        if found is not None:
+            negated = value.name == "USub" or (value.name == "Sub" and position > 0)
+            below = any(isinstance(v.literal, int | float) and v.literal < 0 for v in value.items)
+            return -found if negated or (below and value.name in ("Mult", "Div")) else found
+    return None
+
+
+RULES = (
+    Rule(
+        code="SCR318",
+        slug="return-of-values",
+        title="Targets of values are constants, and end with the episode",
+        severity="fail",
+        find=returns,
+        why="With gradients through r + gamma * value the network moves its targets towards its "
+        "predictions. Without (1 - done) values grow by states after the end.",
+        fires=(
+            "a target of a value loss that carries gradients of the trained network",
+            "terminated or truncated in a replay buffer (a warning)",
+            "a function of discounted rewards that never reads its parameter done",
+            "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
+        ),
+        fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
+        sources=("torch-dqn",),
+        needs=("gamma", "discount", "GAMMA", "DISCOUNT"),
+    ),
+    Rule(
+        code="SCR319",
+        slug="objective-sign",
+        title="An objective is maximized",
+        severity="warn",
+        find=objective,
+        why="Optimizers minimize. PPO's objective is the minimum of the plain and the clipped one, "
+        "with a minus before its mean; otherwise good actions become rare.",
+        fires=("min(ratio * adv, clip(ratio) * adv).mean() as loss, or the maximum of both",),
+        fix="loss = -torch.min(surrogate, clipped).mean().",
+        sources=("torch-ppo",),
+        needs=("clamp", "clip"),
+    ),
+)

@@ -1,0 +1,244 @@
+"""Rules on where the graph of a loss begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, gradients, objects
+from doctor.checks.script.loss.losses import LOSSES
+from doctor.checks.script.reading import exclusive
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+NO_GRAPH = ("no_grad", "inference_mode")
+CUTS = ("detach_", "repackage_hidden", "detach")
+MOST_CALLS = 4
+"""Modules within modules that are searched for a detach(). Our own number."""
+
+
+def forward_without_grad(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _constant_penalty(reading)
+    if not reading.mentions(*NO_GRAPH):
+        return
+    for number in reading.methods("backward"):
+        call = reading.calls[number]
+        name = reading.loss_name(call)
+        if call.name == "backward" or reading.is_autograd(call) or not name:
+            continue
+        found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+        if not found or any(each.scope != call.scope for each in found):
+            continue
+        given = {name, *(n for each in found for n in each.value.names)}
+        regained = any(
+            reading.calls[n].receiver in given and reading.calls[n].receiver
+            for n in reading.methods("requires_grad_")
+        )
+        if regained or reading.methods("enable_grad", "set_grad_enabled"):
+            continue
+        if all(_has_no_graph(reading, each) for each in found):
+            yield Match(call.span, f"{name} was computed under no_grad: it has no graph")
+
+
+def _constant_penalty(reading: Training) -> Iterator[Match]:
+    """A norm of autograd.grad() without create_graph is a part of the loss."""
+    for n in reading.methods("grad"):
+        call = reading.calls[n]
+        asked = call.keywords.get("create_graph")
+        if call.name != "torch.autograd.grad" or (asked and asked.literal is not False):
+            continue
+        if call.unpacked or len(call.args) > 4:
+            continue
+        targets = {
+            each.target
+            for each in reading.script.assignments
+            if each.scope == call.scope and n in each.value.calls
+        }
+        normed = any(
+            c.method in ("norm", "square", "pow", "vector_norm")
+            and targets & {c.receiver, *_roots(reading, c)}
+            for c in (reading.calls[m] for m in reading.scope_calls(call.scope))
+        )
+        losses = (m for m in reading.backwards if m > n and reading.calls[m].scope == call.scope)
+        for m in losses if normed else ():
+            backward = reading.calls[m]
+            found = gradients.sources(reading, backward, m, reading.loss_name(backward))
+            if found & {reading.key(name, call.scope) for name in targets}:
+                message = "without create_graph=True this gradient is a constant in the loss"
+                yield Match(call.span, message)
+                break
+
+
+def _roots(reading: Training, call: Call) -> Iterator[str]:
+    """What a chain of methods, or a function, is called on."""
+    while call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    yield call.receiver
+    yield from (name for value in call.args for name in (value.name, *value.names))
+
+
+def _has_no_graph(reading: Training, each: Assignment) -> bool:
+    if under_no_grad(reading, each.contexts):
+        return True
+    if each.value.kind != "call":
+        return False
+    call = reading.calls[each.value.call]
+    if call.method not in LOSSES and not any(
+        made is not None and made.method in LOSSES for made in objects.callee(reading, call)
+    ):
+        return False
+    states = [_is_without(reading, value, call) for value in call.args]
+    return True in states and False not in states
+
+
+def _is_without(reading: Training, value: Value, call: Call) -> bool | None:
+    """Whether an argument was computed under no_grad; None for data of the loop, False unknown."""
+    if value.kind != "name":
+        return False
+    number = reading.numbers[id(call)]
+    found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+    if not found:
+        bound = any(value.name in reading.script.loops[loop].targets for loop in call.loops)
+        return (
+            None if bound or not evaluate.is_parameter(reading, call.scope, value.name) else False
+        )
+    return all(each.scope == call.scope and under_no_grad(reading, each.contexts) for each in found)
+
+
+def under_no_grad(reading: Training, contexts: tuple[int, ...]) -> bool:
+    """The innermost context that decides it is no_grad or inference_mode, called."""
+    for number in reversed(contexts):
+        value = reading.script.contexts[number].value
+        if value.kind != "call":
+            continue
+        name = reading.calls[value.call].method
+        if name in NO_GRAPH:
+            return True
+        if name in ("enable_grad", "set_grad_enabled"):
+            return False
+    return False
+
+
+def hidden_not_detached(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.backwards:
+        backward = reading.calls[number]
+        if not backward.loops or backward.args or backward.keywords:
+            continue
+        around = objects.around(reading, backward, backward.loops[-1])
+        reading.step(len(around))
+        for n in around:
+            call = reading.calls[n]
+            if n >= number or call.loops != backward.loops or len(call.targets) < 2:
+                continue
+            for name in call.targets:
+                if not _carried(reading, call, name) or not _leads_to(
+                    reading, call, backward, number
+                ):
+                    continue
+                cuts = _cuts_inside(reading, call)
+                unknown = "" if cuts is False else f"{call.name}() may detach it itself"
+                if not cuts:
+                    message = f"{name} carries the graph of the iteration before"
+                    yield Match(call.span, message, undecided=unknown)
+
+
+def _cuts_inside(reading: Training, call: Call, depth: int = MOST_CALLS) -> bool | None:
+    """Whether what is called detaches something; None where another file decides it."""
+    functions = _entered(reading, call)
+    inside = [reading.calls[n] for each in functions if each for n in reading.scope_calls(each)]
+    if any(each.method in CUTS or each.method in NO_GRAPH for each in inside):
+        return True
+    if None in functions or not depth:
+        return None
+    modules = [
+        each
+        for each in inside
+        if each.name == f"self.{each.method}" or reading.target_function(each) is not None
+    ]
+    results = [_cuts_inside(reading, each, depth - 1) for each in modules]
+    return True if True in results else None if None in results else False
+
+
+def _entered(reading: Training, call: Call) -> list[int | None]:
+    """The functions of this file that a call runs, none for torch's own; None for unknown ones."""
+    function = reading.target_function(call)
+    if function is not None:
+        return [function]
+    made = objects.callee(reading, call)
+    return [
+        None if each is None else objects.method_of(reading, each.name, "forward")
+        for each in made or [None]
+        if each is None or not each.name.startswith("torch.nn.")
+    ]
+
+
+def _carried(reading: Training, call: Call, name: str) -> bool:
+    """The call takes and returns it, it starts outside of the loop, and nothing cuts it."""
+    if not any(value.kind == "name" and value.name == name for value in call.args):
+        return False
+    if under_no_grad(reading, call.contexts):
+        return False
+    loop = call.loops[-1]
+    results = reading.assigned.get(reading.key(name, call.scope), ())
+    inside = [each for each in results if loop in each.loops]
+    starts = [each for each in results if loop not in each.loops and each.scope == call.scope]
+    number = reading.numbers[id(call)]
+    makes_state = [
+        each for each in starts if each.value.literal is None and each.value.kind == "call"
+    ]
+    cut = any(
+        reading.calls[n].receiver == name or name in [v.name for v in reading.calls[n].args]
+        for n in reading.by_loop[loop]
+        if n != number and reading.calls[n].method in CUTS
+    )
+    return (
+        bool(makes_state)
+        and all(each.value.call == number for each in inside)
+        and not cut
+        and name not in reading.script.loops[loop].targets
+    )
+
+
+def _leads_to(reading: Training, call: Call, backward: Call, number: int) -> bool:
+    """The loss is computed from another result of the same call, with no other state between."""
+    names = set(call.targets)
+    for each in reading.script.assignments:
+        if each.scope != call.scope or each.position > number:
+            continue
+        if names & {each.value.name, *each.value.names}:
+            names.add(each.target)
+    return backward.receiver in names and not exclusive(call.arms, backward.arms)
+
+
+RULES = (
+    Rule(
+        code="SCR219",
+        slug="forward-without-grad",
+        title="The forward pass of a step records its graph",
+        severity="fail",
+        find=forward_without_grad,
+        why="Under no_grad nothing records how the loss was computed: backward() raises 'element 0 "
+        "of tensors does not require grad and does not have a grad_fn'.",
+        fires=(
+            "backward() on a loss that was computed under no_grad or inference_mode",
+            "a penalty of the norm of autograd.grad(), which is called without create_graph=True",
+        ),
+        fix="End the no_grad block before the forward pass; pass create_graph=True for a penalty.",
+        needs=("no_grad", "inference_mode", "autograd"),
+        sources=("torch-no-grad",),
+    ),
+    Rule(
+        code="SCR220",
+        slug="hidden-not-detached",
+        title="A hidden state is detached between batches",
+        severity="fail",
+        find=hidden_not_detached,
+        why="The second iteration's backward() runs into the first one's graph, which is freed: "
+        "'Trying to backward through the graph a second time'.",
+        fires=("output, hidden = model(x, hidden) in the loop of backward(), and no detach()",),
+        fix="Call hidden = hidden.detach() at the start of each iteration, for each part of a "
+        "tuple.",
+        sources=("torch-detach",),
+    ),
+)

@@ -1,0 +1,265 @@
+"""A rule that outputs and targets of a loss have one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Arms, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+SAME = {
+    "float",
+    "to",
+    "cuda",
+    "cpu",
+    "double",
+    "contiguous",
+    "clone",
+    "astype",
+    "from_numpy",
+    "tensor",
+    "as_tensor",
+    "FloatTensor",
+    "Tensor",
+    "float32",
+    "numpy",
+}
+"""Calls that keep the shape."""
+ELEMENTWISE = {"to_numpy", "log1p", "log", "sqrt"}
+DEPTH = 12
+
+
+def broadcast(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind not in ("mse", "bce", "bce_logits") or len(call.args) < 2:
+            continue
+        first, second = call.args[:2]
+        pairs = ((first, second), (second, first))
+        for column, row in pairs:
+            if _is_column(reading, column, call.scope, number, call.arms, DEPTH) and _is_row(
+                reading, row, call.scope, number, call.arms, DEPTH
+            ):
+                done = "broadcast to (N, N)" if kind == "mse" else "refused"
+                yield Match(call.span, f"one of (N, 1) and one of (N,) are {done}")
+                break
+
+
+def _definitions(
+    reading: Training, name: str, scope: int, position: int, arms: Arms
+) -> list[tuple[Value, int, int, Arms]]:
+    return [
+        (each.value, each.scope, each.position - 1, each.arms)
+        for each in evaluate.definitions(reading, name, scope, position, arms)
+        if each.scope == scope and each.position <= position
+    ]
+
+
+def _is_column(
+    reading: Training, value: Value, scope: int, position: int, arms: Arms, depth: int
+) -> bool:
+    """The output of a Linear(..., 1) as it is, or gather() along axis 1 of one index."""
+    if not depth:
+        return False
+    if value.kind == "name":
+        found = _definitions(reading, value.name, scope, position, arms)
+        return bool(found) and all(_is_column(reading, *each, depth - 1) for each in found)
+    if value.kind == "item" and len(value.items) == 2 and value.items[0].kind == "call":
+        number = value.items[1].literal
+        function = _entered(reading, reading.calls[value.items[0].call])
+        known = function is not None and isinstance(number, int)
+        return known and _returns_column(reading, function or 0, int(number or 0), depth)
+    if value.kind != "call":
+        return False
+    call = reading.calls[value.call]
+    if call.method == "gather" and len(call.args) == 2 and call.args[0].literal == 1:
+        index = reading.calls[call.args[1].call] if call.args[1].kind == "call" else None
+        return index is not None and index.method == "unsqueeze"
+    function = _entered(reading, call)
+    if function is not None:
+        return _returns_column(reading, function, None, depth)
+    made = objects.callee(reading, call)
+    return bool(made) and all(
+        each is not None and _ends_in_one(reading, each, depth) for each in made
+    )
+
+
+def _entered(reading: Training, call: Call) -> int | None:
+    """The forward() of a module of this file that a call runs."""
+    made = objects.callee(reading, call)
+    names = {each.name if each is not None else "" for each in made}
+    if len(names) == 1 and (name := names.pop()) in reading.modules:
+        return objects.method_of(reading, name, "forward")
+    return None
+
+
+def _returns_column(reading: Training, function: int, index: int | None, depth: int) -> bool:
+    each = reading.function(function)
+    values = []
+    for value, (position, arms) in zip(each.returns, each.exits, strict=True):
+        if index is not None:
+            if value.kind != "list" or index >= len(value.items):
+                return False
+            value = value.items[index]
+        values.append(_is_column(reading, value, function, position, arms, depth - 1))
+    return bool(values) and all(values)
+
+
+def _ends_in_one(reading: Training, made: Call, depth: int) -> bool:
+    """nn.Linear(n, 1), also as the last of a Sequential and below an activation."""
+    if made.name == "torch.nn.Linear":
+        width = evaluate.argument(reading, made, "out_features", 1)
+        return width is not None and width.kind == "literal" and width.literal == 1
+    if made.name != "torch.nn.Sequential" or not made.args or not depth:
+        return False
+    for value in reversed(made.args[-1:] if made.unpacked else made.args):
+        inner = reading.calls[value.call] if value.kind == "call" else None
+        if inner is None:
+            return False
+        if inner.method not in ("Sigmoid", "ReLU", "Tanh", "Dropout", "Identity", "Softplus"):
+            return _ends_in_one(reading, inner, depth - 1)
+    return False
+
+
+def _is_row(
+    reading: Training, value: Value, scope: int, position: int, arms: Arms, depth: int
+) -> bool:
+    """One number per sample for certain: max over actions, or a column of a table."""
+    if not depth:
+        return False
+    if value.kind == "name":
+        return _is_row_named(reading, value.name, scope, position, arms, depth)
+    if value.kind == "other" and value.name in ("Add", "Sub", "Mult", "Div"):
+        return any(_is_row(reading, item, scope, position, arms, depth - 1) for item in value.items)
+    values = value.kind == "other" and value.name == "values" and len(value.items) == 1
+    if values or (value.kind == "item" and value.items and value.items[-1].literal == 0):
+        return _is_maximum(reading, value.items[0])
+    if value.kind != "call":
+        return False
+    call = reading.calls[value.call]
+    if call.method in SAME:
+        part = objects.operand(call)
+        return part is not None and _is_row(reading, part, call.scope, value.call, arms, depth - 1)
+    axes = [v.literal for v in call.args]
+    return call.method in ("squeeze", "amax") and axes in ([1], [-1])
+
+
+def _is_row_named(
+    reading: Training, name: str, scope: int, position: int, arms: Arms, depth: int
+) -> bool:
+    found = _definitions(reading, name, scope, position, arms)
+    moved = [
+        reading.calls[value.call]
+        for value, *_ in found
+        if value.kind == "call" and reading.calls[value.call].receiver == name
+    ]
+    if len(moved) == len(found):
+        kept = all(call.method in SAME for call in moved)
+        return kept and _of_loader(reading, name, scope, position, depth)
+    return all(_is_row(reading, *each, depth - 1) for each in found)
+
+
+def _is_maximum(reading: Training, value: Value) -> bool:
+    """x.max(1) without keepdim."""
+    call = reading.calls[value.call] if value.kind == "call" else None
+    if call is None or call.method != "max" or "keepdim" in call.keywords:
+        return False
+    axis = call.keywords.get("dim") or (call.args[0] if call.args else None)
+    return axis is not None and axis.literal in (1, -1) and len(call.args) < 2
+
+
+def _of_loader(reading: Training, name: str, scope: int, position: int, depth: int) -> bool:
+    """A name that a loop over a loader of TensorDataset(x, y) binds last, and y is one column."""
+    for loop in reading.script.loops:
+        if loop.scope != scope or name not in loop.targets or loop.iterable is None:
+            continue
+        if loop.targets.index(name) != len(loop.targets) - 1 or len(loop.targets) < 2:
+            return False
+        for option in evaluate.options_at(reading, loop.iterable, scope, position, ()):
+            call = reading.calls[option.call] if option.kind == "call" else None
+            data = call.args[0] if call is not None and call.args else None
+            if call is None or call.method != "DataLoader" or data is None:
+                return False
+            sets = evaluate.options(reading, data, call)
+            made = [reading.calls[v.call] for v in sets if v.kind == "call"]
+            return bool(made) and all(
+                m.method == "TensorDataset"
+                and len(m.args) > 1
+                and _is_vector(reading, m.args[-1], m, depth - 1)
+                for m in made
+            )
+    return False
+
+
+def _is_vector(reading: Training, value: Value, call: Call, depth: int) -> bool:
+    """Labels that no unsqueeze, reshape or [[...]] made two-dimensional."""
+    if not depth:
+        return False
+    if value.kind == "name":
+        return _is_vector_named(reading, value.name, call, depth)
+    if value.kind == "item" and len(value.items) == 2 and value.items[1].kind in ("slice", "name"):
+        return _is_vector(reading, value.items[0], call, depth - 1)
+    made = reading.calls[value.call] if value.kind == "call" else None
+    if made is None:
+        return _is_label_column(value)
+    if made.method == "pop" and len(made.args) == 1:
+        return isinstance(made.args[0].literal, str)
+    if made.method == "to_numpy" and made.receiver.endswith("]"):
+        return True
+    inner = objects.operand(made) if made.method in {*SAME, *ELEMENTWISE} else None
+    if made.name == "numpy.diff":
+        return True
+    return inner is not None and _is_vector(reading, inner, made, depth - 1)
+
+
+def _is_vector_named(reading: Training, name: str, call: Call, depth: int) -> bool:
+    if evaluate.is_parameter(reading, call.scope, name):
+        sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+        given = [evaluate.argument_of(reading, s, call.scope, name) for s in sites]
+        return bool(given) and all(
+            v is not None and _is_vector(reading, v, s, depth - 1)
+            for v, s in zip(given, sites, strict=True)
+        )
+    every = reading.assigned.get(reading.key(name, call.scope), ())
+    found = [each for each in every if each.position <= reading.numbers[id(call)]]
+    value = found[-1].value if found else Value("other")
+    made = reading.calls[value.call] if value.call >= 0 else call
+    if value.kind == "item" and made.method == "train_test_split":
+        index = value.items[-1].literal
+        return (
+            len(made.args) == 2
+            and index in (2, 3)
+            and (_is_vector(reading, made.args[1], made, depth - 1))
+        )
+    return _is_vector(reading, value, made, depth - 1)
+
+
+def _is_label_column(value: Value) -> bool:
+    """df["label"].values, or .values of it."""
+    inner = value.items[0] if value.kind == "other" and value.items else value
+    named = value.kind == "other" and value.name == "values"
+    return named and inner.kind == "item" and inner.name.endswith("]")
+
+
+RULES = (
+    Rule(
+        code="SCR329",
+        slug="loss-broadcast",
+        title="Outputs and targets of a loss have one shape",
+        severity="fail",
+        find=broadcast,
+        why="The mean squared error of (N, 1) and (N,) is broadcast to (N, N): every output is "
+        "compared with every target, and the model learns their mean. torch only warns.",
+        fires=(
+            "the output of nn.Linear(..., 1) against a column of a table, or max over actions",
+            "gather(1, index.unsqueeze(1)) against values of one number per sample",
+        ),
+        fix="Call squeeze(-1) on the output, or unsqueeze(-1) on the target.",
+        sources=("torch-losses",),
+        needs=("Linear", "gather"),
+    ),
+)

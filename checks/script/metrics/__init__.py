@@ -1,0 +1,30 @@
+"""Rules on what is measured of a model, and on its evaluation."""
+
+from __future__ import annotations
+
+from doctor.checks.script.metrics import (
+    averages,
+    best_state,
+    counted,
+    discarded,
+    evaluation,
+    followers,
+    gathered,
+    generation,
+    scores,
+    unused,
+)
+from doctor.checks.script.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *averages.RULES,
+    *best_state.RULES,
+    *counted.RULES,
+    *discarded.RULES,
+    *evaluation.RULES,
+    *followers.RULES,
+    *gathered.RULES,
+    *generation.RULES,
+    *scores.RULES,
+    *unused.RULES,
+)

@@ -1,0 +1,112 @@
+"""A rule on results that nothing uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.naming import words
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainers.trainer_settings import is_of_datasets
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+CONTEXTS = {
+    "torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast",
+    "torch.cuda.amp.autocast",
+}  # fmt: skip
+MOVES = {"to", "cuda", "cpu", "float", "long", "half", "double", "bfloat16", "int"}
+"""Of a tensor each returns another one; of a module they work in place."""
+OF_DATA = {
+    "map", "filter", "shuffle", "select", "remove_columns", "rename_column", "rename_columns",
+    "cast", "cast_column", "add_column", "train_test_split", "with_format", "with_transform",
+    "class_encode_column", "flatten",
+}  # fmt: skip
+DATASETS = (
+    "datasets.load_dataset", "datasets.load_from_disk", "datasets.Dataset", "datasets.concat",
+)  # fmt: skip
+WRAPPERS = {
+    "torch.compile", "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel",
+}  # fmt: skip
+TENSORS = {
+    "image", "images", "img", "imgs", "input", "inputs", "label", "labels", "target", "targets",
+    "x", "y", "xb", "yb", "feature", "features", "mask", "masks", "pixels", "ids", "src", "tgt",
+    "real", "fake", "noise", "audio", "text", "query", "document",
+}  # fmt: skip
+"""Batches of other names may be moved in place: those of transformers and PyTorch Geometric are."""
+
+
+def discarded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number, call in enumerate(reading.calls):
+        if call.statement and (reason := _reason(reading, call, number)):
+            yield Match(call.span, reason)
+
+
+def _reason(reading: Training, call: Call, number: int) -> str:
+    if call.method == "load_from_checkpoint" and _of_lightning(reading, call):
+        return f"{call.name}() returns a new model, and {call.receiver} stays as it is"
+    if call.name in CONTEXTS:
+        return f"{call.name}() stands alone: it holds within a with block or as a decorator only"
+    if call.name in WRAPPERS:
+        return f"{call.name}() returns the wrapped model, which nothing uses"
+    if call.method in MOVES and _is_batch(reading, call):
+        return f"{call.receiver}.{call.method}() returns the moved tensor, which nothing uses"
+    if call.method in OF_DATA and _is_dataset(reading, call):
+        return f"{call.receiver}.{call.method}() returns the new dataset, which nothing uses"
+    if call.method == "scale" and "scaler" in call.receiver.casefold() and call.args:
+        return f"{call.receiver}.scale() returns the scaled loss, which nothing uses"
+    return ""
+
+
+def _of_lightning(reading: Training, call: Call) -> bool:
+    """Of an instance; a class of the file may have a method of its own by this name."""
+    own = {function.name.split(".")[-1] for function in reading.script.functions}
+    return bool(call.receiver) and not call.receiver[:1].isupper() and call.method not in own
+
+
+def _is_batch(reading: Training, call: Call) -> bool:
+    """A name that a loop binds, and passes on as a tensor: to the model or a loss."""
+    name = call.receiver
+    bound = any(name in reading.script.loops[n].targets for n in call.loops)
+    if not bound or not set(words(name)) & TENSORS:
+        return False
+    if reading.imports_from("torch_geometric", "dgl"):
+        return False
+    inside = reading.by_loop[call.loops[-1]]
+    passed = any(
+        value.kind == "name" and value.name == name and reading.calls[n].name != "print"
+        for n in inside
+        for value in reading.calls[n].args
+    )
+    return passed and any(n in reading.backward_numbers for n in inside)
+
+
+def _is_dataset(reading: Training, call: Call) -> bool:
+    """A dataset of Hugging Face, by what made it."""
+    values = evaluate.options(reading, Value("name", name=call.receiver), call)
+    made = bool(values) and all(
+        each.call >= 0 and reading.calls[each.call].name.startswith(DATASETS) for each in values
+    )
+    return made or is_of_datasets(reading, call)
+
+
+RULES = (
+    Rule(
+        code="SCR261",
+        slug="result-discarded",
+        title="Results are used",
+        severity="fail",
+        find=discarded,
+        why="These calls change nothing in place: a tensor stays on the CPU, a dataset stays "
+        "without its tokens, and no_grad() by itself switches nothing off.",
+        fires=(
+            "x.to(device) and the like of a batch, as a statement",
+            "map(), filter(), shuffle() of a dataset of Hugging Face, as a statement",
+            "model.load_from_checkpoint(path) of a module, as a statement",
+            "torch.no_grad(), torch.compile(model), DDP(model), scaler.scale(loss) as statements",
+        ),
+        fix="Assign the result: x = x.to(device). Enter contexts: with torch.no_grad():",
+        sources=("equine-206", "datasets-image-process"),
+    ),
+)

@@ -1,0 +1,273 @@
+"""Rules on evaluation within a training script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.loss.graphs import NO_GRAPH, under_no_grad
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+MODE_LAYERS = {
+    "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "BatchNorm1d", "BatchNorm2d",
+    "BatchNorm3d", "SyncBatchNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
+}  # fmt: skip
+"""Layers that compute something else in evaluation."""
+
+
+def never_evaluates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from trains_under_no_grad(reading)
+    if not reading.backwards or reading.trainers or reading.fits:
+        return
+    if reading.methods("eval", "train_mode", "set_mode") or any(
+        reading.calls[n].args or reading.calls[n].keywords for n in reading.methods("train")
+    ):
+        return
+    if not any(
+        reading.calls[n].name.startswith("torch.nn.") for n in reading.methods(*MODE_LAYERS)
+    ):
+        return
+    for number, call in enumerate(reading.calls):
+        if not call.loops or not _is_evaluating(reading, call):
+            continue
+        key = reading.key(call.name, call.scope)
+        if key in reading.trained_names and _has_mode(reading, call, number):
+            message = f"{call.name} is evaluated as it trains: eval() is called nowhere"
+            yield Match(call.span, message)
+            return
+
+
+def trains_under_no_grad(reading: Training) -> Iterator[Match]:
+    """train() on what trains, within no_grad, in no function that wants it so."""
+    if reading.mentions("update_bn", "mc_dropout", "calibrat", "recalib"):
+        return
+    for number in reading.methods("train"):
+        call = reading.calls[number]
+        last = [n for n in reading.scope_calls(call.scope) if n > number]
+        back = any(reading.calls[n].method == "eval" for n in last[:4])
+        if call.args or call.keywords or back or not call.receiver:
+            continue
+        if under_no_grad(reading, call.contexts) and (
+            reading.key(call.receiver, call.scope) in reading.trained_names
+        ):
+            runs = [reading.calls[n] for n in last if reading.calls[n].name == call.receiver]
+            if any(under_no_grad(reading, run.contexts) for run in runs):
+                yield Match(call.span, f"{call.receiver} is set to training mode, and evaluated")
+
+
+def _is_evaluating(reading: Training, call: Call) -> bool:
+    """In no loop that trains, under no_grad or before a loss that nothing propagates."""
+    if any(n in reading.backward_numbers for n in reading.by_loop[call.loops[-1]]):
+        return False
+    if is_without_graph(reading, call):
+        return True
+    return any(
+        reading.calls[n].loops == call.loops
+        and any(
+            value.kind == "name" and value.name in call.targets for value in reading.calls[n].args
+        )
+        for n, _ in loss_calls(reading)
+    ) and _only_numbers(reading, call)
+
+
+def _only_numbers(reading: Training, call: Call) -> bool:
+    """What the loop adds up is read by item(): no backward() follows."""
+    return any(reading.calls[n].method == "item" for n in reading.by_loop[call.loops[-1]])
+
+
+def is_without_graph(reading: Training, call: Call) -> bool:
+    if under_no_grad(reading, call.contexts):
+        return True
+    return any(
+        value.kind == "call" and reading.calls[value.call].method in NO_GRAPH
+        for value in reading.function(call.scope).decorators
+    )
+
+
+def _has_mode(reading: Training, call: Call, number: int) -> bool:
+    """The model, of this file, makes a layer whose result depends on the mode."""
+    value = Value("name", name=call.name)
+    for made in objects.makers(reading, value, call.scope, number, call.arms):
+        if made is None:
+            continue
+        if made.name in reading.modules:
+            for n in reading.methods(*MODE_LAYERS):
+                if reading.function(reading.calls[n].scope).owner == made.name:
+                    return True
+        if any(reading.calls[n].method in MODE_LAYERS for v in made.args for n in v.calls):
+            return True
+    return False
+
+
+def keeps_graphs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("set_grad_enabled"):
+        return
+    for number in reading.methods("eval"):
+        call = reading.calls[number]
+        key = reading.key(call.receiver, call.scope)
+        if call.args or key not in reading.trained_names or not _scope_is_open(reading, call):
+            continue
+        for n, run in _runs_after(reading, number, key):
+            if target := next(_collected(reading, run, n), ""):
+                yield Match(run.span, f"{target} keeps the graph of every batch of the evaluation")
+                break
+
+
+def _runs_after(
+    reading: Training, number: int, key: tuple[object, str]
+) -> Iterator[tuple[int, Call]]:
+    """Calls of the model in loops after eval(), with a graph and without a backward()."""
+    reading.step(len(reading.scope_calls(reading.calls[number].scope)))
+    for n in reading.scope_calls(reading.calls[number].scope):
+        run = reading.calls[n]
+        if n < number or not run.loops or reading.key(run.name, run.scope) != key:
+            continue
+        trains = any(b in reading.backward_numbers for b in reading.by_loop[run.loops[0]])
+        again = _train_between(reading, number, n, key)
+        if not (trains or again or is_without_graph(reading, run)):
+            yield n, run
+
+
+def _scope_is_open(reading: Training, call: Call) -> bool:
+    """No caller in this file runs the function under no_grad, and one is there."""
+    if not call.scope:
+        return True
+    sites = [reading.calls[n] for n in reading.call_sites.get(call.scope, ())]
+    return bool(sites) and not any(is_without_graph(reading, site) for site in sites)
+
+
+def _train_between(reading: Training, first: int, last: int, key: tuple[object, str]) -> bool:
+    return any(
+        first < n < last and reading.key(reading.calls[n].receiver, reading.calls[n].scope) == key
+        for n in reading.methods("train")
+    )
+
+
+def _collected(reading: Training, run: Call, number: int) -> Iterator[str]:
+    """Lists and sums outside of the loop that receive the output or its loss."""
+    names = set(run.targets)
+    one = len(names) == 1
+    for each in reading.script.assignments:
+        if each.scope != run.scope or run.loops[-1] not in each.loops or each.position < number:
+            continue
+        value = each.value
+        tensors = names if one else names - set(run.targets)
+        if each.augmented and _is_tensor(reading, value, tensors):
+            yield each.target
+        elif value.kind == "call" and _is_loss(reading, reading.calls[value.call], names):
+            names.add(each.target)
+    for n in reading.methods("append"):
+        call = reading.calls[n]
+        if call.scope == run.scope and run.loops[-1] in call.loops and len(call.args) == 1:
+            value = call.args[0]
+            tensors = names if one else names - set(run.targets)
+            if _is_tensor(reading, value, tensors) or (
+                value.kind == "call" and value.call == number
+            ):
+                yield call.receiver
+
+
+def _is_tensor(reading: Training, value: Value, names: set[str]) -> bool:
+    """The tensor itself, or a product of it with something."""
+    if value.kind == "name":
+        return value.name in names
+    return value.kind in ("other", "list") and any(
+        _is_tensor(reading, item, names) for item in value.items
+    )
+
+
+def _is_loss(reading: Training, call: Call, names: set[str]) -> bool:
+    """The loss of an output, by a function of torch or an object that the file makes."""
+    if not any(value.kind == "name" and value.name in names for value in call.args):
+        return False
+    made = objects.callee(reading, call)
+    return call.name.startswith("torch.nn.functional.") or any(
+        each is not None and each.name.startswith("torch.nn.") for each in made
+    )
+
+
+def context_not_entered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.contexts:
+        value = each.value
+        if value.kind == "name" and value.name in (
+            "torch.no_grad", "torch.inference_mode", "torch.enable_grad",
+        ):  # fmt: skip
+            yield Match(each.span, f"with {value.name}: is not called, and raises")
+
+
+def cache_emptied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("empty_cache"):
+        call = reading.calls[number]
+        if call.name != "torch.cuda.empty_cache" or not call.loops or reading.is_evaluation(call):
+            continue
+        inner = [
+            n
+            for n in reading.backwards
+            if reading.calls[n].loops == call.loops and reading.calls[n].scope == call.scope
+        ]
+        if any(reading.calls[n].arms == call.arms for n in inner):
+            yield Match(call.span, "the cache of GPU memory is emptied in every step")
+
+
+RULES = (
+    Rule(
+        code="SCR241",
+        slug="eval-never-called",
+        title="The model is in evaluation mode while it is evaluated",
+        severity="warn",
+        find=never_evaluates,
+        why="Dropout and batch statistics stay on: the validation metric is of a model that nobody "
+        "will use, and batch norm learns from the validation data.",
+        fires=(
+            "a model with dropout or batch norm runs under no_grad, and no eval() in the file",
+            "train() is called under no_grad, and the model evaluated",
+        ),
+        fix="Call model.eval() before the evaluation, and model.train() after it.",
+        sources=("torch-train-mode",),
+    ),
+    Rule(
+        code="SCR242",
+        slug="evaluation-keeps-graphs",
+        title="Evaluation runs without a graph",
+        severity="warn",
+        find=keeps_graphs,
+        why="eval() does not stop the recording of graphs. Outputs that are collected keep every "
+        "activation of every batch in memory.",
+        fires=("after eval() and without no_grad, outputs or losses are added to a list or a sum",),
+        fix="Wrap the evaluation in torch.inference_mode(), or torch.no_grad().",
+        needs=("eval",),
+        sources=("torch-faq-memory", "torch-no-grad"),
+    ),
+    Rule(
+        code="SCR243",
+        slug="context-not-called",
+        title="no_grad is called where it is entered",
+        severity="fail",
+        find=context_not_entered,
+        why="`with torch.no_grad:` has no parentheses and raises a TypeError: mostly after the "
+        "first "
+        "epoch, when the evaluation begins.",
+        fires=("with torch.no_grad, inference_mode or enable_grad without parentheses",),
+        fix="Write with torch.no_grad():",
+        sources=("torch-no-grad",),
+        training=False,
+        words=(r"with\s+torch\.(?:no_grad|inference_mode|enable_grad)\s*:",),
+    ),
+    Rule(
+        code="SCR244",
+        slug="cache-emptied-each-step",
+        title="The memory cache is kept between steps",
+        severity="note",
+        find=cache_emptied,
+        why="empty_cache() returns unused blocks to the driver and synchronizes; the next step "
+        "allocates them again. It gives this process no memory that it did not have.",
+        fires=("torch.cuda.empty_cache() in every iteration of the training loop",),
+        fix="Remove the call.",
+        needs=("empty_cache",),
+        sources=("torch-cuda-memory",),
+    ),
+)

@@ -1,0 +1,314 @@
+"""Rules on networks that follow another one: averages, momentum encoders, target networks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.loss.graphs import under_no_grad
+from doctor.checks.script.metrics.evaluation import MODE_LAYERS
+from doctor.checks.script.rendering import statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call
+from doctor.facts.script_machine import ScriptMachine
+
+FOLLOWS = re.compile(
+    r"(^|_|\.)(ema|target|teacher|momentum|key|shadow|old|averaged?|ref|reference|initial|anchor)"
+    r"(_|$|\.)|encoder_k"
+)
+MEMBERS = {"parameters", "state_dict", "named_parameters", "values", "buffers", "items"}
+SAME = {"eval", "train", "to", "cuda", "half", "bfloat16", "requires_grad_", "float"}
+"""Methods of a module that return the module itself."""
+CHANGES = {"mul_", "lerp_", "copy_", "add_"}
+
+
+def same_object(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """target = model, and then it is treated as a copy."""
+    if reading.mentions("disable_adapter", "set_adapter"):
+        return
+    for each in reading.script.assignments:
+        name = _itself(reading, each)
+        if not name or each.augmented or not _is_network(reading, each):
+            continue
+        if reading.key(each.target, each.scope) == reading.key(name, each.scope):
+            continue
+        if _is_treated_as_copy(reading, each, name):
+            yield Match(each.span, f"{each.target} is {name} itself, not a copy of it")
+
+
+def _itself(reading: Training, each: Assignment) -> str:
+    """The name of the same object: model of `model`, and of `model.eval()`."""
+    value = each.value
+    if value.kind != "call":
+        return value.name if value.kind == "name" else ""
+    call = reading.calls[value.call]
+    while call.method in SAME and call.receiver_call >= 0:
+        call = reading.calls[call.receiver_call]
+    return call.receiver if call.method in SAME else ""
+
+
+def _is_network(reading: Training, each: Assignment) -> bool:
+    """The value is a module for certain; one name is assigned once."""
+    if len(reading.assigned.get(reading.key(each.target, each.scope), ())) != 1:
+        return False
+    if not FOLLOWS.search(each.target.casefold()):
+        return False
+    made = list(objects.makers(reading, each.value, each.scope, each.position, each.arms))
+    known = [call for call in made if call is not None]
+    return (
+        bool(known)
+        and len(known) == len(made)
+        and all(
+            call.name in reading.modules
+            or call.name.startswith(("torch.nn.", "torchvision.models."))
+            or call.method == "from_pretrained"
+            for call in known
+        )
+    )
+
+
+def _is_treated_as_copy(reading: Training, each: Assignment, source: str) -> bool:
+    """It is frozen, loads the state of the other, or runs under no_grad where the other trains."""
+    if _is_reference(reading, each, source):
+        return True
+    key = reading.key(each.target, each.scope)
+    for n in reading.methods("load_state_dict"):
+        call = reading.calls[n]
+        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+        if reading.key(call.receiver, call.scope) == key and any(
+            i.method == "state_dict" and i.receiver == source for i in inner
+        ):
+            return True
+    for n in reading.methods("parameters", "state_dict", "named_parameters"):
+        call = reading.calls[n]
+        loops = [
+            number
+            for number, loop in enumerate(reading.script.loops)
+            if loop.iterable is not None and n in loop.iterable.calls
+        ]
+        frozen = any(
+            a.target.endswith(".requires_grad")
+            and a.value.literal is False
+            and set(loops) & set(a.loops)
+            for a in reading.script.assignments
+        )
+        blended = any(set(loops) & set(reading.calls[m].loops) for m in reading.methods(*CHANGES))
+        if reading.key(call.receiver, call.scope) == key and (frozen or blended):
+            return True
+    return False
+
+
+def _is_reference(reading: Training, each: Assignment, source: str) -> bool:
+    """Both are used in the loop that trains, and the copy under no_grad alone."""
+    key, other = reading.key(each.target, each.scope), reading.key(source, each.scope)
+    if other not in reading.trained_names:
+        return False
+    runs = {key: set(), other: set()}  # type: dict[tuple[object, str], set[bool]]
+    for call in reading.calls:
+        inner = {call.name, *(v.name for v in call.args if v.kind == "name")} if call.loops else ()
+        for used in (reading.key(name, call.scope) for name in inner if name):
+            if used in runs and call.method not in SAME:
+                runs[used].add(under_no_grad(reading, call.contexts))
+    return runs[key] == {True} and False in runs[other]
+
+
+def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.backwards:
+        return
+    yield from _update_not_called(reading)
+    yield from _target_not_synchronized(reading)
+    yield from _never_synchronized(reading)
+    yield from _weights_swapped(reading)
+    yield from _buffers_left(reading)
+
+
+def _update_not_called(reading: Training) -> Iterator[Match]:
+    """A method that moves one network towards another, and no call of it in the file."""
+    for number, function in enumerate(reading.script.functions):
+        made = [c for c in reading.calls if c.name == function.owner] if function.owner else []
+        named = re.search("update|momentum|ema|average", function.name.casefold())
+        if not named or not made or reading.by_method.get(function.name):
+            continue
+        if any(function.name in name for name in _mentioned(reading)):
+            continue
+        if _blends(reading, number):
+            yield Match(function.span, f"{function.name}() is never called: the average stays")
+
+
+def _mentioned(reading: Training) -> Iterator[str]:
+    for value, _, _ in reading.expressions:
+        yield from (value.name, *value.names)
+
+
+def _blends(reading: Training, scope: int) -> bool:
+    """The function loops over the parameters of two networks and changes one of them."""
+    loops = {
+        n
+        for n, loop in enumerate(reading.script.loops)
+        if loop.scope == scope
+        and loop.iterable is not None
+        and sum(reading.calls[m].method in MEMBERS for m in loop.iterable.calls) >= 2
+    }
+    changed = any(
+        reading.calls[n].method in CHANGES and loops & set(reading.calls[n].loops)
+        for n in reading.scope_calls(scope)
+    )
+    return bool(loops) and (
+        changed
+        or any(
+            a.target.endswith(".data") and loops & set(a.loops) for a in reading.script.assignments
+        )
+    )
+
+
+def _target_not_synchronized(reading: Training) -> Iterator[Match]:
+    """A target network that is copied once, used in the loop that trains, and never again set."""
+    for n in reading.methods("load_state_dict"):
+        call = reading.calls[n]
+        inner = [reading.calls[m] for v in call.args[:1] for m in v.calls]
+        source = next((i.receiver for i in inner if i.method == "state_dict"), "")
+        if not source or call.loops or "target" not in call.receiver.casefold():
+            continue
+        key = reading.key(call.receiver, call.scope)
+        if reading.key(source, call.scope) not in reading.trained_names:
+            continue
+        others = [c for c in reading.calls if c is not call and _touches(reading, c, key)]
+        runs = any(c.loops and reading.key(c.name, c.scope) == key for c in reading.calls)
+        if runs and not others:
+            message = f"{call.receiver} is copied once, and never from the trained {source} again"
+            yield Match(call.span, message)
+
+
+def _never_synchronized(reading: Training) -> Iterator[Match]:
+    """A network of this file that gives targets under no_grad, and that nothing ever sets."""
+    for each in reading.script.assignments:
+        name = each.target
+        if each.value.kind != "call" or not re.search(r"(^|_|\.)(target|tgt)(_|$)", name):
+            continue
+        key = reading.key(name, each.scope)
+        made = reading.calls[each.value.call]
+        known = made.name in reading.modules or made.name.startswith("torch.nn.")
+        if not known or key in reading.trained_names or len(reading.assigned.get(key, ())) > 1:
+            continue
+        runs = [c for c in reading.calls if c.loops and reading.key(c.name, c.scope) == key]
+        quiet = all(under_no_grad(reading, c.contexts) for c in runs)
+        others = [c for c in reading.calls if c is not made and _touches(reading, c, key)]
+        if runs and quiet and not others:
+            yield Match(each.span, f"{name} is never set from the network that trains")
+
+
+def _weights_swapped(reading: Training) -> Iterator[Match]:
+    """average = (1 - decay) * average + decay * new: nothing is left of the average."""
+    if not reading.mentions("decay", "momentum", "tau", "beta"):
+        return
+    for text, span, _ in reading.cached(statements):
+        found = re.fullmatch(
+            r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
+            text,
+        ) or re.fullmatch(
+            r"\(\((?P<rate>[\w.]+)\*(?P<two>[\w.\[\]]+)\)\+\(\(1-(?P=rate)\)\*(?P<one>[\w.\[\]]+)\)\)",
+            text,
+        )
+        if found is None:
+            continue
+        targets = {a.target for a in reading.script.assignments if a.span == span}
+        rate = found["rate"].rpartition(".")[2].casefold()
+        slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
+        fast = rate in ("tau", "polyak_tau", "soft_tau")
+        if (slow and found["one"] in targets) or (fast and found["two"] in targets):
+            yield Match(
+                span,
+                "nearly all of the average is replaced in each step: its weights are exchanged",
+            )
+
+
+def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
+    """Something that may change the network: a method of it but its mode, or an argument."""
+    quiet = {"eval", "train", "to", "cuda", "requires_grad_"}
+    if reading.key(call.receiver, call.scope) == key and call.method not in quiet:
+        return True
+    return any(
+        v.kind == "name" and reading.key(v.name, call.scope) == key
+        for v in (*call.args, *call.keywords.values())
+    )
+
+
+def _buffers_left(reading: Training) -> Iterator[Match]:
+    """An average over parameters() alone, of a model of this file with batch norm."""
+    norms = [n for n in reading.methods(*MODE_LAYERS) if "Norm" in reading.calls[n].method]
+    pretrained = any(
+        call.name.startswith(("torchvision.models.", "timm.")) for call in reading.calls
+    )
+    if not (norms or pretrained) or reading.mentions("buffers", "update_bn", "use_buffers"):
+        return
+    for number, function in enumerate(reading.script.functions):
+        if not re.search(
+            "ema|average|momentum|teacher", f"{function.name} {function.owner}".casefold()
+        ):
+            continue
+        inside = {reading.calls[n].method for n in reading.scope_calls(number)}
+        if "state_dict" in inside or "named_buffers" in inside or not _blends(reading, number):
+            continue
+        if _copies_module(reading) and _is_evaluated(reading):
+            yield Match(
+                function.span,
+                f"{function.name}() averages parameters: the statistics of "
+                "batch norm stay as they began",
+            )
+            return
+
+
+def _copies_module(reading: Training) -> bool:
+    return bool(reading.methods("deepcopy"))
+
+
+def _is_evaluated(reading: Training) -> bool:
+    """Something that follows is in evaluation mode."""
+    for n in reading.methods("eval"):
+        call = reading.calls[n]
+        inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+        if FOLLOWS.search(call.receiver.casefold()) or (
+            inner is not None and inner.method == "deepcopy"
+        ):
+            return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR308",
+        slug="copy-is-the-same-object",
+        title="A target network or average is a copy",
+        severity="fail",
+        find=same_object,
+        why="Without deepcopy both names are one network: freezing the target freezes the model, "
+        "and a target that should lag is always equal.",
+        fires=(
+            "target = model, and target.load_state_dict(model.state_dict()) later",
+            "encoder_k = encoder_q, and the parameters of encoder_k are frozen",
+            "ref_model = model.eval(), which runs under no_grad beside the model that trains",
+        ),
+        fix="Use copy.deepcopy(model).",
+        sources=("torch-saving",),
+        needs=("load_state_dict", "requires_grad", "no_grad", "inference_mode", "lerp_", "mul_"),
+    ),
+    Rule(
+        code="SCR309",
+        slug="follower-never-updated",
+        title="Averages and target networks follow the model",
+        severity="warn",
+        find=never_follows,
+        why="A target network or average that nothing updates keeps its first weights; one that "
+        "averages parameters alone keeps the first statistics of batch norm.",
+        fires=(
+            "a method that averages two networks and that nothing calls",
+            "target.load_state_dict(model.state_dict()) before the loop and never again",
+            "an average of parameters() alone, of a copy with batch norm that is evaluated",
+        ),
+        fix="Call the update after every step, and copy buffers() too.",
+        sources=("torch-saving",),
+        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
+    ),
+)

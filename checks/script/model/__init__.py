@@ -1,0 +1,46 @@
+"""Rules on modules, their weights and adapters."""
+
+from __future__ import annotations
+
+from doctor.checks.script.model import (
+    adapters,
+    added_tokens,
+    attention,
+    capability,
+    dropout,
+    freezing,
+    frozen_norms,
+    layers,
+    module_base,
+    modules,
+    ownership,
+    parameters,
+    peft,
+    placement,
+    pretrained,
+    sequences,
+    weight_casts,
+    weights,
+)
+from doctor.checks.script.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *adapters.RULES,
+    *added_tokens.RULES,
+    *attention.RULES,
+    *capability.RULES,
+    *dropout.RULES,
+    *freezing.RULES,
+    *frozen_norms.RULES,
+    *layers.RULES,
+    *module_base.RULES,
+    *modules.RULES,
+    *ownership.RULES,
+    *parameters.RULES,
+    *peft.RULES,
+    *placement.RULES,
+    *pretrained.RULES,
+    *sequences.RULES,
+    *weight_casts.RULES,
+    *weights.RULES,
+)

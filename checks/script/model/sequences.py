@@ -1,0 +1,259 @@
+"""Rules on sequence models: what a decoder may see, masks, and the axis of the batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.loss.losses import loss_calls
+from doctor.checks.script.outcomes import VIEWS, outcomes
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+RECURRENT = {"LSTM", "GRU", "RNN"}
+PADDING_MASKS = {
+    "src_key_padding_mask",
+    "tgt_key_padding_mask",
+    "memory_key_padding_mask",
+    "key_padding_mask",
+}
+
+
+def sees_target(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _same_slice(reading)
+    yield from _without_mask(reading)
+    yield from _masked_late(reading)
+
+
+def _same_slice(reading: Training) -> Iterator[Match]:
+    """model(src, tgt[:, 1:]), and the loss compares the output with tgt[:, 1:]."""
+    for number, kind in loss_calls(reading):
+        loss = reading.calls[number]
+        if kind not in ("cross_entropy", "nll") or len(loss.args) < 2 or not loss.loops:
+            continue
+        target = _base(reading, loss.args[1], loss)
+        if target is None or not _is_shifted(target):
+            continue
+        for n in reading.by_loop[loss.loops[-1]]:
+            call = reading.calls[n]
+            trained = reading.key(call.name, call.scope) in reading.trained_names
+            if (
+                n < number
+                and trained
+                and call.loops == loss.loops
+                and target in [_base(reading, value, call) for value in call.args]
+            ):
+                yield Match(
+                    loss.span,
+                    f"the decoder reads {target.items[0].name} in the places that it is to predict",
+                )
+
+
+def _base(reading: Training, value: Value, call: Call, depth: int = 4) -> Value | None:
+    """The slice below views and names."""
+    if value.kind == "item":
+        return value if len(value.items) == 2 else None
+    if value.kind == "name" and depth:
+        values = objects.last_definition(reading, value.name, call)
+        return _base(reading, values[0], call, depth - 1) if len(values) == 1 else None
+    made = reading.calls[value.call] if value.kind == "call" else None
+    if made is None or made.method not in VIEWS or not depth:
+        return None
+    if made.base is not None:
+        return _base(reading, made.base, made, depth - 1)
+    inner = Value("name", name=made.receiver)
+    if made.receiver_call >= 0:
+        inner = Value("call", call=made.receiver_call)
+    return _base(reading, inner, made, depth - 1)
+
+
+def _is_shifted(value: Value) -> bool:
+    """x[:, 1:] or x[:, :-1]."""
+    index = value.items[1]
+    last = index.items[-1] if index.kind == "list" and index.items else index
+    if last.kind != "slice":
+        return False
+    start, stop = (v.literal for v in last.items[:2])
+    return (start, stop) in ((1, None), (None, -1))
+
+
+def _without_mask(reading: Training) -> Iterator[Match]:
+    """nn.Transformer on the embedded target, with nothing that hides later tokens."""
+    for call in reading.calls:
+        if "transformer" not in call.name.casefold() or len(call.args) < 2:
+            continue
+        keys = call.keywords.keys()
+        if len(call.args) > 3 or call.unpacked or {"tgt_mask", "tgt_is_causal"} & keys:
+            continue
+        made = objects.callee(reading, call)
+        plain = made and all(
+            each is not None and each.name == "torch.nn.Transformer" for each in made
+        )
+        owner = reading.function(call.scope).owner
+        embeds = any(
+            reading.function(reading.calls[n].scope).owner == owner
+            for n in reading.methods("Embedding")
+        )
+        if plain and embeds and owner in reading.modules and reading.mentions("cross", "nll"):
+            yield Match(
+                call.span, "nn.Transformer without tgt_mask: each token sees those it is to predict"
+            )
+
+
+def _masked_late(reading: Training) -> Iterator[Match]:
+    """masked_fill(mask, -inf) of what a softmax returned."""
+    for number in reading.methods("masked_fill", "masked_fill_"):
+        call = reading.calls[number]
+        if len(call.args) != 2 or not call.receiver:
+            continue
+        if not _is_infinite(reading, call.args[1]):
+            continue
+        value = Value("name", name=call.receiver)
+        if outcomes(reading, value, call.scope, number - 1, call.arms) == {"softmax"}:
+            yield Match(call.span, "the mask is applied after the softmax: the weights become -inf")
+
+
+def _is_infinite(reading: Training, value: Value) -> bool:
+    if value.kind == "call":
+        call = reading.calls[value.call]
+        return call.name == "float" and any(v.literal == "-inf" for v in call.args)
+    return any(_is_infinite(reading, item) or item.name.endswith("inf") for item in value.items)
+
+
+def mask_inverted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for call in reading.calls:
+        for key in PADDING_MASKS & call.keywords.keys():
+            values = [call.keywords[key]]
+            if values[0].kind == "name":
+                values = objects.last_definition(reading, values[0].name, call) or values
+            if all(_keeps_tokens(reading, value) for value in values) or (
+                values == [call.keywords[key]] and _is_kept_everywhere(reading, values[0], call)
+            ):
+                yield Match(call.span, f"{key} is True where tokens are: these are ignored")
+
+
+def _is_kept_everywhere(reading: Training, value: Value, call: Call) -> bool:
+    """A parameter, and all that the file assigns to its name is True where tokens are."""
+    if value.kind != "name" or not evaluate.is_parameter(reading, call.scope, value.name):
+        return False
+    found = [a.value for a in reading.script.assignments if a.target == value.name]
+    return bool(found) and all(_keeps_tokens(reading, each) for each in found)
+
+
+def _keeps_tokens(reading: Training, value: Value) -> bool:
+    """tokens != pad, or the attention mask of a tokenizer as it is."""
+    if value.kind == "test":
+        return bool(
+            re.search(
+                r"!=\s*(?:\w+\.)*\w*(?:pad|PAD)\w*\s*\)?$|arange\(.*<\s*\(?\w*len", value.text
+            )
+        )
+    if value.kind == "call" and reading.calls[value.call].method in ("bool", "to"):
+        call = reading.calls[value.call]
+        return call.receiver.rpartition(".")[2] == "attention_mask"
+    return value.name.rpartition(".")[2] == "attention_mask" or value.name.endswith(
+        "[attention_mask]"
+    )
+
+
+def last_of_batch(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """out[:, -1] of a recurrent layer without batch_first: the last sample, at every step."""
+    for call in reading.calls:
+        if not call.name.startswith("self.") or reading.function(call.scope).name != "forward":
+            continue
+        made = objects.callee(reading, call)
+        plain = made and all(
+            each is not None
+            and each.name.startswith("torch.nn.")
+            and each.method in RECURRENT
+            and "batch_first" not in each.keywords
+            and len(each.args) < 5
+            and not each.unpacked
+            for each in made
+        )
+        if not plain or not call.targets:
+            continue
+        again = [a for a in reading.assigned.get(reading.key(call.targets[0], call.scope), ())]
+        if len(again) > 1 or _moves_batch(reading, call):
+            continue
+        for value, span, scope in reading.expressions:
+            for part in flatten([value]) if scope == call.scope else ():
+                if _is_last_column(part, call.targets[0]):
+                    yield Match(span, f"{call.name} has the time first: [:, -1] is the last sample")
+                    break
+
+
+def _moves_batch(reading: Training, call: Call) -> bool:
+    return any(
+        reading.calls[n].method in ("permute", "transpose", "swapaxes")
+        for n in reading.scope_calls(call.scope)
+    )
+
+
+def _is_last_column(part: Value, name: str) -> bool:
+    """name[:, -1] or name[:, -1, :]."""
+    if part.kind != "item" or len(part.items) != 2 or part.items[0].name != name:
+        return False
+    index = part.items[1]
+    if index.kind != "list" or len(index.items) < 2 or index.items[0].kind != "slice":
+        return False
+    return index.items[1].literal == -1 and all(v.literal is None for v in index.items[0].items)
+
+
+RULES = (
+    Rule(
+        code="SCR314",
+        slug="decoder-sees-target",
+        title="A decoder does not see what it is to predict",
+        severity="warn",
+        find=sees_target,
+        why="The loss falls to almost 0 by copying, and generation gives nonsense: there the next "
+        "token is not at hand.",
+        fires=(
+            "the same slice of the target is the decoder's input and the target of the loss",
+            "nn.Transformer of embedded tokens without tgt_mask",
+            "masked_fill(mask, -inf) after the softmax",
+        ),
+        fix="Feed tgt[:, :-1], compare with tgt[:, 1:], and pass "
+        "tgt_mask=nn.Transformer.generate_square_subsequent_mask(n).",
+        sources=("transformers-causal-loss",),
+        needs=(
+            "cross_entropy",
+            "CrossEntropyLoss",
+            "NLLLoss",
+            "nll_loss",
+            "masked_fill",
+            "masked_fill_",
+        ),
+    ),
+    Rule(
+        code="SCR315",
+        slug="padding-mask-inverted",
+        title="A key padding mask is True at padding",
+        severity="fail",
+        find=mask_inverted,
+        why="torch.nn ignores the places where a key_padding_mask is True. The attention mask of a "
+        "tokenizer says the opposite: 1 where tokens are.",
+        fires=("key_padding_mask=tokens != pad, or attention_mask as it is",),
+        fix="Pass tokens == pad, or attention_mask == 0.",
+        sources=("torch-module",),
+        needs=tuple(sorted(PADDING_MASKS)),
+    ),
+    Rule(
+        code="SCR316",
+        slug="last-sample-for-last-step",
+        title="The last step of a recurrent layer is read along its time axis",
+        severity="fail",
+        find=last_of_batch,
+        why="Without batch_first=True the output is (time, batch, width): [:, -1] is the last "
+        "sample of the batch at each step, and samples mix.",
+        fires=("out[:, -1] of an LSTM, GRU or RNN without batch_first",),
+        fix="Pass batch_first=True to the layer, or read out[-1].",
+        sources=("torch-module",),
+        needs=("LSTM", "GRU", "RNN"),
+    ),
+)

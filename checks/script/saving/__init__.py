@@ -1,0 +1,11 @@
+"""Rules on what is saved and loaded again."""
+
+from __future__ import annotations
+
+from doctor.checks.script.rule import Rule
+from doctor.checks.script.saving import restored, resuming
+
+RULES: tuple[Rule, ...] = (
+    *restored.RULES,
+    *resuming.RULES,
+)

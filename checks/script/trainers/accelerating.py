@@ -1,0 +1,119 @@
+"""Rules on accelerate: accumulation, and how long a schedule is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.loop.schedule_units import LENGTHS
+from doctor.checks.script.loop.schedules import schedulers
+from doctor.checks.script.ranks import is_accelerator
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def accumulates(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("Accelerator"):
+        made = reading.calls[number]
+        value = made.keywords.get("gradient_accumulation_steps")
+        if value is None or (value.kind == "literal" and value.literal == 1):
+            continue
+        inside = reading.methods("accumulate")
+        backwards = [n for n in reading.backwards if is_accelerator(reading, reading.calls[n])]
+        own = reading.mentions("no_sync", "_do_sync") or any(
+            value.kind == "name" and value.name in test.names
+            for n in backwards
+            for each in reading.scope_calls(reading.calls[n].scope)
+            for test in reading.tests(reading.calls[each])
+        )
+        if backwards and not inside and not own and "plugin" not in str(value.name):
+            yield Match(
+                made.span, "gradient_accumulation_steps without accumulate(): every batch is a step"
+            )
+        for n in backwards if inside else ():
+            call = reading.calls[n]
+            if any(_divides(reading, part, value) for part in _loss(reading, call)):
+                yield Match(call.span, "the loss is divided twice: accelerator.backward() does it")
+    yield from _schedule(reading)
+
+
+def _loss(reading: Training, call: Call) -> list[Value]:
+    values = list(call.args[:1])
+    if values and values[0].kind == "name":
+        values += [
+            each.value
+            for each in evaluate.definitions(
+                reading, values[0].name, call.scope, reading.numbers[id(call)], call.arms
+            )
+        ]
+    return values
+
+
+def _divides(reading: Training, value: Value, steps: Value) -> bool:
+    """loss / accumulation."""
+    if value.kind != "other" or value.name != "Div" or len(value.items) != 2:
+        return False
+    by = value.items[1]
+    if steps.kind == "literal":
+        return by.literal == steps.literal and isinstance(by.literal, int)
+    return by.name == steps.name or by.name.endswith(".gradient_accumulation_steps")
+
+
+def _schedule(reading: Training) -> Iterator[Match]:
+    """A prepared scheduler whose length is counted in steps of the prepared loader."""
+    if reading.mentions("num_processes", "step_scheduler_with_optimizer", "split_batches"):
+        return
+    prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
+    prepared: dict[tuple[object, str], int] = {}
+    for n in prepares:
+        for target in reading.calls[n].targets:
+            prepared.setdefault(reading.key(target, reading.calls[n].scope), n)
+    for number, name in schedulers(reading):
+        made = reading.calls[number]
+        key, position = LENGTHS.get(made.method, ("", 0))
+        value = evaluate.argument(reading, made, key, position) if key else None
+        if value is None or reading.key(name, made.scope) not in prepared:
+            continue
+        for n in sorted(_calls_within(reading, value, made, 5)):
+            call = reading.calls[n]
+            source = call.args[0].name if call.name == "len" and call.args else ""
+            at = prepared.get(reading.key(source, call.scope), n)
+            if source and at < n and call.scope == made.scope:
+                message = f"{name} steps once per process: {source} is a process's share"
+                yield Match(made.span, message, "warn")
+                return
+
+
+def _calls_within(reading: Training, value: Value, made: Call, depth: int) -> set[int]:
+    """Calls that a number is computed of, through names."""
+    found = set(value.calls)
+    number = reading.numbers[id(made)]
+    for name in {value.name, *value.names} - {""} if depth else ():
+        for each in evaluate.definitions(reading, name, made.scope, number, made.arms):
+            if each.scope == made.scope and each.position <= number:
+                found |= _calls_within(reading, each.value, made, depth - 1)
+    return found
+
+
+RULES = (
+    Rule(
+        code="SCR325",
+        slug="accumulation-of-accelerate",
+        title="Accumulation is left to accelerate, whole",
+        severity="warn",
+        find=accumulates,
+        why="accelerate accumulates within accumulate() only, and backward() divides the loss by "
+        "the number of steps. A prepared scheduler steps once per process and step.",
+        fires=(
+            "Accelerator(gradient_accumulation_steps=n) without accumulate() or no_sync()",
+            "the loss is divided by n before accelerator.backward(), within accumulate()",
+            "a schedule as long as a prepared loader, itself prepared (a warning)",
+        ),
+        fix="Use with accelerator.accumulate(model): and do not divide the loss; count the steps "
+        "of a schedule before prepare().",
+        sources=("accelerate-accumulation",),
+        needs=("Accelerator",),
+    ),
+)
