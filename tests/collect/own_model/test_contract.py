@@ -55,6 +55,12 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "Net(), batch(), lambda outputs, batch: outputs['loss'] + 0 * batch['x'].sum()",
         "nn.Linear(8, 8), batch()['x'], lambda recon, batch: (recon - batch).pow(2).mean()",
         "{'model': Net(), 'batch': [batch()].__iter__()}",
+        "{'module': Net(), 'data': batch(), 'loss_fn': None}",
+        "with_optimizer(Net(), batch(), None)",
+        "with_optimizer(Net(), batch())",
+        "with_optimizer(nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss())",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda z, t: passed_on(z, t[1])",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda a, t: passed_on(a(t[0]), t[1])",
     ],
 )
 def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:
@@ -81,6 +87,13 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
 
             def forward(self, x):
                 return self.inner(x).pow(2).mean()
+
+        def passed_on(anything, labels):
+            return nn.functional.cross_entropy(anything, labels)
+
+        def with_optimizer(*parts):
+            optimizer = torch.optim.AdamW(parts[0].parameters())
+            return (*parts, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1000))
 
         def make():
             return {returned}
