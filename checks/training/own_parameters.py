@@ -168,6 +168,12 @@ def reached_unevenly(
             f"although the loss depends on them: {listed(own.unregistered, 4)}",
             fix=UNREGISTERED_FIX,
         )
+    if own.of_loss:
+        return warn(
+            f"{verdict.summary}; the loss has parameters that are in no group of the optimizer, and "
+            f"keep their random values: {listed(own.of_loss, 4)}",
+            fix=OF_LOSS_FIX,
+        )
     if own.trend and own.trend.created:
         shapes = ", ".join(str(list(shape)) for shape in own.trend.created[:4])
         return warn(
@@ -223,6 +229,11 @@ INEFFECTIVE_FIX = (
     "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
     "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
     "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
+)
+OF_LOSS_FIX = (
+    "Give the optimizer these parameters, too: Adam([*model.parameters(), "
+    "*criterion.parameters()]), or make the loss a submodule of the model. If an optimizer of "
+    "their own trains them, pass both as groups of one for this run."
 )
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "

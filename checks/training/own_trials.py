@@ -11,6 +11,13 @@ FOUND = {
         "the output of a Linear is compared with every target: {operation}",
         "Give both the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
     ),
+    "crossed": (
+        "a value for each sample meets another dimension, which has as many entries by chance, so "
+        "that each sample gets the values of others: {operation}",
+        "Give the values of the samples their own dimension: value[:, None, None, None] or "
+        "value.view(-1, 1, 1, 1) beside [N, C, H, W], keepdim=True in a reduction, mask[:, None, "
+        ":] beside [N, T, T]. With another batch size this line raises.",
+    ),
     "samples": (
         "the output of a sample changes with another one of the batch: {operation}",
         "Normalize over the classes (dim=-1), exchange axes with transpose(0, 1) instead of "

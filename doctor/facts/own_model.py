@@ -105,16 +105,17 @@ class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
     name: Literal["broadcasts", "samples", "tokens", "functions", "evaluation"]
-    """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
-    outputs of others. tokens: a changed last token, and the predictions before it. functions:
-    the backward pass of each own autograd.Function for a gradient of zeros. evaluation: dropout
-    and buffers in eval()."""
+    """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
+    sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
+    changed last token, and the predictions before it. functions: the backward pass of each own
+    autograd.Function for a gradient of zeros. evaluation: dropout and buffers in eval()."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
-        "", "broadcast", "samples", "tokens", "positions", "functions", "dropout", "buffers"
-    ] = ""
+        "", "broadcast", "crossed", "samples", "tokens", "positions", "functions", "dropout",
+        "buffers",
+    ] = ""  # fmt: skip
     """positions: of tokens, from one module on, although each attention has a mask."""
     operation: str = ""
     """What explains it, "" if nothing that was seen does."""
@@ -243,6 +244,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    of_loss: tuple[str, ...] = ()
+    """Parameters of the loss function that get a gradient and are in no group of the user's
+    optimizer: "ArcMargin.weight"."""
     ineffective: tuple[str, ...] = ()
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
