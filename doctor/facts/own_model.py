@@ -104,19 +104,21 @@ class Trend(Section, frozen=True, kw_only=True):
 class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
-    name: Literal["broadcasts", "samples", "tokens", "functions", "evaluation"]
+    name: Literal["broadcasts", "samples", "tokens", "axes", "functions", "evaluation"]
     """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
     sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
-    changed last token, and the predictions before it. functions: the backward pass of each own
-    autograd.Function for a gradient of zeros. evaluation: dropout and buffers in eval()."""
+    changed last token, and the predictions before it. axes: views and softmaxes on another axis
+    than the one they are meant for. functions: the backward pass of each own autograd.Function for
+    a gradient of zeros. evaluation: dropout and buffers in eval()."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
-        "", "broadcast", "crossed", "samples", "tokens", "positions", "functions", "dropout",
-        "buffers",
+        "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted",
+        "axes", "queries", "functions", "dropout", "buffers",
     ] = ""  # fmt: skip
-    """positions: of tokens, from one module on, although each attention has a mask."""
+    """positions: of tokens, from one module on, although each attention has a mask. unshifted:
+    predictions of a token that the model gets at the same position."""
     operation: str = ""
     """What explains it, "" if nothing that was seen does."""
     place: str = ""

@@ -1,5 +1,6 @@
-"""Arithmetic that broadcasts what belongs side by side: a value for each sample meets another
-dimension, or the output of a Linear, [n, 1], meets a target, [n]."""
+"""Arithmetic of what does not belong together: a value for each sample with another dimension, the
+output of a Linear, [n, 1], with a target, [n], and rows of a table that are taken by the number of
+samples."""
 
 from __future__ import annotations
 
@@ -49,6 +50,8 @@ def trial(subject: Subject) -> Dict[str, Any]:
         observing.attempt(shorter.run, None)
         if shorter.crossed is not None:
             return _found("crossed", shorter.crossed)
+        if shorter.rows is not None:
+            return _found("rows", shorter.rows)
     for number, call in enumerate(whole.squares):
         follows = shorter is not None and len(shorter.squares) > number
         if call.of_target or (follows and shorter and _is_smaller(shorter.squares[number], call)):
@@ -74,6 +77,7 @@ class Arithmetic(outputs.Watch):
         super().__init__(outputs.ignore)
         self.squares: List[Call] = []
         self.crossed: Optional[Call] = None
+        self.rows: Optional[Call] = None
         self._subject, self._batch, self._count = subject, batch, count
         self._columns: Set[int] = set()
         """Addresses of outputs of a Linear, [n, 1], and of what is computed of one alone."""
@@ -111,6 +115,9 @@ class Arithmetic(outputs.Watch):
         if self._count and self.crossed is None and _is_crossed(shapes, self._count):
             full = tuple(_with_all(shape, self._count) for shape in shapes)
             self.crossed = Call(name, full, outputs.place(), False)
+        if self._count and self.rows is None and self._takes_rows(pair):
+            full = tuple(_with_all(shape, self._count) for shape in shapes)
+            self.rows = Call(name, full, outputs.place(), False)
         for column, row in (pair, pair[::-1]):
             addresses = [observing.storage_address(each) for each in (column, row)]
             fits = column.dim() == 2 and row.dim() == 1 and column.shape == (len(row), 1)
@@ -119,6 +126,17 @@ class Arithmetic(outputs.Watch):
             if addresses[1] not in self._columns and addresses[1] not in self._weights:
                 known = addresses[1] in self._targets
                 self.squares.append(Call(name, shapes, outputs.place(), known))
+
+    def _takes_rows(self, pair: List[torch.Tensor]) -> bool:
+        """Whether one is a slice of a parameter or buffer with a row for each sample, of which
+        there is one less; expand() repeats the same row."""
+        for table, values in (pair, pair[::-1]):
+            if not table.dim() or observing.storage_address(table) not in self._weights:
+                continue
+            rows = len(table) == self._count - 1 and bool(table.stride(0))
+            if rows and table.dim() == values.dim() and len(values) == len(table):
+                return observing.storage_address(values) not in self._weights
+        return False
 
     def _follow(self, name: str, tensors: List[torch.Tensor], result: Foreign) -> None:
         """Note an output of a Linear, and what is computed of it without another shape."""

@@ -18,13 +18,14 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import broadcasts, evaluation, functions, samples, tokens
+from . import axes, broadcasts, evaluation, functions, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("broadcasts", broadcasts.trial),
     ("samples", samples.trial),
     ("tokens", tokens.trial),
+    ("axes", axes.trial),
     ("functions", functions.trial),
     ("evaluation", evaluation.trial),
 )
