@@ -23,7 +23,7 @@ class Misuse(Section, frozen=True, kw_only=True):
     function: str
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
-        "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
+        "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
         "positive", "signs", "no log target", "bounded",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the

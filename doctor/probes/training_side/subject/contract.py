@@ -124,6 +124,20 @@ def is_optimizer(value: Foreign) -> bool:
     return observing.has(value, "param_groups") and observing.has(value, "step")
 
 
+WITH_CLOSURE = ("LBFGS", "SAM", "ASAM", "GSAM")
+"""Optimizers whose step() computes the loss again, though closure=None is its default."""
+
+
+def needs_closure(optimizer: Foreign) -> bool:
+    """Whether step() takes a function that computes the loss, and does nothing without."""
+    parameters = observing.attempt(lambda: inspect.signature(optimizer.step).parameters, {})
+    required = any(
+        each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+        for each in parameters.values()
+    )
+    return required or type(optimizer).__name__ in WITH_CLOSURE
+
+
 def is_schedule(value: Foreign) -> bool:
     return isinstance(value, torch.optim.lr_scheduler.LRScheduler)
 
@@ -241,7 +255,8 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
     if not is_optimizer(optimizer):
         raise NotAFactory("the factory's optimizer is %s, not a torch.optim.Optimizer"
                           % type_names(optimizer))  # fmt: skip
-    if type(optimizer).__name__ == "LBFGS":
-        return None, (*notes, "LBFGS needs a closure, so AdamW was used")
+    if needs_closure(optimizer):
+        name = type(optimizer).__name__
+        return None, (*notes, "%s needs a closure, so AdamW was used" % name)
     limit = fields.get("max_grad_norm")
     return optimizers.Update(optimizer, scheduler, None if limit is None else float(limit)), notes
