@@ -107,4 +107,6 @@ def notes(trials: Sequence[Trial]) -> list[str]:
     tried = [each.name for each in trials if each.applies]
     found = [each.found for each in trials if each.found and not each.operation]
     remarks = [f"note: {UNNAMED[each]}" for each in found if each in UNNAMED]
+    unused = [each.operation for each in trials if each.found == "unused"]
+    remarks += [f"note: the loss does not depend on {each} of the batch" for each in unused]
     return [*remarks, f"tried in a copy: {', '.join(tried)}"] if tried else remarks

@@ -18,7 +18,7 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import axes, broadcasts, evaluation, functions, samples, tokens
+from . import axes, broadcasts, evaluation, functions, parts, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
@@ -28,6 +28,7 @@ TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("axes", axes.trial),
     ("functions", functions.trial),
     ("evaluation", evaluation.trial),
+    ("parts", parts.trial),
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
 or "", "operation": ..., "place": ...}."""

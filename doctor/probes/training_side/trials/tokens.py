@@ -126,7 +126,9 @@ class Calls:
             return
         if name == "scaled_dot_product_attention" and _sees_all(args, options):
             text = "scaled_dot_product_attention without a mask"
-            self.open.append(Opened(Operation(text, outputs.place()), result.clone(), result.dim() - 2))
+            self.open.append(
+                Opened(Operation(text, outputs.place()), result.clone(), result.dim() - 2)
+            )
         masked = options.get("attn_mask") is not None or options.get("is_causal")
         if name == "multi_head_attention_forward" and not masked and args[0].shape[0] > 1:
             text = "MultiheadAttention without attn_mask"
