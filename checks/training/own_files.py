@@ -1,4 +1,4 @@
-"""What the files of a model show beside its steps: layers that were left out, weights, tokenizer."""
+"""What the files of a model show beside its steps: layers left out, weights, tokenizer."""
 
 from __future__ import annotations
 

@@ -277,8 +277,8 @@ OWN = ATTENTION | {
         "the weights are the cause",
         "Load weights that are finite, if these are loaded: an earlier checkpoint, from before the "
         "training diverged, or the file again; --checkpoint PATH finds such values in files "
-        "(CKP005). Otherwise look at the code that computes them: a buffer of the constructor for a "
-        "division by 0 or a log of 0, a parameter from torch.empty or the meta device for values "
+        "(CKP005). Otherwise look at the code that computes them: a buffer of the constructor for "
+        "a division by 0 or a log of 0, a parameter from torch.empty or the meta device for values "
         "that nothing initializes.",
         JOB,
         ("ps-P8",),

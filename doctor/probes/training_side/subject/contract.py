@@ -130,10 +130,10 @@ WITH_CLOSURE = ("LBFGS", "SAM", "ASAM", "GSAM")
 
 def needs_closure(optimizer: Foreign) -> bool:
     """Whether step() takes a function that computes the loss, and does nothing without."""
-    parameters = observing.attempt(lambda: inspect.signature(optimizer.step).parameters, {})
+    step = observing.attempt(lambda: inspect.signature(optimizer.step), inspect.Signature())
     required = any(
         each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
-        for each in parameters.values()
+        for each in step.parameters.values()
     )
     return required or type(optimizer).__name__ in WITH_CLOSURE
 

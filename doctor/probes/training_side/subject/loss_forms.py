@@ -52,7 +52,8 @@ def _plain(function: Function) -> Function:
         return function.forward
     if inspect.isroutine(function) or inspect.isclass(function):
         return function
-    return observing.attribute(function, "__call__", function)
+    called: Function = observing.attribute(function, "__call__", function)
+    return called
 
 
 def _named(name: str, kinds: Tuple[str, ...]) -> str:
@@ -102,22 +103,20 @@ def _in_call(call: ast.Call, name: str, function: Function, calls: int) -> str:
 def _used_second(function: Function, name: str) -> str:
     """BATCH of a parameter that is taken apart: batch["y"], batch[1], _, y = batch."""
     tree = syntax(function, name)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.Assign) and _is(node.value, name):
-            if isinstance(node.targets[0], (ast.Tuple, ast.List)):
-                return BATCH
-        if isinstance(node, (ast.Starred, ast.keyword)) and _is(node.value, name):
-            if isinstance(node, ast.Starred) or node.arg is None:
-                return BATCH
-        if isinstance(node, ast.Subscript) and _is(node.value, name):
-            index = node.slice
-            index = getattr(index, "value", index)  # ast.Index before Python 3.9
-            if isinstance(index, (str, int)):
-                return BATCH
-        if isinstance(node, ast.Attribute) and _is(node.value, name):
-            if node.attr not in OF_TENSORS or node.attr in ("get", "items", "keys"):
-                return BATCH
-    return ""
+    nodes = ast.walk(tree) if tree is not None else ()
+    return BATCH if any(_takes_apart(node, name) for node in nodes) else ""
+
+
+def _takes_apart(node: ast.AST, name: str) -> bool:
+    if not _is(getattr(node, "value", None), name):
+        return False
+    if isinstance(node, ast.Assign):
+        return isinstance(node.targets[0], (ast.Tuple, ast.List))
+    if isinstance(node, ast.Subscript):
+        return isinstance(getattr(node.slice, "value", None), (str, int))
+    if isinstance(node, ast.Attribute):
+        return node.attr not in OF_TENSORS or node.attr in ("get", "items", "keys")
+    return isinstance(node, ast.Starred) or (isinstance(node, ast.keyword) and node.arg is None)
 
 
 def syntax(function: Function, parameter: str) -> Optional[ast.AST]:

@@ -27,7 +27,7 @@ def recorded() -> Iterator[List[Dict[str, Any]]]:
         observing.attempt(lambda: _note(loads, result, len(state_dict)), None)
         return result
 
-    torch.nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign, assignment]
+    torch.nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign]
     try:
         yield loads
     finally:

@@ -1,4 +1,4 @@
-"""Operations on an axis that is not the one they are meant for: a view that exchanges axes, attention
+"""Operations on another axis than the one they are meant for: a view that exchanges axes, attention
 whose weights are normalized over the queries or heads."""
 
 from __future__ import annotations

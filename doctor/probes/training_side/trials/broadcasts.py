@@ -13,10 +13,10 @@ from ..subject import build, subjects
 from ..subject.training_step import Subject
 from . import outputs
 
-ARITHMETIC = frozenset(
-    ("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul", "div", "truediv")
-    + ("rtruediv", "itruediv", "where", "masked_fill", "minimum", "maximum", "lerp")
-)
+ARITHMETIC = frozenset((
+    *("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul", "div", "truediv"),
+    *("rtruediv", "itruediv", "where", "masked_fill", "minimum", "maximum", "lerp"),
+))  # fmt: skip
 VIEWS = frozenset(("view", "reshape", "squeeze", "flatten", "ravel", "expand", "unsqueeze", "t"))
 LEAST = 3
 """Samples: with fewer, a dimension of as many entries is common, and one less is none."""

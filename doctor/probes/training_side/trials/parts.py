@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 
@@ -26,10 +26,7 @@ def trial(subject: Subject) -> Dict[str, Any]:
         return {"applies": False, "reason": "the loss is another one in each evaluation"}
     unused, tried = [], 0
     for name, part in list(containers.tensors(subject.batch).items())[:MOST_PARTS]:
-        losses = [
-            observing.attempt(lambda batch=batch: _loss(subject, batch), None)  # type: ignore[misc]
-            for batch in changed(subject.batch, part)
-        ]
+        losses = [_loss_or_none(subject, batch) for batch in changed(subject.batch, part)]
         tried += bool(losses)
         if losses and all(loss == before for loss in losses):
             unused.append(name)
@@ -45,7 +42,16 @@ def changed(batch: Foreign, part: torch.Tensor) -> Iterator[Foreign]:
         if others:
             copy = part.clone()
             copy[sample] = part[others[0]]
-            yield containers.mapped(batch, lambda each, copy=copy: copy if each is part else each)
+            yield _with(batch, part, copy)
+
+
+def _with(batch: Foreign, part: torch.Tensor, copy: torch.Tensor) -> Foreign:
+    return containers.mapped(batch, lambda each: copy if each is part else each)
+
+
+def _loss_or_none(subject: Subject, batch: Foreign) -> Optional[float]:
+    """None if the changed batch raises, which depends on the part, too."""
+    return observing.attempt(lambda: _loss(subject, batch), None)
 
 
 def _loss(subject: Subject, batch: Foreign) -> float:

@@ -1,4 +1,4 @@
-"""Whether the prediction of the next token or value of a sequence depends on it, or on later ones."""
+"""Whether the prediction of the next value of a sequence depends on it, or on later ones."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def changed_at(batch: Foreign, sequence: torch.Tensor, place: int) -> Foreign:
     if sequence.is_floating_point():
         changed[:, place] = sequence[:, place] * 1.7 + 0.31
     else:
-        others = sequence.unique()[:2]
+        others: torch.Tensor = torch.unique(sequence)[:2]
         changed[:, place] = torch.where(sequence[:, place] == others[0], others[-1], others[0])
     return containers.mapped(batch, lambda each: changed if each is sequence else each)
 
@@ -118,7 +118,8 @@ class Calls:
     def _note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
         if name in (*CLASSES, *ELEMENTWISE) and len(self.losses) < MOST_CALLS:
             inputs = [*args, *(options[key] for key in ("input", "target") if key in options)]
-            pair = _by_position(name, *map(observing.plain, inputs[:2]), self._samples)
+            values, labels = map(observing.plain, inputs[:2])
+            pair = _by_position(name, values, labels, self._samples)
             if pair is not None:
                 place = outputs.place()
                 self.losses.append(Compared(*pair, Operation(name, place)))
