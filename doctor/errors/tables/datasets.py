@@ -28,6 +28,7 @@ ROWS = (
         "effect.",
         fix="Write each field with one type in all rows and files (str(value), always a list), "
         "name the files with data_files=, or give features=.",
+        sources=("datasets-table",),
     ),
     Cause(
         id="columns-differ",
@@ -46,6 +47,7 @@ ROWS = (
         why="The files of one split have different columns.",
         fix="Load them apart and select the common columns before concatenate_datasets, or name "
         "the files that belong together with data_files=.",
+        sources=("datasets-exceptions",),
     ),
     Cause(
         id="decoder-missing",
@@ -114,5 +116,6 @@ ROWS = (
         "preference training prompt, chosen and rejected; a formatting function replaces the "
         "column. Columns that the collator needs are dropped by remove_unused_columns=True.",
         commands=("doctor data TARGET --show 2",),
+        sources=("datasets-dataset",),
     ),
 )

@@ -52,6 +52,7 @@ ROWS = (
             ),
         ),
         why="The optimizer does not take these parameters, this state or these options together.",
+        sources=("torch-optimizer",),
     ),
     Cause(
         id="option-out-of-range",
@@ -69,6 +70,7 @@ ROWS = (
         why="An option is outside of the range that the message names.",
         fix="Pass a value in that range: a learning rate of 0 or more, an eps above 0, a "
         "probability from 0 to 1.",
+        sources=("torch-adam",),
     ),
     Cause(
         id="schedule-end",
@@ -80,6 +82,7 @@ ROWS = (
         "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
         "gradient accumulation. If the scheduler is stepped once per epoch, that is the number of "
         "epochs.",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="schedule-mode",
@@ -120,6 +123,7 @@ ROWS = (
         "all groups share, or a list with one for each group; cycle_momentum=False for an "
         "optimizer without momentum; mode='min' or 'max', and threshold_mode='rel' or 'abs' for "
         "ReduceLROnPlateau.",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="scaler-order",
@@ -158,5 +162,6 @@ ROWS = (
             ),
         ),
         why="GradScaler wants one order: scale(loss).backward(), unscale_ once, step, update once.",
+        sources=("torch-grad-scaler",),
     ),
 )

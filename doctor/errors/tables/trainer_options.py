@@ -41,6 +41,7 @@ ROWS = (
             ),
         ),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
+        sources=("transformers-training-args",),
     ),
     Cause(
         id="columns-dropped",
@@ -69,6 +70,7 @@ ROWS = (
         commands=(
             'python -c "import datasets, sys; print(datasets.load_from_disk(sys.argv[1]))" DATASET',
         ),
+        sources=("transformers-trainer",),
     ),
     Cause(
         id="sequence-beyond-positions",
@@ -86,6 +88,7 @@ ROWS = (
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
         role="warning",
+        sources=("transformers-tokenization",),
     ),
     Cause(
         id="generations-do-not-divide-batch",
@@ -103,6 +106,7 @@ ROWS = (
         fix="Choose num_generations as a divisor of per_device_train_batch_size x number of ranks "
         "x gradient_accumulation_steps; the message lists the valid values. num_generations is at "
         "least 2.",
+        sources=("trl-grpo-config",),
     ),
     Cause(
         id="monitored-in-the-wrong-direction",
@@ -150,6 +154,7 @@ ROWS = (
         "name in monitor=. Trainer: metric_for_best_model must be a key that compute_metrics "
         "returns (eval_loss needs labels: label_names for PEFT models), with eval_dataset and "
         "eval_strategy set.",
+        sources=("transformers-trainer",),
     ),
     Cause(
         id="layer-class-to-wrap-unknown",
@@ -162,5 +167,6 @@ ROWS = (
         "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
         "it out: the model's _no_split_modules are taken.",
         commands=("accelerate env",),
+        sources=("accelerate-plugins",),
     ),
 )
