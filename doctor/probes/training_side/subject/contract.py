@@ -130,10 +130,11 @@ WITH_CLOSURE = ("LBFGS", "SAM", "ASAM", "GSAM")
 
 def needs_closure(optimizer: Foreign) -> bool:
     """Whether step() takes a function that computes the loss, and does nothing without."""
-    step = observing.attempt(lambda: inspect.signature(optimizer.step), inspect.Signature())
+    names = inspect.Signature()  # a schedule replaces the method by a wrapper
+    names = observing.attempt(lambda: inspect.signature(type(optimizer).step), names)
     required = any(
         each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
-        for each in step.parameters.values()
+        for each in list(names.parameters.values())[1:]
     )
     return required or type(optimizer).__name__ in WITH_CLOSURE
 
