@@ -29,6 +29,8 @@ from doctor.errors.tables import (
     gradients,
     graph,
     harmless,
+    host_log,
+    host_tools,
     hub,
     kernel_modules,
     kernels,
@@ -73,6 +75,8 @@ from doctor.errors.tables import (
 TABLES = (
     kernel_modules,
     machine_log,
+    host_log,
+    host_tools,
     container_gpus,
     moved_names,
     pictures,

@@ -133,6 +133,7 @@ ROWS = (
     ),
     Cause(
         id="storage-not-answering",
+        yields_to=("file-system-failed", "network-storage-hangs"),
         errors=("OSError",),
         messages=(
             r"\[Errno 116\] Stale file handle",
@@ -155,6 +156,7 @@ ROWS = (
     Cause(
         id="nccl-system-error",
         refines=("nccl-error",),
+        yields_to=("nccl-wrong-interface", "imex-not-ready"),
         messages=(r"ncclSystemError|unhandled system error",),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
