@@ -1,4 +1,4 @@
-"""What a model directory shows beside its steps: layers that were left out, weights, tokenizer."""
+"""What the files of a model show beside its steps: layers left out, weights, tokenizer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from doctor._util.units import listed
 from doctor.checks.training import smoke as judged
+from doctor.checks.training.errors.data import prefix_of
 from doctor.errors.causes import BY_ID
 from doctor.facts.cut_depth import may_be_the_cut
-from doctor.facts.own_model import OwnModel
+from doctor.facts.own_model import OwnModel, PartialLoad
 from doctor.judge.check import Status, Verdict, warn
 
 MOST_NAMES = 4
@@ -43,7 +44,7 @@ def with_files(own: OwnModel, verdict: Verdict) -> Verdict:
         fewer = ", ".join(map(str, own.failed_depths))
         text = f"{verdict.summary}; with {fewer} layers, as the doctor cuts, it fails"
         verdict = replace(verdict, summary=text)
-    observed = _tokenizer(own) or _initialized(own) or _quantized(own)
+    observed = _tokenizer(own) or _initialized(own) or _quantized(own) or _not_loaded(own)
     if observed is None:
         return verdict
     text, fix = observed
@@ -82,6 +83,40 @@ def _quantized(own: OwnModel) -> tuple[str, str] | None:
     )
 
 
+def _not_loaded(own: OwnModel) -> tuple[str, str] | None:
+    """Weights that load_state_dict(strict=False) left out without a word: all of them, or those
+    whose names differ by what stands in front."""
+    for each in own.partial_loads:
+        related = [name for name in each.missing if _is_named_alike(name, each.unexpected)]
+        if each.unused < each.given and 2 * len(related) < max(8, len(each.missing)):
+            continue
+        ours, theirs = listed(list(each.missing), 2), listed(list(each.unexpected), 2) or "nothing"
+        return (
+            f"load_state_dict(strict=False) left out {each.unused} of {each.given} values, whose "
+            f"keys the model does not have: it has {ours} and got {theirs}; required: the weights "
+            "are loaded",
+            _renamed(each),
+        )
+    return None
+
+
+def _is_named_alike(name: str, others: tuple[str, ...]) -> bool:
+    return any(name.endswith(f".{each}") or each.endswith(f".{name}") for each in others)
+
+
+def _renamed(load: PartialLoad) -> str:
+    if prefix := prefix_of(load.unexpected, load.missing):
+        return NOT_LOADED_FIX.format(f"key.removeprefix('{prefix}')")
+    if prefix := prefix_of(load.missing, load.unexpected):
+        return NOT_LOADED_FIX.format(f"'{prefix}' + key")
+    return NOT_LOADED_FIX.format("NEW_KEY")
+
+
+NOT_LOADED_FIX = (
+    "Rename the keys, and print what strict=False leaves out, or load with strict=True:\n"
+    "state = {{{}: value for key, value in state.items()}}\n"
+    "print(model.load_state_dict(state, strict=False))"
+)
 QUANTIZED_FIX = (
     "Train adapters on the quantized weights, as transformers requires:\n"
     "doctor run --hf DIRECTORY --lora 16\n"

@@ -162,19 +162,8 @@ def reached_unevenly(
 ) -> Verdict:
     """The verdict on gradients that reach all: a warning if they vanish or explode with depth, or
     reach tensors that are no parameters. `own_batch`: the user's code makes the batch."""
-    if own.unregistered:
-        return warn(
-            f"{verdict.summary}; no parameters of the model, and so neither trained nor saved, "
-            f"although the loss depends on them: {listed(own.unregistered, 4)}",
-            fix=UNREGISTERED_FIX,
-        )
-    if own.trend and own.trend.created:
-        shapes = ", ".join(str(list(shape)) for shape in own.trend.created[:4])
-        return warn(
-            f"{verdict.summary}; each forward pass creates parameters anew, which never train: "
-            f"shapes {shapes}",
-            fix=CREATED_FIX,
-        )
+    if found := _outside(own):
+        return warn(f"{verdict.summary}; {found[0]}", fix=found[1])
     if few := _without_effect(own) or _over_too_few(own, own_batch):
         return warn(f"{verdict.summary}; {few[0]}", fix=few[1])
     if alike := [each.name for each in required if each.rows_alike]:
@@ -191,6 +180,29 @@ def reached_unevenly(
     if clause := exploding(required):
         return warn(f"{verdict.summary}; {clause}", fix=EXPLODING_FIX)
     return verdict
+
+
+def _outside(own: OwnModel) -> tuple[str, str] | None:
+    """Values that the loss depends on and that the training does not change, and the fix."""
+    if own.unregistered:
+        return (
+            "no parameters of the model, and so neither trained nor saved, although the loss "
+            f"depends on them: {listed(own.unregistered, 4)}",
+            UNREGISTERED_FIX,
+        )
+    if own.of_loss:
+        return (
+            "the loss has parameters that are in no group of the optimizer, and keep their random "
+            f"values: {listed(own.of_loss, 4)}",
+            OF_LOSS_FIX,
+        )
+    if own.trend and own.trend.created:
+        shapes = ", ".join(str(list(shape)) for shape in own.trend.created[:4])
+        return (
+            f"each forward pass creates parameters anew, which never train: shapes {shapes}",
+            CREATED_FIX,
+        )
+    return None
 
 
 def _without_effect(own: OwnModel) -> tuple[str, str] | None:
@@ -223,6 +235,11 @@ INEFFECTIVE_FIX = (
     "Call the method instead: module.requires_grad_(False) freezes its parameters, and "
     "module.requires_grad_(True) trains them. requires_grad is an attribute of parameters; an "
     "assignment to a module, or to a name that is spelled otherwise, is kept and changes nothing."
+)
+OF_LOSS_FIX = (
+    "Give the optimizer these parameters, too: Adam([*model.parameters(), "
+    "*criterion.parameters()]), or make the loss a submodule of the model. If an optimizer of "
+    "their own trains them, pass both as groups of one for this run."
 )
 UNREGISTERED_FIX = (
     "Hold layers in nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and single "

@@ -274,10 +274,16 @@ MISUSES = {
         "{function} gets the output of a sigmoid, and applies it itself; required: logits",
         LOGITS_FIX,
     ),
+    "relu": (
+        "{function} gets the output of a ReLU, so that no logit is below 0 and a class whose logit "
+        "is 0 gets no gradient; required: logits",
+        "Remove the ReLU behind the last layer, and let the loss apply the activation.",
+    ),
     "no log-probabilities": (
         "the input of {function} is not the output of log_softmax: its exponentials do not sum to "
         "1 in each row; required: log-probabilities",
-        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first.",
+        "Use nn.CrossEntropyLoss on the logits, or apply log_softmax over the classes first, as "
+        "kl_div needs it for its first argument.",
     ),
     "broadcast": (
         "{function} compares every row with every target: it broadcasts the shapes {shapes}; "

@@ -11,6 +11,20 @@ FOUND = {
         "the output of a Linear is compared with every target: {operation}",
         "Give both the same shape: output.squeeze(-1), or target.unsqueeze(-1).",
     ),
+    "crossed": (
+        "a value for each sample meets another dimension, which has as many entries by chance, so "
+        "that each sample gets the values of others: {operation}",
+        "Give the values of the samples their own dimension: value[:, None, None, None] or "
+        "value.view(-1, 1, 1, 1) beside [N, C, H, W], keepdim=True in a reduction, mask[:, None, "
+        ":] beside [N, T, T]. With another batch size this line raises.",
+    ),
+    "rows": (
+        "as many rows of a parameter or buffer are taken as there are samples, so that a sample "
+        "gets the row of its place in the batch: {operation}",
+        "Slice positions by the length of the sequence, its second dimension where the samples "
+        "come first: pe[:, :x.size(1)] with a table [1, length, width]; the table [length, 1, "
+        "width] of the PyTorch tutorial is for inputs [length, samples, width].",
+    ),
     "samples": (
         "the output of a sample changes with another one of the batch: {operation}",
         "Normalize over the classes (dim=-1), exchange axes with transpose(0, 1) instead of "
@@ -32,6 +46,24 @@ FOUND = {
         "scaled_dot_product_attention where it is allowed: tril), for heads that are merged "
         "without .transpose(1, 2) before the reshape, and for a convolution or a mean over time "
         "that is not causal. The loss falls because the model sees its labels.",
+    ),
+    "unshifted": (
+        "the prediction of a token depends on the token itself, its label: {operation} compares "
+        "the predictions with labels that are not shifted",
+        "Predict the next token: the model gets ids[:, :-1] and the loss ids[:, 1:], or compare "
+        "logits[:, :-1] with ids[:, 1:]. Otherwise the loss falls because the model copies what "
+        "it gets.",
+    ),
+    "axes": (
+        "a view has the shape that a transpose would have, and keeps the order of the values, so "
+        "that each place holds a value of another one: {operation}",
+        "Exchange axes with transpose() or permute(), and change the shape afterwards: "
+        "x.permute(0, 3, 1, 2) for images [N, H, W, C]; x.view(N, T, heads, width).transpose(1, 2) "
+        "to split heads, and x.transpose(1, 2).reshape(N, T, heads * width) to join them.",
+    ),
+    "queries": (
+        "the weights of attention do not sum to 1 over what they are multiplied with: {operation}",
+        "Normalize over the keys, the last dimension of the scores: scores.softmax(dim=-1).",
     ),
     "functions": (
         "for a gradient of zeros, {operation} returns one that is not zero: it does not use what "
@@ -75,4 +107,6 @@ def notes(trials: Sequence[Trial]) -> list[str]:
     tried = [each.name for each in trials if each.applies]
     found = [each.found for each in trials if each.found and not each.operation]
     remarks = [f"note: {UNNAMED[each]}" for each in found if each in UNNAMED]
+    unused = [each.operation for each in trials if each.found == "unused"]
+    remarks += [f"note: the loss does not depend on {each} of the batch" for each in unused]
     return [*remarks, f"tried in a copy: {', '.join(tried)}"] if tried else remarks

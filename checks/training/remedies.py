@@ -275,10 +275,11 @@ OWN = ATTENTION | {
     "finite-weights": Remedy(
         ("with these values replaced", "with them"),
         "the weights are the cause",
-        "Look at the code that computes or loads these values. A buffer is computed in the "
-        "constructor: look for a division by 0 or a log of 0 there. A parameter from torch.empty, "
-        "or materialized from the meta device, contains uninitialized memory. --checkpoint PATH "
-        "finds such values in files (CKP005).",
+        "Load weights that are finite, if these are loaded: an earlier checkpoint, from before the "
+        "training diverged, or the file again; --checkpoint PATH finds such values in files "
+        "(CKP005). Otherwise look at the code that computes them: a buffer of the constructor for "
+        "a division by 0 or a log of 0, a parameter from torch.empty or the meta device for values "
+        "that nothing initializes.",
         JOB,
         ("ps-P8",),
     ),

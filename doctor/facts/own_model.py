@@ -23,7 +23,7 @@ class Misuse(Section, frozen=True, kw_only=True):
     function: str
     """As in torch.nn.functional: "cross_entropy"."""
     kind: Literal[
-        "softmax", "sigmoid", "no log-probabilities", "broadcast", "negated", "targets",
+        "softmax", "sigmoid", "relu", "no log-probabilities", "broadcast", "negated", "targets",
         "positive", "signs", "no log target", "bounded",
     ]  # fmt: skip
     """The activation that was applied before and that the loss applies itself; exponentials of the
@@ -104,21 +104,40 @@ class Trend(Section, frozen=True, kw_only=True):
 class Trial(Section, frozen=True, kw_only=True):
     """One trial of the model after the judged steps, in a copy of the process."""
 
-    name: Literal["broadcasts", "samples", "tokens", "functions", "evaluation"]
-    """broadcasts: the output of a Linear against a target. samples: a changed sample, and the
-    outputs of others. tokens: a changed last token, and the predictions before it. functions:
-    the backward pass of each own autograd.Function for a gradient of zeros. evaluation: dropout
-    and buffers in eval()."""
+    name: Literal[
+        "broadcasts", "samples", "tokens", "axes", "functions", "evaluation", "parts"
+    ]  # fmt: skip
+    """broadcasts: arithmetic of the output of a Linear with a target, and of a value for each
+    sample with another dimension. samples: a changed sample, and the outputs of others. tokens: a
+    changed last token, and the predictions before it. axes: views and softmaxes on another axis
+    than the one they are meant for. functions: the backward pass of each own autograd.Function for
+    a gradient of zeros. evaluation: dropout and buffers in eval(). parts: a part of the batch
+    that is changed, and the loss."""
     applies: bool
     reason: str = ""
     """Why it does not apply."""
     found: Literal[
-        "", "broadcast", "samples", "tokens", "positions", "functions", "dropout", "buffers"
-    ] = ""
-    """positions: of tokens, from one module on, although each attention has a mask."""
+        "", "broadcast", "crossed", "rows", "samples", "tokens", "positions", "unshifted",
+        "axes", "queries", "functions", "dropout", "buffers", "unused",
+    ] = ""  # fmt: skip
+    """positions: of tokens, from one module on, although each attention has a mask. unshifted:
+    predictions of a token that the model gets at the same position."""
     operation: str = ""
     """What explains it, "" if nothing that was seen does."""
     place: str = ""
+
+
+class PartialLoad(Section, frozen=True, kw_only=True):
+    """A call of load_state_dict(strict=False) that left out values of what it got, or got none."""
+
+    given: int
+    """Values that it got."""
+    unused: int
+    """Those of them that the model has no place for."""
+    missing: tuple[str, ...] = ()
+    """Keys of the model that it did not get, at most 200."""
+    unexpected: tuple[str, ...] = ()
+    """Keys that the model does not have, at most 200."""
 
 
 class OtherSeed(Section, frozen=True, kw_only=True):
@@ -243,6 +262,9 @@ class OwnModel(Section, frozen=True, kw_only=True):
     unregistered: tuple[str, ...] = ()
     """Tensors that get a gradient, are held by a module, and are no parameters of the model:
     "hidden[0].weight" of a plain list of layers."""
+    of_loss: tuple[str, ...] = ()
+    """Parameters of the loss function that get a gradient and are in no group of the user's
+    optimizer: "ArcMargin.weight"."""
     ineffective: tuple[str, ...] = ()
     """Flags without effect: "classifier.requires_grad = True" of a module, whose parameters do not
     follow; "require_grad = False of 0.weight", which is not the name of torch."""
@@ -250,6 +272,7 @@ class OwnModel(Section, frozen=True, kw_only=True):
     """Of earlier versions."""
     changed_batch: tuple[str, ...] = ()
     """Tensors of a batch that is no loader's, which a step changed in place."""
+    partial_loads: tuple[PartialLoad, ...] = ()
     removed_columns: tuple[str, ...] = ()
     """Columns of the samples that a Trainer removed, as forward has no argument of that name."""
     computed_once: tuple[str, ...] = ()

@@ -46,8 +46,9 @@ FORMS = (
     Form(
         "`(module, batch, loss)`",
         "`loss(module, batch)`; where the first parameter of the function is called `output`, "
-        "`logits`, `pred` or the like: `loss(module(inputs), target)`, or `loss(module(inputs), "
-        "batch)` where the second is called `batch`",
+        "`logits`, `pred` or the like, or is only computed with and never called: "
+        "`loss(module(inputs), target)`, or `loss(module(inputs), batch)` where the second is "
+        "called `batch` or taken apart",
     ),
     Form(
         "`(module, batch, criterion)`",
@@ -55,6 +56,10 @@ FORMS = (
         "like; the target is the last part of the batch, or its `labels`, `targets` or `y`",
     ),
     Form("`(module, loss)`", "`loss(module)`, which supplies its own data"),
+    Form(
+        "`(module, batch, loss or None, optimizer, scheduler)`",
+        "as above; an optimizer and a schedule may stand anywhere after the module",
+    ),
     Form(
         "`module`",
         "as `(module, batch)`; the batch is random tokens if `module.config.vocab_size` exists, "

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from doctor._util.records import Ended
-from doctor.checks.training import own_gradients, own_model, own_weights
+from doctor.checks.training import own_files, own_gradients, own_model, own_weights
 from doctor.checks.training.own_depth import FEWEST, exploding, vanishing
-from doctor.facts.own_model import Misuse, OwnModel, Trend
+from doctor.facts.own_model import Misuse, OwnModel, PartialLoad, Trend
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.job.job import Job
-from doctor.judge.check import Status
+from doctor.judge.check import Status, ok
 
 
 def parameters(norms: list[float], **fields: object) -> list[Parameter]:
@@ -126,6 +126,35 @@ def test_a_misused_loss_is_a_warning(kind: str, words: tuple[str, ...]) -> None:
     text = f"{verdict.summary} {verdict.fix}"
     assert all(word in text for word in ("a_loss", *words))
     assert own_model.loss_finite(own(LEVEL, trend=Trend(losses=(1.0,))), None).status is Status.PASS
+
+
+def test_parameters_of_the_loss_that_nothing_trains_are_a_warning() -> None:
+    record = own(LEVEL, of_loss=("arc.weight",))
+    verdict = own_gradients.gradients_reach_all(record, None, Job())
+    assert (verdict.status, "arc.weight" in verdict.summary) == (Status.WARN, True)
+    assert "criterion.parameters()" in (verdict.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("missing", "unexpected", "given", "fix"),
+    [
+        (("a.w", "a.b"), ("module.a.w", "module.a.b"), 2, "key.removeprefix('module.')"),
+        (("net.w", "net.b"), ("w", "b"), 2, "'net.' + key"),
+        (("w", "b"), (), 0, "NEW_KEY"),
+        (tuple("abcd"), tuple(f"x.{each}" for each in "abcd"), 9, "key.removeprefix('x.')"),
+        (("head.fc.w", "head.fc.b"), ("fc.w", "fc.b"), 60, ""),  # another head
+        (("head.w", "head.b"), ("fc.w", "fc.b"), 60, ""),
+    ],
+)
+def test_weights_that_were_left_out_are_a_warning(
+    missing: tuple[str, ...], unexpected: tuple[str, ...], given: int, fix: str
+) -> None:
+    load = PartialLoad(
+        given=given, unused=len(unexpected), missing=missing, unexpected=unexpected
+    )  # fmt: skip
+    verdict = own_files.with_files(own(LEVEL, partial_loads=(load,)), ok("completed"))
+    assert verdict.status is (Status.WARN if fix else Status.PASS)
+    assert fix in (verdict.fix or "")
 
 
 def test_tensors_that_are_no_parameters_are_a_warning() -> None:

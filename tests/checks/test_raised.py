@@ -463,6 +463,24 @@ def test_a_loss_without_a_graph_names_where_the_path_ends() -> None:
     assert "the decorator that runs forward" in text(explain(own(message, decorated, cuts=(cut,))))
 
 
+def test_heads_of_keys_are_repeated_for_those_of_queries() -> None:
+    def fix(heads: int) -> str:
+        keys = tensor(f"key [4, {heads}, 6, 4]"), tensor(f"value [4, {heads}, 6, 4]")
+        operands = (tensor("query [4, 8, 6, 4]"), *keys)
+        proven = explain(own("", function="scaled_dot_product_attention", operands=operands))
+        return text(proven) if proven else ""
+
+    assert "enable_gqa=True" in fix(4)
+    assert "enable_gqa" not in fix(3) + fix(8)
+
+
+def test_a_trainer_that_removes_the_labels_is_named() -> None:
+    message = "ValueError: The model did not return a loss from the inputs, only: logits"
+    record = msgspec.structs.replace(own(message), removed_columns=("stars",))
+    assert "rename_column" in text(explain(record))
+    assert not explain(own(message))
+
+
 def test_a_source_of_a_size_is_named() -> None:
     joined = seen.Joined(function="cat", shapes=((8, 16), (8, 1)), place="train.py, line 4")
     operands = (tensor("input [8, 17]"), tensor("weight [5, 20]"))

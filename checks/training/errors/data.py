@@ -141,13 +141,22 @@ def labels_of_another_length(raised: Raised, own: OwnModel) -> Explanation | Non
 
 
 def removed_columns(raised: Raised, own: OwnModel) -> Explanation | None:
-    """Columns that a Trainer removed, where forward lacks an argument or a key is missing."""
+    """Columns that a Trainer removed, where forward lacks an argument, a key or its labels."""
+    if not own.removed_columns:
+        return None
+    names = listed(own.removed_columns)
+    cause = f"the Trainer removed {names} of the samples, which forward has no argument for"
+    if "did not return a loss" in raised.message:
+        return Explanation(
+            f"{cause}, so that no labels are left",
+            f"Rename the column with the targets ({names}) to labels, or to label, which the "
+            "default collator renames: dataset.rename_column(NAME, 'labels').",
+        )
     absent = [each.needs for each in raised.all(Signature) if each.of_model]
-    if not own.removed_columns or not (absent or raised.all(Missing)):
+    if not (absent or raised.all(Missing)):
         return None
     return Explanation(
-        f"the Trainer removed {listed(own.removed_columns)} of the samples, which forward has no "
-        "argument for",
+        cause,
         "Give the columns of the data the names of forward's arguments, or forward theirs; or "
         "pass remove_unused_columns=False with a data_collator that makes what forward takes.",
     )

@@ -247,6 +247,21 @@ def short_parameter(raised: Raised) -> Explanation | None:
     )
 
 
+def grouped_heads(raised: Raised) -> Explanation | None:
+    """Attention of fewer heads of keys than of queries."""
+    operands = [sizes_of(each) for each in raised.operands[:3]]
+    if raised.function != "scaled_dot_product_attention" or {len(each) for each in operands} != {4}:
+        return None
+    (queries, keys), (_, values) = (operands[0][1], operands[1][1]), operands[2][:2]
+    if queries == keys or keys != values or queries % keys:
+        return None
+    return Explanation(
+        f"{queries} heads of queries and {keys} of keys and values",
+        f"Pass enable_gqa=True, or repeat each head of keys and values {queries // keys} times: "
+        f"key.repeat_interleave({queries // keys}, dim=1).",
+    )
+
+
 def differing_sizes(raised: Raised) -> Explanation | None:
     """Two tensors that are combined."""
     call = refused(raised)
@@ -303,5 +318,5 @@ PROOFS: dict[str, Proof] = {
     "outputs-and-targets": outputs_and_targets,
     "rows-and-labels": first_of(fitted_by(r"^\.flatten\(\)"), rows_and_labels),
     "memory-of-a-broadcast": memory_of_a_broadcast,
-    "differing-sizes": differing_sizes,
+    "differing-sizes": first_of(grouped_heads, differing_sizes),
 }

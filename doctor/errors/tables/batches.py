@@ -122,21 +122,28 @@ ROWS = (
         messages=(
             r"lengths` array must be sorted in decreasing order",
             r"'lengths' argument should be a 1D CPU int64 tensor",
-            r"Length of all samples has to be greater than 0",
         ),
         examples=(
             "RuntimeError: `lengths` array must be sorted in decreasing order when "
             "`enforce_sorted` is True.",
             "RuntimeError: 'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 "
             "Long tensor",
-            "RuntimeError: Length of all samples has to be greater than 0, but found an element "
-            "in 'lengths' that is <= 0",
+        ),
+        wordings=(
+            Wording(
+                r"Length of all samples has to be greater than 0",
+                "RuntimeError: Length of all samples has to be greater than 0, but found an "
+                "element in 'lengths' that is <= 0",
+                "A sample of the batch has no elements: its length is 0.",
+                "Leave out samples without elements in the data set or collate_fn, or pass "
+                "lengths.clamp(min=1) to pack_padded_sequence, which then reads one padding token "
+                "of them.",
+            ),
         ),
         why="pack_padded_sequence takes whole numbers above 0 on the CPU, one for each sample, "
         "the longest first unless it is told to sort.",
         fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
-        "longest first; lengths.cpu() for lengths on a GPU. Leave out samples without elements, "
-        "or pass lengths.clamp(min=1).",
+        "longest first; lengths.cpu() for lengths on a GPU.",
         sources=("torch-pack",),
     ),
     Cause(

@@ -32,7 +32,8 @@ ROWS = (
                 "tensor; capturable=True is for CUDA graphs.",
             ),
             Wording(
-                r"does not support sparse gradients|SparseAdam does not support dense gradients",
+                r"does not support sparse gradients|SparseAdam does not support dense gradients|"
+                r"add\(sparse, dense\) is not supported",
                 "RuntimeError: Adam does not support sparse gradients, please consider "
                 "SparseAdam instead",
                 "An embedding with sparse=True gives sparse gradients, which SparseAdam takes "

@@ -34,6 +34,15 @@ ROWS = (
                 "letter stands for one size in all operands.",
             ),
             Wording(
+                r"the batch number of src and tgt must be equal|batch size of .{1,60} must (?:be "
+                r"equal|match)",
+                "RuntimeError: the batch number of src and tgt must be equal",
+                "nn.Transformer reads [length, samples, width] unless it is told that the samples "
+                "come first.",
+                "Pass batch_first=True to nn.Transformer where the samples come first; else give "
+                "source and target as many samples.",
+            ),
+            Wording(
                 r"maximum size for tensor at dimension",
                 "RuntimeError: maximum size for tensor at dimension 1 is 8 but size is 16",
                 "unfold asks for windows that are longer than the dimension.",

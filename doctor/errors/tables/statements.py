@@ -119,7 +119,8 @@ ROWS = (
                 "data or pipeline parallelism.",
             ),
             Wording(
-                r"must be divisible by|is not a multiple of the number of attention heads",
+                r"must be divisible by|is not a multiple of the number of attention heads|to be "
+                r"divisible by the square of",
                 "ValueError: in_channels must be divisible by groups",
                 "Channels are not divisible by groups, a width not by heads, or channels not by "
                 "the square of an upscaling factor.",

@@ -55,6 +55,12 @@ def test_the_example_of_the_contract_trains(own: Own) -> None:
         "Net(), batch(), lambda outputs, batch: outputs['loss'] + 0 * batch['x'].sum()",
         "nn.Linear(8, 8), batch()['x'], lambda recon, batch: (recon - batch).pow(2).mean()",
         "{'model': Net(), 'batch': [batch()].__iter__()}",
+        "{'module': Net(), 'data': batch(), 'loss_fn': None}",
+        "with_optimizer(Net(), batch(), None)",
+        "with_optimizer(Net(), batch())",
+        "with_optimizer(nn.Linear(8, 3), tuple(batch().values()), nn.CrossEntropyLoss())",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda z, t: passed_on(z, t[1])",
+        "nn.Linear(8, 3), tuple(batch().values()), lambda a, t: passed_on(a(t[0]), t[1])",
     ],
 )
 def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> None:
@@ -81,6 +87,13 @@ def test_a_factory_returns_what_the_contract_says(returned: str, own: Own) -> No
 
             def forward(self, x):
                 return self.inner(x).pow(2).mean()
+
+        def passed_on(anything, labels):
+            return nn.functional.cross_entropy(anything, labels)
+
+        def with_optimizer(*parts):
+            optimizer = torch.optim.AdamW(parts[0].parameters())
+            return (*parts, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1000))
 
         def make():
             return {returned}
@@ -183,3 +196,43 @@ def test_a_schedule_can_raise_a_learning_rate_only_if_it_multiplies_more_than_0(
     assert smoke.optimizer.waiting == (names if waiting else ())
     (weight,) = [each for each in smoke.parameters if each.name == "a.weight"]
     assert weight.rate == pytest.approx(rate)
+
+
+def test_parameters_of_the_loss_and_weights_that_were_left_out_are_recorded(own: Own) -> None:
+    record = own("""
+        class Centers(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.centers = nn.Parameter(torch.randn(3, 8))
+            def forward(self, output, batch):
+                return (output - self.centers[batch[1]]).pow(2).mean()
+
+        class Critic:
+            def __init__(self):
+                self.layers = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1))
+                self.centers = Centers()
+            def __call__(self, output, batch):
+                return self.centers(output, batch) - self.layers(output).mean()
+
+        def make():
+            net = nn.Linear(8, 8)
+            net.load_state_dict({"module.weight": torch.ones(8, 8)}, strict=False)
+            optimizer = torch.optim.Adam(net.parameters())
+            return net, tuple(batch().values()), Critic(), optimizer
+        """)
+    assert record.of_loss == ("centers.centers",)
+    assert [(each.given, each.unused) for each in record.partial_loads] == [(1, 1)]
+    assert completes(record).status is Status.WARN
+
+
+def test_an_optimizer_with_a_closure_is_replaced(own: Own) -> None:
+    record = own("""
+        class SAM(torch.optim.SGD):
+            def step(self, closure):
+                closure()
+        def make():
+            net = Net()
+            return net, batch(), None, SAM(net.parameters(), lr=0.1)
+        """)
+    assert completes(record).status is Status.PASS
+    assert "SAM needs a closure, so AdamW was used" in record.description

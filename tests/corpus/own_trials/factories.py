@@ -452,3 +452,147 @@ class _Cached(nn.Module):
 
 def healthy_cache():
     return _with(_Cached())
+
+
+def _pictures(count=6):
+    return torch.randn(count, 3, count, count), torch.randint(3, (count,))
+
+
+def _noisy(level):
+    run = lambda m, x: m.h(m.c(level(torch.rand(len(x))) * x).mean((2, 3)))
+    return _trained(run, _pictures(), c=nn.Conv2d(3, 4, 1), h=nn.Linear(4, 3))
+
+
+def values_of_samples_on_another_dimension():
+    return _noisy(lambda level: level)
+
+
+def healthy_values_of_samples():
+    return _noisy(lambda level: level[:, None, None, None])
+
+
+def _placed(rows):
+    batch = torch.randn(6, 5, 8), torch.randint(3, (6,))
+    table = nn.Parameter(torch.randn(6, 1, 8))
+    run = lambda m, x: m.h((x + rows(m.table, x)).mean(1))
+    return _trained(run, batch, table=table, h=nn.Linear(8, 3))
+
+
+def positions_by_the_place_in_the_batch():
+    return _placed(lambda table, x: table[: x.size(0)])
+
+
+def healthy_positions():
+    return _placed(lambda table, x: table[: x.size(1)].transpose(0, 1))
+
+
+def healthy_rows_that_are_expanded():
+    return _placed(lambda table, x: table[:1].expand(len(x), -1, -1))
+
+
+def broadcast_of_a_distribution():
+    def loss(m, b):
+        return -torch.distributions.Normal(m(b[0]), 1.0).log_prob(b[1] * 2).mean()
+
+    return _trained(
+        lambda m, x: m.a(x), (torch.randn(6, 8), torch.randn(6)), loss, a=nn.Linear(8, 1)
+    )
+
+
+def view_of_pictures_with_channels_last():
+    batch = torch.randn(4, 6, 9, 3), torch.randint(3, (4,))
+    run = lambda m, x: m.h(m.c(x.view(4, 3, 6, 9)).mean((2, 3)))
+    return _trained(run, batch, c=nn.Conv2d(3, 4, 1), h=nn.Linear(4, 3))
+
+
+def heads_split_by_a_view():
+    batch = torch.randn(4, 9, 8), torch.randint(3, (4,))
+    return _trained(
+        lambda m, x: m.h(_attend_heads(x.reshape(4, 2, 9, 4))), batch, h=nn.Linear(8, 3)
+    )
+
+
+def _attend_heads(x):
+    return F.scaled_dot_product_attention(x, x, x).transpose(1, 2).flatten(2).mean(1)
+
+
+def healthy_shift_of_relative_positions():
+    def run(m, x):
+        scores = F.pad(m.a(x) @ x.transpose(1, 2), (1, 0)).view(4, 10, 9)[:, 1:]
+        return m.h((scores.softmax(-1) @ x).mean(1))
+
+    batch = torch.randn(4, 9, 8), torch.randint(3, (4,))
+    return _trained(run, batch, a=nn.Linear(8, 8), h=nn.Linear(8, 3))
+
+
+def _weighted(dim, keys=9):
+    def run(m, x):
+        scores = m.a(x) @ x[:, :keys].transpose(1, 2)
+        return m.h((scores.softmax(dim) @ x[:, :keys]).mean(1))
+
+    batch = torch.randn(4, 9, 8), torch.randint(3, (4,))
+    return _trained(run, batch, a=nn.Linear(8, 8), h=nn.Linear(8, 3))
+
+
+def attention_normalized_over_queries():
+    return _weighted(1)
+
+
+def healthy_attention_over_keys():
+    return _weighted(2)
+
+
+def healthy_assignment_to_clusters():
+    return _weighted(1, keys=5)
+
+
+def labels_that_are_not_shifted():
+    run = lambda m, x: m.h(_attend(m.e(x), is_causal=True))
+    model, batch, _ = _language(run)
+    return model, (batch[0],), lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[0].flatten())
+
+
+def healthy_reconstruction_of_tokens():
+    model, batch, _ = _language(lambda m, x: m.h(_attend(m.e(x))))
+    return model, (batch[0],), lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[0].flatten())
+
+
+class _Computes(nn.Module):
+    """Returns its loss alone, for sources and targets of tokens."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.e, self.h, self.mask = nn.Embedding(16, 8), nn.Linear(8, 16), mask
+        self.t = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+    def forward(self, source, target):
+        inputs, labels = target[:, :-1], target[:, 1:]
+        mask = nn.Transformer.generate_square_subsequent_mask(inputs.size(1))
+        hidden = self.t(self.e(source), self.e(inputs), tgt_mask=mask if self.mask else None)
+        return F.cross_entropy(self.h(hidden).transpose(1, 2), labels)
+
+
+def decoder_without_a_causal_mask():
+    return _Computes(False), {"source": _tokens()[0], "target": _tokens()[0]}
+
+
+def healthy_decoder():
+    return _Computes(True), {"source": _tokens()[0], "target": _tokens()[0]}
+
+
+def _forecast(both):
+    batch = (torch.randn(4, 12, 3).cumsum(1),)
+    loss = lambda m, b: F.mse_loss(m(b[0])[:, :-1], b[0][:, 1:])
+    parts = {
+        "a": nn.GRU(3, 4, batch_first=True, bidirectional=both),
+        "h": nn.Linear(4 + 4 * both, 3),
+    }
+    return _trained(lambda m, x: m.h(m.a(x)[0]), batch, loss, **parts)
+
+
+def forecast_that_sees_what_follows():
+    return _forecast(True)
+
+
+def healthy_forecast():
+    return _forecast(False)

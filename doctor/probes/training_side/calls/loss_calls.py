@@ -14,6 +14,8 @@ from . import attention_calls, norm_calls, recurrent_calls
 
 ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Losses of two tensors of the same shape, which torch broadcasts otherwise."""
+LIKELIHOODS = ("gaussian_nll_loss", "poisson_nll_loss", "kl_div", "soft_margin_loss")
+"""The same of a target and a parameter of its distribution, or a score."""
 TO_MINIMIZE = ("cross_entropy", "nll_loss", *ELEMENTWISE)
 """Losses that a training minimizes; those of an adversary may be negated."""
 ACTIVATIONS = {
@@ -99,14 +101,19 @@ def misuse(name: str, value: torch.Tensor, target: torch.Tensor, *, reduced: boo
     """
     if name in ACTIVATIONS:
         node, activation = ACTIVATIONS[name]
-        if made_by(value) == node:
-            return activation
+        if made_by(value) in (node, "ReluBackward0"):
+            return "relu" if made_by(value) != node else activation
     if name == "binary_cross_entropy_with_logits":
         target = observing.plain(target)
         return "targets" if bool(((target < 0) | (target > 1)).any()) else ""
+    if name == "kl_div" and made_by(value) == "SoftmaxBackward0":
+        return "no log-probabilities"
     if name == "nll_loss" and value.dim() > 1 and value.is_floating_point():
         sums = value.detach()[:ROWS].float().exp().sum(1)
         return "no log-probabilities" if bool(((sums - 1).abs() > TOLERANCE).any()) else ""
+    if name in LIKELIHOODS and reduced:
+        larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
+        return "broadcast" if larger else ""
     if name in ELEMENTWISE and (reduced or value.dim() != target.dim()):
         larger = broadcast_size(value.shape, target.shape) > max(value.numel(), target.numel())
         return "broadcast" if larger else _bounded(value, target)

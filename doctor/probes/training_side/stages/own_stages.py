@@ -91,6 +91,7 @@ def own(request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     note(smoke=smoke, settings=settings(subject.module))
     note(changed_batch=training[0].kept.changed if subject.fixed else [])
     observe(unregistered=lambda: unregistered.unregistered(subject))
+    observe(of_loss=lambda: unregistered.of_loss(subject))
     observe(trend=lambda: more.trend(subject, device, precision, recipe, smoke))
     if request.get("trials"):
         with wire.stage("try changed batches in a copy of the process"):

@@ -7,7 +7,7 @@ transformers.
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -20,6 +20,12 @@ SEED = 21
 KEYS = ("model", "batch", "loss", "optimizer", "scheduler", "max_grad_norm", "save", "load")
 """Keys of a dict that a factory returns; only "model" is required. `save` and `load` take a
 directory, and only a rehearsal calls them."""
+ALIASES = {
+    **{"module": "model", "net": "model", "network": "model"},
+    **{"data": "batch", "loader": "batch", "dataloader": "batch", "train_loader": "batch"},
+    **{"loss_fn": "loss", "criterion": "loss", "opt": "optimizer", "lr_scheduler": "scheduler"},
+}
+"""Other names that users give these keys."""
 
 
 class Parts(NamedTuple):
@@ -65,22 +71,40 @@ def fields_of(value: Foreign) -> Dict[str, Any]:
     if frameworks.is_trainer(value):
         return dict(frameworks.of_trainer(value))
     if observing.has(value, "items") and not isinstance(value, torch.nn.Module):
-        unknown = sorted(str(key) for key in value if key not in KEYS)
-        if unknown or not isinstance(value.get("model"), torch.nn.Module):
+        named = {ALIASES.get(key, key): each for key, each in value.items()}
+        unknown = any(key not in KEYS for key in named)
+        if unknown or not isinstance(named.get("model"), torch.nn.Module):
             message = (
                 "the factory returned a dict with the keys %s; allowed are %s, and model is a "
             )
             message += "torch.nn.Module"
             raise NotAFactory(message % (", ".join(map(str, value)) or "(none)", ", ".join(KEYS)))
-        return completed({key: each for key, each in value.items() if each is not None})
+        return completed({key: each for key, each in named.items() if each is not None})
     items = list(value) if isinstance(value, (tuple, list)) else [value]
-    if not items or not isinstance(items[0], torch.nn.Module) or len(items) > 3:
+    fields = placed(items) if items and isinstance(items[0], torch.nn.Module) else None
+    if fields is None:
         raise NotAFactory("the factory returned %s; %s" % (type_names(value), CONTRACT))
-    fields: Dict[str, Any] = dict(zip(KEYS, items))
-    if is_optimizer(fields.get("batch")) or is_optimizer(fields.get("loss")):
-        raise NotAFactory("the factory returned %s; name an optimizer in a dict: {'model': ..., "
-                          "'batch': ..., 'optimizer': ...}" % type_names(value))  # fmt: skip
     return completed(fields)
+
+
+def placed(items: Sequence[Foreign]) -> Optional[Dict[str, Any]]:
+    """The parts of a tuple: an optimizer and a schedule by their type, the others by their place,
+    where a loss of None is the module's own."""
+    fields: Dict[str, Any] = {"model": items[0]}
+    others: List[Any] = []
+    for each in items[1:]:
+        kind = "optimizer" if is_optimizer(each) else "scheduler" if is_schedule(each) else ""
+        if kind in fields:
+            return None
+        if kind:
+            fields[kind] = each
+        else:
+            others.append(each)
+    while len(others) > 1 and others[-1] is None:
+        others.pop()
+    if len(others) > 2:
+        return None
+    return {**fields, **dict(zip(("batch", "loss"), others))}
 
 
 def completed(fields: Dict[str, Any]) -> Dict[str, Any]:
@@ -97,7 +121,26 @@ def type_names(value: Foreign) -> str:
 
 
 def is_optimizer(value: Foreign) -> bool:
-    return isinstance(value, torch.optim.Optimizer)
+    return observing.has(value, "param_groups") and observing.has(value, "step")
+
+
+WITH_CLOSURE = ("LBFGS", "SAM", "ASAM", "GSAM")
+"""Optimizers whose step() computes the loss again, though closure=None is its default."""
+
+
+def needs_closure(optimizer: Foreign) -> bool:
+    """Whether step() takes a function that computes the loss, and does nothing without."""
+    names = inspect.Signature()  # a schedule replaces the method by a wrapper
+    names = observing.attempt(lambda: inspect.signature(type(optimizer).step), names)
+    required = any(
+        each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+        for each in list(names.parameters.values())[1:]
+    )
+    return required or type(optimizer).__name__ in WITH_CLOSURE
+
+
+def is_schedule(value: Foreign) -> bool:
+    return isinstance(value, torch.optim.lr_scheduler.LRScheduler)
 
 
 # The batch and the loss
@@ -210,10 +253,11 @@ def update_of(fields: Dict[str, Any]) -> Tuple[Optional[Any], Tuple[str, ...]]:
         scheduler = scheduler.get("scheduler")
     if optimizer is None:
         return None, notes
-    if not observing.has(optimizer, "param_groups") or not observing.has(optimizer, "step"):
+    if not is_optimizer(optimizer):
         raise NotAFactory("the factory's optimizer is %s, not a torch.optim.Optimizer"
                           % type_names(optimizer))  # fmt: skip
-    if type(optimizer).__name__ == "LBFGS":
-        return None, (*notes, "LBFGS needs a closure, so AdamW was used")
+    if needs_closure(optimizer):
+        name = type(optimizer).__name__
+        return None, (*notes, "%s needs a closure, so AdamW was used" % name)
     limit = fields.get("max_grad_norm")
     return optimizers.Update(optimizer, scheduler, None if limit is None else float(limit)), notes

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, Function, observing
-from . import subjects
+from . import loss_forms, subjects
 from .subjects import CONTRACT
 from .training_step import Loss
 
-MODULE_NAMES = ("model", "module", "net", "network")
-"""First parameter of an nn.Module that is a loss(module, batch) and no criterion."""
-OUTPUT_NAMES = (
-    *("o", "out", "output", "outputs", "logit", "logits", "pred", "preds", "prediction"),
-    *("predictions", "scores", "yhat", "y_hat", "y_pred", "recon", "reconstruction", "x_hat"),
-)
-"""First parameter of a function that gets what the module returns."""
-BATCH_NAMES = frozenset(["b", "batch", "data", "sample", "samples", "minibatch", "inputs"])
-"""Second parameter of such a function that gets the whole batch, not its target alone."""
 TARGETS = ("labels", "label", "targets", "target", "y")
 
 
@@ -28,12 +19,9 @@ def bound(loss: Optional[Function]) -> Loss:
     """The user's loss as a function of module and batch; of None, the model's own."""
     if loss is None:
         return subjects.model_loss
-    form: Callable[..., torch.Tensor] = subjects.user_loss
     if is_criterion(loss):
-        form = criterion_loss
-    elif (names := positional(loss)) and len(names) == 2 and names[0] in OUTPUT_NAMES:
-        form = output_and_batch_loss if names[1] in BATCH_NAMES else output_and_target_loss
-    return subjects.bound(form, loss)
+        return subjects.bound(criterion_loss, loss)
+    return subjects.bound(FORMS.get(loss_forms.form_of(loss), subjects.user_loss), loss)
 
 
 def is_criterion(loss: Foreign) -> bool:
@@ -42,8 +30,8 @@ def is_criterion(loss: Foreign) -> bool:
         return True
     if not isinstance(loss, torch.nn.Module):
         return False
-    names = list(inspect.signature(loss.forward).parameters)
-    return not names or names[0] not in MODULE_NAMES
+    names = loss_forms.positional(loss)
+    return not names or loss_forms.form_of(loss) == (loss_forms.OUTPUT, loss_forms.TARGET)
 
 
 def criterion_loss(criterion: Function, module: torch.nn.Module, batch: Foreign) -> torch.Tensor:
@@ -88,10 +76,11 @@ def called(module: torch.nn.Module, inputs: Foreign) -> Foreign:
 
 
 def accepted(module: torch.nn.Module, batch: Foreign) -> Foreign:
-    """The parts of a batch that the module's forward has parameters for, by name or by place."""
+    """The parts of a batch that the module's forward has parameters for, by name or by place; the
+    last part of a tuple, a target, only where forward requires as many."""
     if isinstance(batch, torch.Tensor):
         return batch
-    parameters = inspect.signature(module.forward).parameters.values()
+    parameters = list(inspect.signature(module.forward).parameters.values())
     kinds = {each.kind for each in parameters}
     if observing.has(batch, "items"):
         if inspect.Parameter.VAR_KEYWORD in kinds:
@@ -100,15 +89,13 @@ def accepted(module: torch.nn.Module, batch: Foreign) -> Foreign:
         of_batch: Dict[str, Any] = {key: part for key, part in batch.items() if key in names}
         return of_batch
     if inspect.Parameter.VAR_POSITIONAL in kinds:
-        return batch
-    return list(batch)[: len(positional(module.forward) or ())]
+        return list(batch)[:-1]
+    places = loss_forms.positional(module) or []
+    required = [each for each in parameters if each.default is each.empty]
+    return list(batch)[: max(len(required), min(len(places), len(batch) - 1))]
 
 
-def positional(function: Function) -> Optional[List[str]]:
-    """Names of the parameters that a call by place fills; None where no signature is known."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # a builtin
-        return None
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [each.name for each in parameters if each.kind in by_place]
+FORMS: Dict[Tuple[str, str], Callable[..., torch.Tensor]] = {
+    (loss_forms.OUTPUT, loss_forms.TARGET): output_and_target_loss,
+    (loss_forms.OUTPUT, loss_forms.BATCH): output_and_batch_loss,
+}

@@ -18,7 +18,7 @@ import torch
 
 from ... import wire
 from ..foreign import Foreign, containers, observing
-from . import contract, flat_script, import_stop, subjects, training_step
+from . import contract, flat_script, import_stop, partial_loads, subjects, training_step
 from .subjects import NotAFactory
 
 
@@ -28,7 +28,9 @@ def make(
     """The subject returned by the factory, on the device. Raises NotAFactory and its own errors."""
     parent = os.getpid()
     try:
-        value = _call_factory(spec)
+        with partial_loads.recorded() as loads:
+            value = _call_factory(spec)
+        wire.send(note={"own": {"partial_loads": loads}})
     finally:
         if os.getpid() != parent:  # the code forked, and this is its child
             os._exit(0)

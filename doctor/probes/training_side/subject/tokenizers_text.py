@@ -6,12 +6,12 @@ Transformers is imported inside the functions.
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import List, Optional, Set
 
 import torch
 
 from ... import wire
-from ..foreign import Foreign
+from ..foreign import Foreign, observing
 
 TEXT = (
     "A training step is repeated on this text until it is long enough. It tells nothing, "
@@ -55,10 +55,29 @@ def tokenizer_of(directory: str) -> Foreign:
 
 
 def outside(tokenizer: Foreign, rows: int) -> int:
-    """Tokens of its vocabulary that a model of `rows` has no embedding of, without added ones: a
-    marker of images may be outside of a model of text."""
+    """Tokens that a training reads and a model of `rows` has no embedding of.
+
+    Of the special ones only those that the tokenizer puts around a text and that its chat template
+    gives: a marker of images may be outside of a model of text.
+    """
     try:
-        added = set(tokenizer.added_tokens_decoder)
-        return sum(at >= rows and at not in added for at in tokenizer.get_vocab().values())
+        used = {each for each in tokenizer.all_special_ids if each in _standard(tokenizer)}
+        used |= set(observing.attempt(lambda: _of_chat(tokenizer), []))
+        special = {at for at, each in tokenizer.added_tokens_decoder.items() if each.special}
+        ids = set(tokenizer.get_vocab().values())
+        return sum(at >= rows for at in (ids - special) | used)
     except Exception:
         return 0
+
+
+def _standard(tokenizer: Foreign) -> Set[int]:
+    names = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+    found = (observing.attribute(tokenizer, name + "_token_id") for name in names)
+    return {each for each in found if isinstance(each, int)}
+
+
+def _of_chat(tokenizer: Foreign) -> List[int]:
+    """The tokens of a short chat."""
+    chat = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": TEXT}]
+    rendered = tokenizer.apply_chat_template(chat, tokenize=False)
+    return list(tokenizer(rendered, add_special_tokens=False)["input_ids"])

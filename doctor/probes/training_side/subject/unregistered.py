@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import torch
 
-from ..foreign import Foreign, graphs
+from ..foreign import Foreign, graphs, observing
 from .training_step import Subject
 
 
@@ -92,6 +93,39 @@ def unregistered(subject: Subject) -> List[str]:
         ids |= {id(each) for group in groups for each in group["params"]}
     held = (pair for name, value in attributes(module).items() for pair in leaves(name, value))
     return [name for name, leaf in held if id(leaf) not in ids]
+
+
+def of_loss(subject: Subject) -> List[str]:
+    """Names of parameters that the user's loss holds, that get a gradient, and that are neither
+    the model's nor in a group of the user's optimizer: centers of classes, learned weights.
+
+    A network that a loss holds, as a discriminator or features of pictures, trains elsewhere or
+    not at all, so only modules count whose parameters are their own, or those of one layer.
+    """
+    function = observing.attribute(subject.loss, "args", (None,))[0]
+    if subject.update is None or function is None:
+        return []
+    ids = {id(each) for each in subject.module.parameters()}
+    ids |= {id(w) for group in subject.update.optimizer.param_groups for w in group["params"]}
+    names = []
+    for holder, held in modules_of(function).items():
+        owners = [each for each in held.modules() if list(each.parameters(recurse=False))]
+        own = all(not type(each).__module__.startswith("torch.nn.") for each in owners)
+        if own or len(owners) == 1:
+            names += [name for name, leaf in leaves(holder, held) if id(leaf) not in ids]
+    return names
+
+
+def modules_of(function: Foreign) -> Dict[str, torch.nn.Module]:
+    """The modules that a loss is, or that it reads: attributes of its object, variables."""
+    if isinstance(function, torch.nn.Module):
+        return {type(function).__name__: function}
+    values = dict(observing.attribute(observing.attribute(function, "__self__", function),
+                                      "__dict__", {}))  # fmt: skip
+    variables = observing.attempt(lambda: inspect.getclosurevars(function), None)
+    if variables is not None:
+        values.update({**variables.globals, **variables.nonlocals})
+    return {name: each for name, each in values.items() if isinstance(each, torch.nn.Module)}
 
 
 def leaves(name: str, value: Foreign) -> Iterator[Tuple[str, torch.Tensor]]:

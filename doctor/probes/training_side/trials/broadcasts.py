@@ -1,48 +1,166 @@
-"""The output of a Linear, [n, 1], with a target of the batch, [n]: their difference is [n, n]."""
+"""Arithmetic of what does not belong together: a value for each sample with another dimension, the
+output of a Linear, [n, 1], with a target, [n], and rows of a table that are taken by the number of
+samples."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 
-from ..foreign import containers
+from ..foreign import Arguments, Foreign, Function, Options, Types, containers, observing
+from ..subject import build, subjects
 from ..subject.training_step import Subject
 from . import outputs
-from .outputs import Operation
 
-ARITHMETIC = ("sub", "rsub", "add", "mul", "__sub__", "__rsub__", "__add__", "__mul__", "__rmul__",
-              "__radd__")  # fmt: skip
+ARITHMETIC = frozenset((
+    *("add", "radd", "iadd", "sub", "rsub", "isub", "mul", "rmul", "imul", "div", "truediv"),
+    *("rtruediv", "itruediv", "where", "masked_fill", "minimum", "maximum", "lerp"),
+))  # fmt: skip
+VIEWS = frozenset(("view", "reshape", "squeeze", "flatten", "ravel", "expand", "unsqueeze", "t"))
+LEAST = 3
+"""Samples: with fewer, a dimension of as many entries is common, and one less is none."""
+
+
+class Call(NamedTuple):
+    """A call of arithmetic whose result is larger than what it got."""
+
+    name: str
+    shapes: Tuple[Tuple[int, ...], ...]
+    place: str
+    of_target: bool
+    """Its row is a tensor of the batch."""
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
-    """Looks for arithmetic of both as they are: pairwise losses reshape one on purpose."""
-    leaves = {id(each) for each in containers.tensors(subject.batch).values() if each.dim() == 1}
-    if not leaves:
-        return {"applies": False, "reason": "no one-dimensional target in the batch"}
-    made: Set[int] = set()
-    kept: List[torch.Tensor] = []
-    found: List[Operation] = []
+    """Evaluates the loss with the batch and with one sample less.
 
-    def note(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
-        if name == "linear" and result.dim() == 2 and result.shape[1] == 1 < result.shape[0]:
-            made.add(id(result))
-            kept.append(result)
-        elif name in ARITHMETIC and len(args) > 1:
-            pair = {id(args[0]), id(args[1])}
-            if pair & made and pair & leaves and result.dim() == 2 and result.shape[1] > 1:
-                shapes = " and ".join(str(list(each.shape)) for each in args[:2])
-                found.append(Operation("%s of %s" % (name.strip("_"), shapes), outputs.place()))
+    A value for each sample that was aligned with another dimension, which had as many entries by
+    chance, then no longer fits. A result [n, n] of [n, 1] and [n] follows the samples twice.
+    """
+    whole = Arithmetic(subject, subject.batch)
+    whole.run()
+    count = subjects.first_dimension(subject.batch)
+    shorter: Optional[Arithmetic] = None
+    if count and count >= LEAST:
+        batch = containers.mapped(
+            subject.batch, lambda each: each[: count - 1] if each.dim() else each
+        )
+        shorter = Arithmetic(subject, batch, count)
+        observing.attempt(shorter.run, None)
+        if shorter.crossed is not None:
+            return _found("crossed", shorter.crossed)
+        if shorter.rows is not None:
+            return _found("rows", shorter.rows)
+    for number, call in enumerate(whole.squares):
+        follows = shorter is not None and len(shorter.squares) > number
+        if call.of_target or (follows and shorter and _is_smaller(shorter.squares[number], call)):
+            return _found("broadcast", call)
+    return {"applies": True, "found": ""}
 
-    was_training = subject.module.training
-    try:
-        with torch.no_grad(), outputs.Watch(note):
-            subject.loss(subject.module, subject.batch)
-    finally:
-        subject.module.train(was_training)
-    if not found:
-        return {"applies": bool(made), "found": "", "reason": "" if made else "no Linear of one"}
-    return {
-        "applies": True, "found": "broadcast",
-        "operation": found[0].name, "place": found[0].place,
-    }  # fmt: skip
+
+def _is_smaller(one: Call, other: Call) -> bool:
+    return one.name == other.name and one.shapes != other.shapes
+
+
+def _found(kind: str, call: Call) -> Dict[str, Any]:
+    shapes = " and ".join(str(list(each)) for each in call.shapes)
+    operation = "%s of %s" % (call.name.strip("_"), shapes)
+    return {"applies": True, "found": kind, "operation": operation, "place": call.place}
+
+
+class Arithmetic(outputs.Watch):
+    """Looks at the arithmetic of one evaluation of the loss, on a batch that had `count` samples
+    and lacks one of them."""
+
+    def __init__(self, subject: Subject, batch: Foreign, count: int = 0) -> None:
+        super().__init__(outputs.ignore)
+        self.squares: List[Call] = []
+        self.crossed: Optional[Call] = None
+        self.rows: Optional[Call] = None
+        self._subject, self._batch, self._count = subject, batch, count
+        self._columns: Set[int] = set()
+        """Addresses of outputs of a Linear, [n, 1], and of what is computed of one alone."""
+        self._kept: List[torch.Tensor] = []
+        self._targets = {
+            observing.storage_address(each)
+            for each in containers.tensors(batch).values()
+            if each.dim() == 1
+        }
+        weights = [*subject.module.parameters(), *subject.module.buffers()]
+        self._weights = {observing.storage_address(each) for each in weights}
+
+    def run(self) -> None:
+        build.seed_generators(build.SEED)
+        was_training = self._subject.module.training
+        try:
+            with torch.no_grad(), self:
+                self._subject.loss(self._subject.module, self._batch)
+        finally:
+            self._subject.module.train(was_training)
+
+    def __torch_function__(
+        self, func: Function, types: Types, args: Arguments = (), kwargs: Optional[Options] = None
+    ) -> Foreign:
+        name = observing.function_name(func).strip("_")
+        tensors = [each for each in args if isinstance(each, torch.Tensor)]
+        if name in ARITHMETIC and len(tensors) > 1:
+            observing.attempt(lambda: self._look(name, tensors[:2]), None)
+        result = func(*args, **(kwargs or {}))
+        observing.attempt(lambda: self._follow(name, tensors, result), None)
+        return result
+
+    def _look(self, name: str, pair: List[torch.Tensor]) -> None:
+        shapes = tuple(tuple(each.shape) for each in pair)
+        if self._count and self.crossed is None and _is_crossed(shapes, self._count):
+            full = tuple(_with_all(shape, self._count) for shape in shapes)
+            self.crossed = Call(name, full, outputs.place(), False)
+        if self._count and self.rows is None and self._takes_rows(pair):
+            full = tuple(_with_all(shape, self._count) for shape in shapes)
+            self.rows = Call(name, full, outputs.place(), False)
+        for column, row in (pair, pair[::-1]):
+            addresses = [observing.storage_address(each) for each in (column, row)]
+            fits = column.dim() == 2 and row.dim() == 1 and column.shape == (len(row), 1)
+            if not fits or len(row) < 2 or addresses[0] not in self._columns:
+                continue
+            if addresses[1] not in self._columns and addresses[1] not in self._weights:
+                known = addresses[1] in self._targets
+                self.squares.append(Call(name, shapes, outputs.place(), known))
+
+    def _takes_rows(self, pair: List[torch.Tensor]) -> bool:
+        """Whether one is a slice of a parameter or buffer with a row for each sample, of which
+        there is one less; expand() repeats the same row."""
+        for table, values in (pair, pair[::-1]):
+            if not table.dim() or observing.storage_address(table) not in self._weights:
+                continue
+            rows = len(table) == self._count - 1 and bool(table.stride(0))
+            if rows and table.dim() == values.dim() and len(values) == len(table):
+                return observing.storage_address(values) not in self._weights
+        return False
+
+    def _follow(self, name: str, tensors: List[torch.Tensor], result: Foreign) -> None:
+        """Note an output of a Linear, and what is computed of it without another shape."""
+        for each in containers.tensors(result).values():
+            if each.dim() != 2 or each.shape[1] != 1 or name in VIEWS:
+                continue
+            of_column = any(
+                one.shape == each.shape and observing.storage_address(one) in self._columns
+                for one in tensors
+            )
+            if name == "linear" or of_column:
+                self._columns.add(observing.storage_address(each))
+                self._kept.append(each)
+
+
+def _is_crossed(shapes: Tuple[Tuple[int, ...], ...], count: int) -> bool:
+    """Whether the samples of one, of which there is one less, meet a dimension of the other that
+    still has as many entries as there were samples."""
+    small, large = sorted(shapes, key=len)
+    if not small or len(small) == len(large):
+        return False
+    aligned = len(large) - len(small)
+    return small[0] == large[0] == count - 1 and large[aligned] == count
+
+
+def _with_all(shape: Tuple[int, ...], count: int) -> Tuple[int, ...]:
+    return (count, *shape[1:]) if shape[0] == count - 1 else shape

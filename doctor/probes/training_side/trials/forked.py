@@ -18,15 +18,17 @@ import torch
 from ... import wire
 from ..foreign import Foreign
 from ..subject.training_step import Subject
-from . import broadcasts, evaluation, functions, samples, tokens
+from . import axes, broadcasts, evaluation, functions, parts, samples, tokens
 
 SECONDS = 20.0
 TRIALS: Tuple[Tuple[str, Callable[[Subject], Dict[str, Any]]], ...] = (
     ("broadcasts", broadcasts.trial),
     ("samples", samples.trial),
     ("tokens", tokens.trial),
+    ("axes", axes.trial),
     ("functions", functions.trial),
     ("evaluation", evaluation.trial),
+    ("parts", parts.trial),
 )
 """Name -> what it observes: {"applies": False, "reason": ...}, or {"applies": True, "found": kind
 or "", "operation": ..., "place": ...}."""

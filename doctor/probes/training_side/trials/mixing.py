@@ -47,7 +47,7 @@ class Positions:
                 hooks.append(module.register_forward_pre_hook(self._enter(name), with_kwargs=True))
                 hooks.append(module.register_forward_hook(self._leave(name)))
         try:
-            outputs.forward(self._subject, batch, self.note)
+            outputs.evaluate(self._subject, batch, self.note)
         finally:
             for hook in hooks:
                 hook.remove()

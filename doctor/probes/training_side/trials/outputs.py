@@ -46,31 +46,51 @@ def ignore(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
     """Note nothing."""
 
 
-def forward(subject: Subject, batch: Foreign, note: Note = ignore) -> Dict[str, torch.Tensor]:
-    """The floating tensors that the model returns in one evaluation of the loss, by name.
-
-    Without dropout, and with the same random numbers each time.
-    """
-    caught: List[Any] = []
-    hook = subject.module.register_forward_hook(lambda module, args, out: caught.append(out))
+def evaluate(subject: Subject, batch: Foreign, note: Note = ignore) -> torch.Tensor:
+    """The loss without dropout, and with the same random numbers each time."""
     was_training = subject.module.training
     subject.module.eval()
     build.seed_generators(build.SEED)
     try:
         with torch.no_grad(), Watch(note):
-            subject.loss(subject.module, batch)
+            return subject.loss(subject.module, batch)
+    finally:
+        subject.module.train(was_training)
+
+
+LOSSES = ("cross_entropy", "nll_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+          "binary_cross_entropy", "binary_cross_entropy_with_logits")  # fmt: skip
+
+
+def forward(subject: Subject, batch: Foreign, note: Note = ignore) -> Dict[str, torch.Tensor]:
+    """The floating tensors that the model returns in one evaluation of the loss, by name; of a
+    model that returns its loss alone, what the losses of torch get."""
+    caught: List[Any] = []
+    compared: Dict[str, torch.Tensor] = {}
+
+    def noted(name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if name in LOSSES and args and isinstance(args[0], torch.Tensor):
+            compared["%s %d" % (name, len(compared))] = args[0]
+        note(name, args, options, result)
+
+    hook = subject.module.register_forward_hook(lambda module, args, out: caught.append(out))
+    try:
+        evaluate(subject, batch, noted)
     finally:
         hook.remove()
-        subject.module.train(was_training)
     if len(caught) != 1:
         raise ValueError("the loss calls the model %d times" % len(caught))
     out = caught[0]
     values = containers.tensors(dict(out) if observing.has(out, "items") else out)
-    return {
-        name: observing.plain(each)
-        for name, each in values.items()
-        if each.is_floating_point() and each.dim()
-    }
+    for named in (values, compared):
+        found = {
+            name: observing.plain(each)
+            for name, each in named.items()
+            if each.is_floating_point() and each.dim()
+        }
+        if found:
+            return found
+    return {}
 
 
 def changed_at(index: int, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,122 +1,190 @@
-"""Whether the prediction of a token depends on a later one, where labels are the next tokens."""
+"""Whether the prediction of the next value of a sequence depends on it, or on later ones."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..foreign import containers, observing
+from ..calls.loss_calls import ELEMENTWISE
+from ..foreign import Foreign, containers, observing
 from ..subject.training_step import Subject
 from . import mixing, outputs
 from .outputs import Operation
 
 LEAST = 4
+"""Positions of a sequence, and labels that are not ignored."""
+CLASSES = ("cross_entropy", "nll_loss")
+IGNORED = -100
+MOST_CALLS = 32
+NEXT, SAME = "next", "same"
+
+
+class Compared(NamedTuple):
+    """What a loss function got: predictions and labels, [samples, positions, ...]."""
+
+    predictions: torch.Tensor
+    labels: torch.Tensor
+    operation: Operation
+
+
+class Opened(NamedTuple):
+    """A call of attention in which each position sees all: its result, and the axis of the
+    positions there."""
+
+    operation: Operation
+    result: torch.Tensor
+    axis: int
 
 
 def trial(subject: Subject) -> Dict[str, Any]:
-    """Changes the last token of each sample and compares the predictions before it.
+    """Changes the last position of a sequence that is its own label, and compares the predictions.
 
     An attention without any mask is named, else the module that mixes: expert-choice routing and
     norms over time, which depend on later tokens on purpose, are not.
     """
-    labelled = _sequence(subject)
-    tokens = _only_tokens(subject) if labelled is None else labelled
-    if tokens is None:
-        return _none("no tokens whose labels are the next ones")
-    calls = _Calls(tokens)
-    whole = outputs.forward(subject, subject.batch, calls.note)
-    if labelled is None and not calls.shifted:
-        return _none("no tokens whose labels are the next ones")
-    found = _predictions(whole, tokens)
-    if found is None:
-        return _none("no prediction for each token")
-    name, last = found
-    changed = tokens.clone()
-    changed[:, last] = torch.where(tokens[:, last] == tokens[0, 0], tokens[0, 1], tokens[0, 0])
-    batch = containers.mapped(subject.batch, lambda each: changed if each is tokens else each)
-    other = outputs.forward(subject, batch)
-    if torch.equal(changed, tokens) or whole[name].shape != other[name].shape:
-        return _none("no other token to put in its place")
-    if not set(outputs.differing(whole[name], other[name], 1)) - {last}:
+    whole = Calls(subject)
+    sequence, relation, number = whole.labelled(subject.batch)
+    if sequence is None or (relation == SAME and _may_be_made_here(subject)):
+        return {"applies": False, "reason": "no sequence whose labels are its next values"}
+    predictions = whole.losses[number].predictions
+    for place in (sequence.shape[1] - 1, sequence.shape[1] - 2):
+        batch = changed_at(subject.batch, sequence, place)
+        other = Calls(subject._replace(batch=batch))
+        moved = outputs.differing(predictions, other.losses[number].predictions, 1)
+        if moved:
+            break
+    early = [position for position in moved if position < place]
+    label = place - 1 if relation == NEXT else place
+    operation, module = Operation("", ""), ""
+    if early and relation == NEXT:
+        operation = whole.open_to(other, place) or operation
+        if operation.name:
+            return _found("tokens", operation)
+        module = mixing.module_that_mixes(subject, subject.batch, batch, place + 1)
+    aligned = relation == SAME or predictions.shape[1] < sequence.shape[1]
+    if moved == [label] and aligned and not module:
+        return _found("unshifted", whole.losses[number].operation)
+    if not early or relation == SAME:
         return {"applies": True, "found": ""}
-    if calls.open:
-        operation, place = calls.open[0]
-        return {"applies": True, "found": "tokens", "operation": operation, "place": place}
-    length = whole[name].shape[1]
-    module = mixing.module_that_mixes(subject, subject.batch, batch, length)
-    return {"applies": True, "found": "positions" if module else "tokens", "operation": module}
+    return _found("positions" if module else "tokens", Operation(module, ""))
 
 
-def _none(reason: str) -> Dict[str, Any]:
-    return {"applies": False, "reason": reason}
+def _may_be_made_here(subject: Subject) -> bool:
+    """Whether the doctor made the batch, with labels for a model that shifts them itself."""
+    return not subject.fixed and set(containers.tensors(subject.batch)) == {"input_ids", "labels"}
 
 
-def _predictions(whole: Dict[str, torch.Tensor], tokens: torch.Tensor) -> Optional[Tuple[str, int]]:
-    """The output with a prediction for all tokens, or for all but the last one, and the position
-    of the last token that it reads."""
-    samples, length = tokens.shape
-    for name, value in whole.items():
-        if value.dim() == 3 and len(value) == samples and 0 <= length - value.shape[1] <= 1:
-            return name, value.shape[1] - 1
-    return None
+def _found(kind: str, operation: Operation) -> Dict[str, Any]:
+    found = {"found": kind, "operation": operation.name, "place": operation.place}
+    return {"applies": True, **found}
 
 
-class _Calls:
-    """Attention without a mask, and a loss whose labels are the next tokens."""
+def changed_at(batch: Foreign, sequence: torch.Tensor, place: int) -> Foreign:
+    """The batch with another value at this position of each sample of the sequence."""
+    changed = sequence.clone()
+    if sequence.is_floating_point():
+        changed[:, place] = sequence[:, place] * 1.7 + 0.31
+    else:
+        others: torch.Tensor = torch.unique(sequence)[:2]
+        changed[:, place] = torch.where(sequence[:, place] == others[0], others[-1], others[0])
+    return containers.mapped(batch, lambda each: changed if each is sequence else each)
 
-    def __init__(self, tokens: torch.Tensor) -> None:
-        self.open: List[Operation] = []
-        self.shifted = False
-        self._next = tokens[:, 1:].flatten()
 
-    def note(self, function: str, args: Any, options: Dict[str, Any], result: Any) -> None:
-        if function == "scaled_dot_product_attention" and _sees_all(args, options):
+class Calls:
+    """The losses of one evaluation, and its calls of attention without any mask."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.losses: List[Compared] = []
+        self.open: List[Opened] = []
+        sizes = [len(each) for each in containers.tensors(subject.batch).values() if each.dim()]
+        self._samples = sizes[0] if sizes else 0
+        outputs.evaluate(subject, subject.batch, self._note)
+
+    def labelled(self, batch: Foreign) -> Tuple[Optional[torch.Tensor], str, int]:
+        """A sequence of the batch that is compared with its own values, how, and in which loss."""
+        for relation in (NEXT, SAME):
+            for number, each in enumerate(self.losses):
+                for sequence in filter(_is_sequence, containers.tensors(batch).values()):
+                    if _relation(sequence, each.labels) == relation:
+                        return sequence, relation, number
+        return None, "", 0
+
+    def open_to(self, other: Calls, place: int) -> Optional[Operation]:
+        """The first attention without a mask whose result differs before a position that another
+        evaluation changes: not that of an encoder, which gets other tokens."""
+        for one, changed in zip(self.open, other.open):
+            if one.result.shape == changed.result.shape:
+                moved = outputs.differing(one.result, changed.result, one.axis)
+                if any(position < place for position in moved):
+                    return one.operation
+        return None
+
+    def _note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if name in (*CLASSES, *ELEMENTWISE) and len(self.losses) < MOST_CALLS:
+            inputs = [*args, *(options[key] for key in ("input", "target") if key in options)]
+            values, labels = map(observing.plain, inputs[:2])
+            pair = _by_position(name, values, labels, self._samples)
+            if pair is not None:
+                place = outputs.place()
+                self.losses.append(Compared(*pair, Operation(name, place)))
+        if len(self.open) >= MOST_CALLS:
+            return
+        if name == "scaled_dot_product_attention" and _sees_all(args, options):
+            text = "scaled_dot_product_attention without a mask"
             self.open.append(
-                Operation("scaled_dot_product_attention without a mask", outputs.place())
+                Opened(Operation(text, outputs.place()), result.clone(), result.dim() - 2)
             )
         masked = options.get("attn_mask") is not None or options.get("is_causal")
-        if function == "multi_head_attention_forward" and not masked and args[0].shape[0] > 1:
-            self.open.append(Operation("MultiheadAttention without attn_mask", outputs.place()))
-        if function == "cross_entropy":
-            self.shifted = self.shifted or torch.equal(args[1].flatten(), self._next)
+        if name == "multi_head_attention_forward" and not masked and args[0].shape[0] > 1:
+            text = "MultiheadAttention without attn_mask"
+            self.open.append(Opened(Operation(text, outputs.place()), result[0].clone(), 0))
 
 
-def _only_tokens(subject: Subject) -> Optional[torch.Tensor]:
-    """The only tokens of a batch without labels, which a loss may take its labels from."""
-    whole = [each for each in containers.tensors(subject.batch).values() if _is_tokens(each)]
-    return whole[0] if len(whole) == 1 else None
+def _by_position(
+    name: str, values: torch.Tensor, labels: torch.Tensor, samples: int
+) -> Optional[Tuple[torch.Tensor, torch.Tensor]]:
+    """Predictions and labels of a loss, [samples, positions, ...]; None if they are not such."""
+    if name in ELEMENTWISE:
+        fits = values.shape == labels.shape and labels.dim() > 1 and len(labels) == samples
+        return (values, labels) if fits else None
+    if labels.is_floating_point() or not samples or labels.numel() % samples:
+        return None
+    length = labels.numel() // samples
+    if values.dim() == 3:
+        values = values.transpose(1, 2)
+    if values.dim() not in (2, 3) or values.numel() % max(1, samples * length) or length < LEAST:
+        return None
+    return values.reshape(samples, length, -1), labels.reshape(samples, length)
 
 
-def _is_tokens(tensor: torch.Tensor) -> bool:
+def _is_sequence(tensor: torch.Tensor) -> bool:
+    if tensor.is_floating_point():
+        return tensor.dim() in (2, 3) and tensor.shape[1] >= LEAST
     return tensor.dtype == torch.int64 and tensor.dim() == 2 and tensor.shape[1] >= LEAST
 
 
-def _sequence(subject: Subject) -> Optional[torch.Tensor]:
-    """The tokens of the batch whose labels are the next ones; of a causal model of transformers,
-    whose loss shifts them, those that equal its labels."""
-    whole = {
-        name: each for name, each in containers.tensors(subject.batch).items() if _is_tokens(each)
-    }
-    causal = any(
-        type(each).__name__.endswith(("ForCausalLM", "LMHeadModel"))
-        for each in subject.module.modules()
-    )
-    config = observing.attribute(subject.module, "config")
-    causal = causal and not observing.attribute(config, "is_encoder_decoder", False)
-    for name, tokens in whole.items():
-        for other, labels in whole.items():
-            if (
-                name == other
-                or tokens.shape != labels.shape
-                or bool((tokens == tokens[0, 0]).all())
-            ):
-                continue
-            if bool((labels[:, :-1] == tokens[:, 1:]).all()):
-                return tokens
-            if causal and "label" in other and bool((labels == tokens).all()):
-                return tokens
-    return None
+def _relation(sequence: torch.Tensor, labels: torch.Tensor) -> str:
+    """NEXT: the labels are the sequence from its second position on; SAME: they are its tokens."""
+    length, compared = sequence.shape[1], labels.shape[1]
+    later = labels if compared == length - 1 else labels[:, :-1]
+    if _equal(later, sequence[:, 1:]):
+        return NEXT
+    if not sequence.is_floating_point() and compared in (length, length - 1):
+        return SAME if _equal(labels, sequence[:, :compared]) else ""
+    return ""
+
+
+def _equal(labels: torch.Tensor, values: torch.Tensor) -> bool:
+    if labels.shape != values.shape or labels.is_floating_point() != values.is_floating_point():
+        return False
+    kept = labels != IGNORED
+    some = values[kept]
+    if some.numel() < LEAST or bool((some == some[0]).all()):
+        return False
+    if labels.is_floating_point():
+        return torch.allclose(labels.float(), values.float())
+    return torch.equal(labels[kept], some)
 
 
 def _sees_all(args: Any, options: Dict[str, Any]) -> bool:

@@ -1,0 +1,87 @@
+"""Operations on another axis than the one they are meant for: a view that exchanges axes, attention
+whose weights are normalized over the queries or heads."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from ..subject.training_step import Subject
+from . import outputs
+from .outputs import Operation
+
+VIEWS = ("view", "reshape", "_unsafe_view")
+KEPT = ("dropout", "to", "float", "half", "type_as", "contiguous", "clone")
+"""Functions after which weights of attention are still the same ones."""
+PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm")
+
+
+def trial(subject: Subject) -> Dict[str, Any]:
+    """Looks at the shapes of all views, and at which axis of what a softmax was taken."""
+    calls = Calls()
+    outputs.evaluate(subject, subject.batch, calls.note)
+    for kind, found in (("axes", calls.views), ("queries", calls.softmaxes)):
+        if found:
+            operation, place = found[0]
+            return {"applies": True, "found": kind, "operation": operation, "place": place}
+    return {"applies": True, "found": ""}
+
+
+class Calls:
+    def __init__(self) -> None:
+        self.views: List[Operation] = []
+        self.softmaxes: List[Operation] = []
+        self._weights: Dict[int, int] = {}
+        """Identity of what a softmax gave -> its axis, from the end."""
+        self._kept: List[torch.Tensor] = []
+
+    def note(self, name: str, args: Any, options: Dict[str, Any], result: Any) -> None:
+        if not args or not isinstance(args[0], torch.Tensor):
+            return
+        if name in VIEWS and exchanges(args[0].shape, result.shape):
+            shapes = "%s(), %s as %s" % (name.strip("_"), list(args[0].shape), list(result.shape))
+            self._add(self.views, shapes)
+        elif name == "softmax":
+            axis = options.get("dim", args[1] if len(args) > 1 else None)
+            if isinstance(axis, int) and result.dim() > 2:
+                self._keep(result, axis % result.dim() - result.dim())
+        elif name in KEPT and id(args[0]) in self._weights:
+            self._keep(result, self._weights[id(args[0])])
+        elif name in PRODUCTS and self._weights.get(id(args[0]), -1) != -1:
+            axis, shape = self._weights[id(args[0])], list(args[0].shape)
+            if shape[-1] == shape[-2] > 1:
+                self._add(self.softmaxes, "softmax over dim %d of weights %s" % (axis, shape))
+
+    def _keep(self, result: torch.Tensor, axis: int) -> None:
+        self._weights[id(result)] = axis
+        self._kept.append(result)
+
+    def _add(self, found: List[Operation], text: str) -> None:
+        place = outputs.place()
+        if place:  # a library's own views are its business
+            found.append(Operation(text, place))
+
+
+def exchanges(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether a view has the shape that a transpose would give, and so other values in each place.
+
+    [N, T, C] as [N, C, T]; [N, H, T, D] as [N, T, H * D]; [N, T, C] as [N, H, T, C / H]. Where two
+    sizes differ by one it may be the shift of relative positions, which is meant so.
+    """
+    one, other = _without_ones(before), _without_ones(after)
+    if len(one) == len(other) and len(one) > 2 and one != other and sorted(one) == sorted(other):
+        moved = {size for size, place in zip(one, other) if size != place}
+        return max(moved) - min(moved) > 1
+    if len(one) == 4 and len(other) == 3:
+        return _merges(one, other)
+    return len(one) == 3 and len(other) == 4 and _merges(other, one)
+
+
+def _merges(four: Tuple[int, ...], three: Tuple[int, ...]) -> bool:
+    first, heads, length, width = four
+    return heads != length and three == (first, length, heads * width)
+
+
+def _without_ones(shape: Sequence[int]) -> Tuple[int, ...]:
+    return tuple(int(size) for size in shape if size != 1)
