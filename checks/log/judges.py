@@ -11,12 +11,12 @@ from packaging.version import InvalidVersion, Version
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
-from doctor.checks.log import curves
+from doctor.checks.log import conditions, curves
 from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
 from doctor.checks.log.culprit import TIMEOUT, waited_for
 from doctor.checks.log.curves import nonfinite
-from doctor.checks.log.memory_fit import what_fits
+from doctor.checks.log.memory_fit import fitted_before, stage_of_event, what_fits
 from doctor.checks.log.story import class_of, story_of
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import MEMORY, fitted
@@ -30,14 +30,16 @@ from doctor.facts.own_model import OwnModel
 from doctor.facts.training import ModelShape
 from doctor.facts.views import JobGpus
 from doctor.job.job import Chosen, Job, Target
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
 from doctor.judge.known_errors import further
 from doctor.judge.place import Place
 
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
-PREEMPTED = "scheduler-ended"
-"""The class whose lines are planned where the training goes on after them."""
+STOPPED = ("interrupted", "killed-sigterm")
+"""Classes of lines with which a run ends that somebody gave up."""
+OF_NODE = "node"
+"""What a restart brings where a node is at fault: it stays so although the training went on."""
 LONGEST = 300
 """Characters of a line that a summary repeats."""
 MOST_PLACES = 20
@@ -49,6 +51,8 @@ def first_cause(log: Log, flight_recorder: FlightRecorder | Unknown | None) -> V
     story = story_of(log)
     read = _extent(log)
     if story.first is not None:
+        if stopped := _stopped_after(story.first, log):
+            return ok(f"{stopped.code} {stopped.slug} fails, and {story.first.name} ended the run")
         return ok(f"{class_of(story.first).code} {story.first.name} at {_where(story.first)}")
     if failing := _failing(log, flight_recorder):
         return ok(f"no error in {read}; {failing.code} {failing.slug} fails")
@@ -150,7 +154,10 @@ def _judge_memory(
     event = first if first is not None and first.name == MEMORY else events[0]
     needs = plan(job, target, chosen, job_gpus, checkpoint, host, shape, own)
     fits = what_fits(event.text, job, needs)
-    return replace(verdict, fix=f"{verdict.fix} {fits}") if fits else verdict
+    if (stage := stage_of_event(event)) is not None:
+        summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs is not None else ""
+        return replace(verdict, summary=summary, fix=joined(stage.fix, fits), also=())
+    return replace(verdict, fix=joined(verdict.fix, fits, fitted_before(log, event)))
 
 
 def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
@@ -161,7 +168,7 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
         return _warning(row, own, log, torch, "")
     if own := [event for event in story.overcome if event.name == row.id]:
         warning = _warning(row, own, log, torch, "; training went on after it")
-        return replace(warning, status=Status.NOTE) if row.id == PREEMPTED else warning
+        return warning if row.retry == OF_NODE else replace(warning, status=Status.NOTE)
     if own := [event for event in story.others if event.name == row.id]:
         return skip(_consequence(own, story.first))
     if row.id == SCALER and any(curve.name == "loss_scale" for curve in log.curves):
@@ -172,23 +179,43 @@ def _verdict(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
 def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     story = story_of(log)
     assert story.first is not None
+    if stopped := _stopped_after(story.first, log):
+        return note(f"{_where(story.first)}: the run was stopped; {stopped.code} {stopped.slug}")
     others = [event for event in story.others if class_of(event).role != "summary"]
     event, named = story.first, _refined(row, story.first)
+    reasons = conditions.reasons_of(log, (row.id, named.id), event.path, event.line)
+    named = reasons[0][0] if reasons else named
     culprit = waited_for(log) if row.id == TIMEOUT else None
-    about = culprit.summary + "; " if culprit else f"({named.id}) " if named is not row else ""
+    about = f"({named.id}) " if named is not row else ""
+    about += culprit.summary + "; " if culprit else ""
     message = f"first cause, {_where(event)}: {about}{_detail(row, event)}"
-    places = (place_of(event), *_own_frame(event), *_folded(others, event))
+    places = (
+        place_of(event),
+        *conditions.places_of(reasons),
+        *_own_frame(event),
+        *_folded(others, event),
+    )
     causes = tuple(dict.fromkeys((named, *_causes(row, event))))
+    fix = culprit.fix if culprit else "" if reasons else _fix(row, event, log, torch)
     return fail(
         message,
         *_commands(named, event),
-        fix=culprit.fix if culprit else _fix(row, event, log, torch),
+        fix=joined(conditions.fix_of(reasons), fix),
         owner=fitted(named, _text(event)).owner,
         retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
         also=_also(fitted(each, _text(event)) for each in causes[1:]),
     )
+
+
+def joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
+def _stopped_after(first: LogEvent, log: Log) -> Check | None:
+    """The check of a curve that fails, where people or a scheduler then stopped the run."""
+    return _failing(log, None) if first.name in STOPPED else None
 
 
 def _refined(row: Cause, event: LogEvent) -> Cause:
@@ -333,14 +360,15 @@ def _check(row: Cause) -> Check:
     """The row as `doctor explain` prints it and the engine judges it."""
     first = ("it is the first cause of a failure",)
     overcome = ("a line of the class is in the log, and the training goes on after it",)
+    is_warned = row.retry == OF_NODE or row.role == "warning"
     return Check(
         code=row.code,
         slug=row.id,
         title=row.title,
         why=row.why,
         passes=("no line of the class is in the log",),
-        notes=overcome if row.id == PREEMPTED else (),
-        warns=() if row.id == PREEMPTED else overcome,
+        notes=() if is_warned else overcome,
+        warns=overcome if is_warned else (),
         fails=() if row.role in ("warning", "summary") else first,
         fix=row.fix,
         commands=row.commands,

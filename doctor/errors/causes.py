@@ -12,6 +12,7 @@ from doctor.errors.tables import (
     building,
     communication,
     compilation,
+    conditions,
     container_gpus,
     containers,
     contents,
@@ -132,6 +133,7 @@ TABLES = (
     symptoms_loss,
     symptoms_speed,
     symptoms_model,
+    conditions,
     harmless,
 )
 CAUSES: tuple[Cause, ...] = tuple(cause for table in TABLES for cause in table.ROWS)

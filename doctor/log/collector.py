@@ -214,6 +214,8 @@ class Collector:
         if traceback and traceback.code:
             groups.setdefault("code", excerpt(traceback.code))
             groups.setdefault("source", excerpt(traceback.source.strip()))
+        if traceback and traceback.functions:
+            groups.setdefault("functions", " ".join(filter(None, traceback.functions)))
         text = excerpt(line.text, match.start())
         frames = map(excerpt, traceback.frames) if traceback else ()
         stamps = map(time_of, (line.text, *islice(before, LOOK_BACK)))

@@ -55,7 +55,7 @@ JUDGED = (*DRIVER_CODES, *KERNEL, *CUDA, *CUDNN, *KFD, "no-kernel-image", "gpu-a
 """Rows that fill a field of their own, or whose lines other readers know."""
 OF_MACHINE = ("kernel_modules", "machine_log", "container_gpus", "containers")
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
-UNTOLD = ("harmless", "symptom", "consequence", "summary")
+UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
 MOST_REPORTED = 32
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from doctor.checks.log.conditions import explained
 from doctor.checks.log.curves import nonfinite, shape
+from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
 NUMERICS = (
@@ -13,7 +15,8 @@ NUMERICS = (
 )
 
 
-def _check(code: str, slug: str, judge: Callable[..., Verdict], **fields: object) -> Check:
+def _check(code: str, slug: str, judge: Callable[[Log], Verdict], **fields: object) -> Check:
+    judge = explained(slug, judge)
     return Check(code=code, slug=slug, judge=judge, owner=Owner.JOB, **fields)  # type: ignore[arg-type]
 
 

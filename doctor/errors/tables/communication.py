@@ -46,7 +46,7 @@ ROWS = (
         title="Every collective finished in time",
         messages=(
             r"[Cc]aught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), "
-            r"OpType=(?P<op>\w+)[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
+            r"OpType=(?P<op>\w+)(?:, NumelIn=(?P<numel>\d+))?[^)]{0,200}\(ms\)=(?P<limit>\d+)\) ran for (?P<ran>\d+) "
             r"milliseconds",
             r"imeout at (?:NCCL )?work: (?P<work>\d+)",
             r"[Cc]aught collective operation timeout",
@@ -146,6 +146,7 @@ ROWS = (
             r"To avoid data inconsistency, we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
             r"Connection closed by remote peer",
+            r"failed to send a keep-alive heartbeat to the rendezvous",
         ),
         examples=(
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection "
@@ -161,6 +162,8 @@ ROWS = (
             "[rank0]:[E1] Process group watchdog thread terminated with exception: CUDA error",
             "n01:88:120 [0] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer "
             "n02<50122>",
+            "The node 'n1_795_0' has failed to send a keep-alive heartbeat to the rendezvous 'run' "
+            "due to an error of type RendezvousConnectionError.",
         ),
         why="Another rank or the rendezvous host is gone. This rank reports the loss and is not "
         "its cause.",
