@@ -36,6 +36,7 @@ from doctor.judge.place import Place
 
 SCALER = "scaler-collapse"
 """The class that the curve of the loss scale shows as well."""
+MISSING = "file-missing"
 STOPPED = ("interrupted", "killed-sigterm")
 """Classes of lines with which a run ends that somebody gave up."""
 OF_NODE = "node"
@@ -200,12 +201,23 @@ def _first(row: Cause, log: Log, torch: Torch | Unknown) -> Verdict:
     return fail(
         message,
         *_commands(named, event),
-        fix=joined(conditions.fix_of(reasons), fix),
+        fix=joined(conditions.fix_of(reasons), fix, _of_other_node(row, log)),
         owner=fitted(named, _text(event)).owner,
         retry=_outlook(named, event),
         places=places[: MOST_PLACES + 1],
         causes=tuple(each.id for each in causes if each.messages),
         also=_also(fitted(each, _text(event)) for each in causes[1:]),
+    )
+
+
+def _of_other_node(row: Cause, log: Log) -> str:
+    """That rank 0 has the file which others miss."""
+    ranks = {event.rank for event in log.events if event.name == row.id and event.rank is not None}
+    if row.id != MISSING or len(ranks) < 2 or 0 in ranks:
+        return ""
+    return (
+        f"{len(ranks)} ranks from {min(ranks)} on report it, and rank 0 does not: if those are of "
+        "other nodes, the path is on a disk of one node, and belongs on storage that all share."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from doctor.checks.log.conditions import explained
-from doctor.checks.log.curves import nonfinite, shape
+from doctor.checks.log.curves import nonfinite, rewards, shape
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
@@ -152,6 +152,22 @@ def _checks() -> Iterator[Check]:
         commands=("doctor run --only GPU004,GPU006",),
         sources=("thermal-throttling",),
         limits="that it is as high as it could be.",
+    )
+    yield _check(
+        "LOG098",
+        "rewards-alike",
+        rewards.rewards_differ,
+        title="The rewards of completions differ",
+        why="Policy gradients learn from differences: where every completion gets the same reward, "
+        "all advantages are 0, the loss is the KL term alone, and the run looks healthy while "
+        "nothing is learned.",
+        passes=("the rewards differ, and end near their highest level",),
+        notes=("they end far below it, in fewer than 100 values",),
+        warns=("they end far below it",),
+        fails=("they do not differ, or their mean is one value, at ten or more logged steps",),
+        fix=rewards.ALIKE,
+        sources=("trl-3452",),
+        limits="that the reward function rewards what it should.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from doctor._util.median import median
 from doctor.checks.log import series
 from doctor.checks.log.curves.reading import (
     each_curve,
@@ -14,6 +15,7 @@ from doctor.checks.log.curves.reading import (
     too_few,
     values_of,
 )
+from doctor.checks.log.curves.rewards import is_of_policy
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
@@ -25,6 +27,7 @@ SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 
 
+OF_POLICY = "the loss of a policy: the rewards show the progress"
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
@@ -36,6 +39,8 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
     if values and min(values) < 0:
         return skip(BELOW_ZERO)
     spikes = series.spikes(values)
@@ -73,25 +78,61 @@ def _warned(log: Log, loss: Curve, at: int) -> str:
 
 
 def no_divergence(log: Log) -> Verdict:
-    return each_curve(log, "loss", _divergence)
+    return each_curve(log, "loss", lambda curve: _divergence(log, curve))
 
 
-def _divergence(loss: Curve) -> Verdict:
+def _divergence(log: Log, loss: Curve) -> Verdict:
     if few := too_few(loss):
         return few
     values, places = finite_of(loss)
+    if is_of_policy(log, loss):
+        return skip(OF_POLICY)
     if values and min(values) < 0:
         return skip(BELOW_ZERO)
-    outcome = series.diverged(values)
+    outcome, exploded = series.diverged(values), _explosion(log, loss)
+    # A cross-entropy that is lost ends at that of the words' frequencies, hardly 1.5 times higher.
+    outcome = outcome or (series.lost(values) if exploded else None)
     if outcome is None:
         return ok("the loss ends near its lowest level, or within the noise of its values")
     lowest, final = outcome
     at = places[values.index(min(values))]
     diverged = fail(
-        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}",
+        f"the loss was {lowest:.4g} near {step_at(loss, at)} and ends at {final:.4g}{exploded}"
+        f"{_rate_of(log, loss)}",
         places=(place_at(loss, at, "the lowest value"),),
     )
-    return _certain(values, diverged)
+    return diverged if exploded else _certain(values, diverged)
+
+
+def _explosion(log: Log, loss: Curve) -> str:
+    """That the gradient norm multiplied, "" where it did not."""
+    norm = partner(log, loss, "grad_norm")
+    values, places = finite_of(norm) if norm else ([], [])
+    at = series.exploded(values)
+    if norm is None or at is None:
+        return ""
+    usual = median(values[:at])
+    return (
+        f"; the gradient norm rose from {usual:.3g} to {max(values[at:]):.3g} from step "
+        f"{norm.steps[places[at]]:,} on"
+    )
+
+
+HIGH_RATE = 1e-3
+"""Above it transformers need care, whatever their size. Our own number."""
+
+
+def _rate_of(log: Log, loss: Curve) -> str:
+    """What the learning rate says of a divergence."""
+    rate = partner(log, loss, "learning_rate")
+    values = finite_of(rate)[0] if rate else []
+    if len(values) < ENOUGH or max(values) < HIGH_RATE:
+        return ""
+    start = ", its highest value, from the first logged step on: no warm-up"
+    return (
+        f"; the learning rate is {max(values):g}{start if values[0] == max(values) else ''} (large "
+        "language models are trained with 1e-4 to 6e-4)"
+    )
 
 
 def progress(log: Log) -> Verdict:
@@ -128,7 +169,7 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         )
     if few := too_few(loss):
         return few
-    if series.is_flat(values):
+    if not is_of_policy(log, loss) and series.is_flat(values):
         return note(
             f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last; a "
             "training at its floor looks the same"

@@ -123,10 +123,10 @@ ROWS = (
         why="DeepSpeed prints the memory of the host, which was nearly full shortly before: the "
         "kernel killed a process for it. With an offloaded optimizer the fp32 weights, momenta and "
         "variances (12 bytes for each parameter) and gradients lie there, on all nodes together.",
-        fix="Compare with estimate_zero3_model_states_mem_needs_all_live of DeepSpeed. More host "
-        "memory or more nodes, offload to NVMe (offload_optimizer.device: nvme), no offload on "
-        "more GPUs, pin_memory: false, an adapter, or an 8-bit optimizer. Confirm it: dmesg -T "
-        "shows oom-kill.",
+        fix="Give the job more host memory or more nodes, offload to NVMe (offload_optimizer.device: "
+        "nvme), shard over more GPUs without offload, or train an adapter or with an 8-bit "
+        "optimizer. estimate_zero3_model_states_mem_needs_all_live of DeepSpeed gives the need; "
+        "dmesg -T shows oom-kill if it was that.",
         owner=Owner.ENVIRONMENT,
         commands=("sudo dmesg -T | grep -iE 'killed process|oom'", "free -h"),
         role="condition",

@@ -159,8 +159,19 @@ ROWS = (
                 "node is whole.",
                 ("python -m pip show transformers",),
             ),
+            Wording(
+                r"No such file or directory: '[^'\n]{0,300}(?:_indices/|GPTDataset|_(?:document|"
+                r"sample|shuffle|doc)_(?:index|idx)|_indexmap_)",
+                "FileNotFoundError: [Errno 2] No such file or directory: "
+                "'/data/cache/GPTDataset_indices/fa73-GPTDataset-train-document_index.npy'",
+                "Megatron builds the index files of a dataset on global rank 0 alone, and this node "
+                "does not see the disk that they were written to.",
+                "Put the data, or --data-cache-path, on a file system that all nodes share, or "
+                "build the cache once and copy it to the same path of every node.",
+                ("df -h PATH",),
+            ),
         ),
-        why="Several processes rename or delete one checkpoint directory.",
+        why="Several processes use one directory, each as if it were alone or shared by all.",
         owner=Owner.ENVIRONMENT,
     ),
     Cause(

@@ -119,6 +119,27 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
     ),
     Cause(
+        id="slurm-tasks-differ",
+        errors=("ValueError", "RuntimeError"),
+        messages=(
+            r"number of (?:tasks per node|nodes) configured in SLURM",
+            r"You set `--ntasks=\d{1,6}` in your SLURM bash script",
+        ),
+        examples=(
+            "ValueError: You set `devices=4` in Lightning, but the number of tasks per node "
+            "configured in SLURM `--ntasks-per-node=1` does not match. HINT: Set `devices=1`.",
+            "RuntimeError: You set `--ntasks=8` in your SLURM bash script, but this variable is "
+            "not supported. HINT: Use `--ntasks-per-node=8` instead.",
+        ),
+        why="Under Slurm Lightning starts no processes itself: srun has to start one for each GPU, "
+        "and the batch script asks for another number.",
+        fix="Ask Slurm for one task per GPU and keep devices: #SBATCH --nodes=N "
+        "--ntasks-per-node=GPUS --gres=gpu:GPUS with Trainer(devices=GPUS, num_nodes=N), started "
+        "by srun. The hint to lower devices would leave the other GPUs idle. In an interactive "
+        "job, or with torchrun, unset SLURM_NTASKS or set SLURM_JOB_NAME=bash.",
+        commands=("env | grep SLURM_NTASKS",),
+    ),
+    Cause(
         id="wrapper-refuses-model",
         wordings=(
             Wording(

@@ -59,6 +59,17 @@ ALIASES = {
     "train/samples_per_second": "throughput",
     "throughput": "throughput",
     "tgs": "throughput",
+    "actor/grad_norm": "grad_norm",
+    "reward": "reward",
+    "train/reward": "reward",
+    "mean_reward": "reward",
+    "reward_mean": "reward",
+    "critic/score/mean": "reward",
+    "critic/rewards/mean": "reward",
+    "objective/scores": "reward",
+    "reward_std": "reward_spread",
+    "train/reward_std": "reward_spread",
+    "critic/advantages/max": "reward_spread",
 }
 """Names of metrics in logs, in lower case -> names of curves."""
 STEPS = ("step", "global_step", "train/global_step", "iteration", "iter", "_step", "steps", "it")

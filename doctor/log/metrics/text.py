@@ -37,7 +37,7 @@ METRIC = re.compile(
 
 A space alone separates a name from a number with a point.
 """
-BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,4}(\d{1,12})\b")
+BARE = re.compile(rb"\b(?:step|iteration|iter)\s{1,12}(\d{1,12})\b")
 BEFORE_NONFINITE = (*"\t:='\"(+-", ": ", "= ", "  ", *(f"{end} " for end in "smtre'\"]"))
 """What stands before a NaN that is a value; the last ones are the ends of names."""
 NONFINITE = re.compile(
