@@ -203,7 +203,7 @@ def lost(values: Sequence[float]) -> tuple[float, float] | None:
         return None
     levels = levels_of(values)
     *before, final = levels.medians
-    lowest, first = sorted(before)[min(1, len(before) - 1)], before[0]
+    lowest, first = min(before), before[0]
     rise, width = final - lowest, levels.starts[1] - levels.starts[0]
     certain = ERRORS * OF_MEDIAN * noise_of(values) * math.sqrt(2 / width)
     return (lowest, final) if rise > max(LOST * (first - lowest), certain) else None

@@ -18,6 +18,7 @@ BELOW = 2
 """Lines below a wrapper's line in which the exception that it announces stands."""
 LOST = "peer-lost"
 """Ranks whose peer died say so before the launcher says which one."""
+CANCELLED = "scheduler-ended"
 CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
 """Groups of a line that says whose limit of memory a killed process had reached."""
 
@@ -147,6 +148,9 @@ def _comparable(events: list[LogEvent]) -> bool:
 
 
 def _role(event: LogEvent) -> str:
+    """That of the class; srun cancels a step for no stated reason when one of its tasks failed."""
+    if event.name == CANCELLED and not event.groups:
+        return "crash"
     return class_of(event).role
 
 

@@ -14,7 +14,7 @@ SET = r"['\"]?(?: \.{2,80} | {0,4}[=:] {0,4})"
 
 ROWS = (
     Cause(
-        id="labels-all-masked",
+        id="answer-template-not-found",
         messages=(
             r"Could not find (?:response|instruction) key",
             r"[Aa]ll labels (?:in your dataset )?are (?:-100|masked|ignored)",

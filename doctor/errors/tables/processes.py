@@ -40,6 +40,7 @@ ROWS = (
             r"CANCELLED AT \S{1,40} (?P<reason>DUE TO (?:TIME LIMIT|PREEMPTION|NODE "
             r"FAILURE[^*]{0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
+            r"CANCELLED AT \d",
             r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet|Pod "
             r"ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
@@ -52,12 +53,14 @@ ROWS = (
             "TO PREEMPTION ***",
             "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB "
             "REQUEUE",
+            "slurmstepd: error: *** JOB 9 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
             "Evicted: The node was low on resource: ephemeral-storage.",
             "EC2 Spot interruption notice received",
             "srun: error: Node failure on b203",
         ),
         why="The scheduler reached the job's time limit, preempted it, lost a node, or was told "
-        "to cancel it. The training itself may have been healthy.",
+        "to cancel it. The training itself may have been healthy. srun also cancels a step of which "
+        "one task failed.",
         fix="Save checkpoints often enough, resume from the last one, and ask for the time that "
         "the run needs (or --signal=B:USR1@120 to save before the end).",
         owner=Owner.ENVIRONMENT,
@@ -77,7 +80,6 @@ ROWS = (
             r"Signal 15 \(SIGTERM\) received",
             r"failed \(exitcode: -15\)|exitcode {1,6}: -15 \(pid|return code = -15\b",
             r"terminated with signal SIGTERM",
-            r"CANCELLED AT \S{1,40} \*\*\*",
         ),
         examples=(
             "torch.distributed.elastic.multiprocessing.api.SignalException: Process 2506 got "
@@ -89,14 +91,11 @@ ROWS = (
             "failed (exitcode: -15) local_rank: 1 (pid: 77)",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
             "SIGTERM",
-            "slurmstepd: error: *** STEP 9.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
         ),
         why="SIGTERM asks a process to end: a launcher sends it to the peers of a failed rank, a "
-        "scheduler at the time limit or on scancel, Kubernetes before it evicts a pod. srun cancels "
-        "a step of which one task failed.",
+        "scheduler at the time limit, Kubernetes before it evicts a pod.",
         fix="Look for the rank that failed before. If none did, ask the scheduler why it ended "
-        "the job (sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS), and "
-        "resume from the last checkpoint.",
+        "the job, and resume from the last checkpoint.",
         role="consequence",
         owner=Owner.ENVIRONMENT,
         sources=("pytorch-160908",),
