@@ -250,7 +250,8 @@ ROWS = (
         messages=(
             r"Torch not compiled with CUDA enabled",
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
-            r"Found no NVIDIA driver on your system|cannot find any torch accelerator",
+            r"Found no NVIDIA driver on your system|cannot find any torch accelerator|No supported "
+            r"gpu backend found|Unsloth currently only works on",
             r"CUDA_ERROR_NOT_INITIALIZED",
             r"No CUDA GPUs are available",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",

@@ -92,7 +92,7 @@ ROWS = (
         errors=("ValueError",),
         messages=(
             r"evenly divisible by the number of generations per prompt|generation_batch_size "
-            r".{0,80}divisible by num_generations",
+            r".{0,80}divisible by num_generations|batch.{0,80}divisible by `?num_generations",
         ),
         examples=(
             "ValueError: The global train batch size (8 x 1) must be evenly divisible by the "
