@@ -35,7 +35,8 @@ def fitted_before(log: Log, event: LogEvent) -> str:
     if steps < FITTED:
         return ""
     return (
-        f"{steps:,} steps were logged before it, so a usual step fits: look for one batch of longer "
+        f"{steps:,} steps were logged before it, so a usual step fits: look for one batch of "
+        f"longer "
         "samples (cut them off, or bound the tokens of a batch), for memory that grows (a loss "
         "kept without .item(), outputs in a list), and for what a later step adds (an evaluation, "
         "a checkpoint)."

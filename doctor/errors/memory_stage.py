@@ -45,7 +45,8 @@ STAGES = (
         "load_state_dict; with FSDP or ZeRO load sharded checkpoints.",
     ),
     _stage(
-        r"save_checkpoint|_save_checkpoint|save_model|save_pretrained|_gather_state_dict|full_tensor"
+        r"save_checkpoint|_save_checkpoint|save_model|save_pretrained|_gather_state_dict|"
+        r"full_tensor"
         r"|_full_post_state_dict_hook|get_state_dict|_save\w*",
         "while a checkpoint is gathered",
         "Training fits, the gathered checkpoint does not: save shards "

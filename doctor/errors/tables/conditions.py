@@ -96,7 +96,7 @@ ROWS = (
     Cause(
         id="data-ended-early",
         messages=(
-            r"\bend of (?:the )?(?:shards?|dataset|data|stream)\b",
+            r"(?<!unexpected )\bend of (?:the )?(?:shards?|dataset|data|stream)\b",
             r"(?:[Dd]ata(?:[Ll]oader|set| iterator)?|iterator|stream|shards?) (?:is |are |was )?"
             r"exhausted|[Rr]an out of (?:data|samples|batches)",
         ),
@@ -123,7 +123,8 @@ ROWS = (
         why="DeepSpeed prints the memory of the host, which was nearly full shortly before: the "
         "kernel killed a process for it. With an offloaded optimizer the fp32 weights, momenta and "
         "variances (12 bytes for each parameter) and gradients lie there, on all nodes together.",
-        fix="Give the job more host memory or more nodes, offload to NVMe (offload_optimizer.device: "
+        fix="Give the job more host memory or more nodes, offload to NVMe "
+        "(offload_optimizer.device: "
         "nvme), shard over more GPUs without offload, or train an adapter or with an 8-bit "
         "optimizer. estimate_zero3_model_states_mem_needs_all_live of DeepSpeed gives the need; "
         "dmesg -T shows oom-kill if it was that.",

@@ -154,7 +154,7 @@ ROWS = (
         errors=("EOFError", "RuntimeError", "UnpicklingError"),
         messages=(
             r"EOFError|Ran out of input",
-            r"unexpected (?:end of file|EOF)",
+            r"unexpected (?:end of (?:file|data)|EOF)",
             r"invalid load key",
         ),
         examples=(
@@ -162,6 +162,7 @@ ROWS = (
             "EOFError: Compressed file ended before the end-of-stream marker: unexpected end of "
             "file",
             "_pickle.UnpicklingError: invalid load key, '<'.",
+            "tarfile.ReadError: unexpected end of data",
         ),
         why="A file is empty, cut off or another kind of file, or the process at the other end of "
         "a pipe has ended.",

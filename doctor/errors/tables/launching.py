@@ -140,6 +140,35 @@ ROWS = (
         commands=("env | grep SLURM_NTASKS",),
     ),
     Cause(
+        id="remote-start-failed",
+        wordings=(
+            Wording(
+                r"not enough slots available in the system",
+                "There are not enough slots available in the system to satisfy the 8 slots that "
+                "were requested by the application",
+                "mpirun counts one process per core, or what the hostfile says, and is asked for "
+                "more.",
+                "Name the slots: mpirun -np 16 -H node1:8,node2:8, or slots=8 behind each host of "
+                "the hostfile; --oversubscribe only for tests.",
+            ),
+            Wording(
+                r"Host key verification failed|ssh exited with exit code 255|Permission denied "
+                r"\(publickey|unable to reliably start one or more daemons",
+                "pdsh@node1: node2: ssh exited with exit code 255",
+                "The launcher starts the other nodes over ssh, and this user does not get there "
+                "without a password, a known key or the same shell environment.",
+                "Let ssh node2 hostname work without a question from the first node (ssh-copy-id, "
+                "ssh-keyscan node2 >> ~/.ssh/known_hosts), with the same paths and libraries "
+                "there; "
+                "or start the job on each node by itself (torchrun with --rdzv-endpoint, srun, "
+                "deepspeed --no_ssh --node_rank=N).",
+                ("ssh node2 hostname",),
+            ),
+        ),
+        why="The processes of the other nodes were not started.",
+        owner=Owner.ENVIRONMENT,
+    ),
+    Cause(
         id="wrapper-refuses-model",
         wordings=(
             Wording(
@@ -258,7 +287,7 @@ ROWS = (
             Wording(
                 r"Name or service not known|Temporary failure in name resolution|getaddrinfo "
                 r"failed|nodename nor servname|IPv[46] network addresses? of .{0,120} cannot be "
-                r"retrieved",
+                r"retrieved|hostname of the rendezvous endpoint .{0,80}must be",
                 "socket.gaierror: [Errno -2] Name or service not known",
                 "A host name cannot be turned into an address on this node: MASTER_ADDR or the "
                 "rendezvous endpoint names a host that this node or container does not know, or "

@@ -50,7 +50,8 @@ ROWS = (
             "ray.exceptions.RayTaskError(RuntimeError): ray::RewardWorker.__init__() (pid=4101)\n"
             "RuntimeError: No CUDA GPUs are available",
         ),
-        why="Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no GPU, "
+        why="Ray sets CUDA_VISIBLE_DEVICES to nothing for an actor or a task that asked for no "
+        "GPU, "
         "however many the node has.",
         fix="Ask for it where the actor is made: @ray.remote(num_gpus=1), or "
         "Actor.options(num_gpus=1).remote(...); a fraction shares one. With "

@@ -40,7 +40,8 @@ ROWS = (
         "positions for.",
         fix="Lower max_model_len to what the message derives (prompt and completion together), or "
         "take a model for longer contexts; with RoPE give the scaling that the model's card names "
-        "(hf_overrides / rope_scaling). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: positions "
+        "(hf_overrides / rope_scaling). VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 only silences it: "
+        "positions "
         "beyond the limit give nonsense or fail.",
     ),
     Cause(
