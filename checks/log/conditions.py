@@ -23,7 +23,9 @@ def reasons_of(log: Log, ids: Collection[str], path: str, line: int) -> list[Rea
     found = {
         event.name: event
         for event in reversed(log.harmless)
-        if event.name in CONDITIONS and (event.path != path or event.line < line or not line)
+        if event.name in CONDITIONS
+        and (event.path != path or event.line <= line or not line)
+        and not (CONDITIONS[event.name].passing and event.recovered)
     }
     rows = (row for id, row in CONDITIONS.items() if id in found)
     return [(row, found[row.id]) for row in rows if not row_is_other(row, ids)][:MOST]

@@ -128,8 +128,13 @@ def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
         if each.named or (all_but_few and each.rank < size)  # else a bare number may be a step
     }
     silent = sorted(set(seen) - reported)
-    if not silent and all_but_few and len(waiting) > NAMED:
-        silent = sorted(set(range(size)) - reported)
+    missing = sorted(set(range(size)) - reported)
+    if (
+        not silent
+        and (missing == [0] or all_but_few)
+        and len(waiting) > (2 if missing == [0] else NAMED)
+    ):
+        silent = missing
     everyone = len(reported | set(silent))
     if not silent or len(silent) > max(1, FEW * everyone):
         return None

@@ -99,6 +99,8 @@ class Cause:
     row without a code also replaces the reason, remedy, owner and outlook."""
     explains: tuple[str, ...] = ()
     """Of a condition: rows, and checks of curves, whose failure it is the reason of."""
+    passing: bool = False
+    """Of a condition: it is none any more once training steps were logged after it."""
     remedies: tuple[Remedy, ...] = ()
     """Replace `fix` for versions of packages that the log or the facts name."""
     yields_to: tuple[str, ...] = ()

@@ -162,7 +162,7 @@ _JOINED = {
     "decoder-missing": "video-undecodable",
     "compile-not-available": "triton-without-driver",
     "extension-not-built": "llama-cpp-not-built",
-    "network-missing": "certificate-not-trusted service-not-reachable",
+    "network-missing": "service-not-reachable",
     "hub-transfer-failed": "hub-rate-limit",
     "text-as-tensor": "texts-are-no-texts",
     "labels-exceed-classes": "sizes-without-meaning",

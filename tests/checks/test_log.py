@@ -7,7 +7,7 @@ from logs import findings, problems, read
 
 from doctor._util.records import Unknown
 from doctor.checks.log.classes import CLASSES
-from doctor.checks.log.judges import OF_NODE
+from doctor.checks.log.judges import OF_NODE, WITHOUT_GPU
 from doctor.errors.cause import Cause
 from doctor.errors.causes import CAUSES
 from doctor.errors.memory_numbers import describe_oom, read_numbers
@@ -33,9 +33,12 @@ def test_a_class_fails_as_the_first_cause_passes_without_a_line_and_may_be_unkno
 
 
 @pytest.mark.parametrize("row", BEGINNING, ids=lambda row: row.id)
-def test_what_a_training_overcame_is_a_note_unless_a_node_is_at_fault(row: Cause) -> None:
+def test_what_a_training_overcame_is_a_note_unless_the_node_or_its_gpu_is_at_fault(
+    row: Cause,
+) -> None:
     overcome = findings(read(log=f"{row.examples[0]}\n{STEPS}"))
-    assert overcome[row.id].status is (Status.WARN if row.retry == OF_NODE else Status.NOTE)
+    stays = row.retry == OF_NODE or row.id in WITHOUT_GPU
+    assert overcome[row.id].status is (Status.WARN if stays else Status.NOTE)
     assert overcome["first-cause"].status is Status.UNKNOWN
 
 

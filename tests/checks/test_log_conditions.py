@@ -60,6 +60,42 @@ def test_several_settings_explain_one_failure() -> None:
     assert "Clip the gradient norm at" not in only_failure(log=settings + STEPS + NAN).fix
 
 
+def test_a_passing_condition_ends_when_the_training_goes_on() -> None:
+    port, lost = CONDITIONS["link-went-down"], "ncclRemoteError: A call failed\n"
+    assert port.fix in only_failure(log=f"{port.examples[0]}\n{lost}").fix
+    assert port.fix not in only_failure(log=f"{port.examples[0]}\n{STEPS}{lost}").fix
+
+
+def at(minute: int, text: str) -> str:
+    return (
+        f"2026-01-{1 + minute // 1440:02d} {minute % 1440 // 60:02d}:{minute % 60:02d}:00 {text}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "hung"),
+    [(1377, True), (17 * 60 + 7, True), (3, False), (120, False), (10, False)],
+)
+def test_a_run_that_stood_still_before_it_was_ended_hung(minutes: int, hung: bool) -> None:
+    """Whole hours may be of two time zones."""
+    steps = "".join(at(step, f"step {step} loss: {3 - step / 50:.2f}") for step in range(20))
+    time = at(19 + minutes, "").strip().replace(" ", "T")
+    text = f"slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT {time} DUE TO TIME LIMIT ***\n"
+    finding = only_failure(log=steps + text)
+    assert ("nothing was logged for" in finding.verdict.summary) is hung
+    assert ("hung" in finding.fix) is hung
+
+
+@pytest.mark.parametrize("end", ["Training finished.\n", "{'train_runtime': 10.1}\n"])
+def test_what_ends_a_run_that_had_ended_well_is_a_note_and_another_error_is_none(end: str) -> None:
+    assert problems(read(log=f"{STEPS}{end}KeyboardInterrupt\n")) == {}
+    assert problems(read(log=f"{STEPS}{end}Segmentation fault (core dumped)\n")) == {}
+    full = "OSError: [Errno 28] No space left on device\n"
+    assert set(problems(read(log=f"{STEPS}{end}{full}"))) == {"disk-full"}
+    epoch = "epoch 1: training finished, validating\n"
+    assert set(problems(read(log=f"{STEPS}{epoch}KeyboardInterrupt\n"))) == {"interrupted"}
+
+
 @pytest.mark.parametrize("end", ["KeyboardInterrupt\n", "Received 15 death signal\n"])
 def test_who_stops_a_run_that_learns_nothing_is_not_the_cause(end: str) -> None:
     rewards = "".join(

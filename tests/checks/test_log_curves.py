@@ -43,7 +43,9 @@ GOOD = (
     curve("throughput", [1000.0] * 60),
     curve("reward", [0.1 + step / 200 for step in range(120)], "rl.log"),
     curve("reward_spread", [0.3] * 120, "rl.log"),
+    curve("eval_loss", [1.0 - step / 50 for step in range(20)]),
 )
+RISING = [0.9 + n / 40 for n in range(50)]
 BAD = {
     "loss-zero-gradnorm-nan": (
         (loss([2.0, 0.0, 0.0]), curve("grad_norm", [1.0, NAN, NAN])),
@@ -59,6 +61,10 @@ BAD = {
     "loss-plateau": ((loss([2.0] * 100),), Status.WARN),
     "learning-rate-zero": ((curve("learning_rate", [0.0] * 5),), Status.FAIL),
     "rewards-alike": ((curve("reward_spread", [0.0] * 30),), Status.FAIL),
+    "evaluation-rises": (
+        (loss(falling(60, 0.0)), curve("eval_loss", [1.0 - n / 50 for n in range(10)] + RISING)),
+        Status.WARN,
+    ),
     "throughput-falling": ((curve("throughput", [100.0] * 60 + [40.0] * 60),), Status.WARN),
 }
 
@@ -109,6 +115,12 @@ def test_noise_alone_is_no_spike(seed: int) -> None:
         ((curve("grad_norm", [NAN, NAN, INF, INF, INF, *[1.0] * 40]),), set()),  # calibration
         ((curve("grad_norm", [*[1.0] * 40, INF, *[1.0] * 40]),), set()),  # the scale grew
         ((loss([0.69, 0.65, 0.61]), curve("learning_rate", [0.0] * 3)), set()),  # "lr: 0."
+        ((curve("step_time", [6000.0] * 60 + [13000.0] * 60),), {"throughput-falling"}),
+        ((loss(falling(60, 0.0)), curve("eval_loss", [1.0, 0.8, 0.7, 0.71, 0.72, 0.73])), set()),
+        ((loss([1.0] * 60), curve("eval_loss", [0.9] * 3 + RISING)), {"loss-plateau"}),
+        ((loss([0.693, 0.6931, 0.6932, 0.693] * 20),), {"loss-plateau"}),  # ln 2
+        ((loss([0.7012, 0.7011, 0.7013] * 20),), set()),
+        ((loss([2.0] * 30), curve("grad_norm", [0.0] * 30)), {"loss-plateau"}),
         ((curve("reward", [0.0] * 30),), {"rewards-alike"}),
         ((curve("reward", [0.0] * 5), curve("reward_spread", [0.0] * 5)), set()),  # too few
         ((curve("reward", [0.0] * 8 + [0.1] * 30), curve("reward_spread", [0.2] * 38)), set()),
@@ -185,6 +197,13 @@ def test_below_20_points_nothing_is_said_of_the_shape(slug: str) -> None:
             "loss-divergence": ("loss", [2.0, 1.0, 0.5, *[4.0 + n for n in range(16)]]),
             "loss-plateau": ("loss", [2.0 + 0.001 * (n % 2) for n in range(19)]),
             "rewards-alike": ((curve("reward_spread", [0.0] * 30),), Status.FAIL),
+            "evaluation-rises": (
+                (
+                    loss(falling(60, 0.0)),
+                    curve("eval_loss", [1.0 - n / 50 for n in range(10)] + RISING),
+                ),
+                Status.WARN,
+            ),
             "throughput-falling": ("throughput", [100.0] * 9 + [40.0] * 10),
         }[slug],
         Status.SKIP,
@@ -303,3 +322,9 @@ def test_a_loss_that_is_lost_diverges_where_the_gradient_norm_exploded() -> None
     assert problems(with_curves(loss(LOST), curve("grad_norm", calm), rate)) == {}
     recovered = LOST[:33] + [6.4 - step / 100 for step in range(40)]
     assert problems(with_curves(loss(recovered), curve("grad_norm", norm), rate)) == {}
+
+
+def test_a_constant_loss_fails_where_no_gradient_arrives() -> None:
+    frozen = with_curves(loss([2.0] * 30), curve("grad_norm", [0.0] * 30))
+    assert problems(frozen) == {"loss-plateau": Status.FAIL}
+    assert problems(with_curves(loss([2.0] * 30))) == {"loss-plateau": Status.WARN}

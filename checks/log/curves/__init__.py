@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from doctor.checks.log.conditions import explained
-from doctor.checks.log.curves import nonfinite, rewards, shape
+from doctor.checks.log.curves import learning, nonfinite, rewards, shape
 from doctor.facts.log import Log
 from doctor.judge.check import Check, Owner, Verdict
 
@@ -108,7 +108,7 @@ def _checks() -> Iterator[Check]:
     yield _check(
         "LOG095",
         "loss-plateau",
-        shape.progress,
+        learning.progress,
         title="The loss improves",
         why="A loss without slope over the last third that improved by less than 5 % in all trains "
         "nothing: frozen parameters, a learning rate that is too low, or labels that are masked.",
@@ -116,7 +116,11 @@ def _checks() -> Iterator[Check]:
             "the loss improved by 5 % or still falls",
             "it hardly changed: a note, since a training at its floor looks the same",
         ),
-        warns=("all logged values are equal", "loss and gradient norm are 0 at every step"),
+        warns=(
+            "all logged values are equal, or loss and gradient norm are 0",
+            "it stays at the level of guessing among some number of classes",
+        ),
+        fails=("all logged values are equal and above 0, and the gradient norm is 0",),
         fix="Check that parameters require gradients and change (SMK007, CKP007), that labels are "
         "not all -100, and that the learning rate is high enough.",
         commands=("doctor run --only SMK007",),
@@ -168,6 +172,22 @@ def _checks() -> Iterator[Check]:
         fix=rewards.ALIKE,
         sources=("trl-3452",),
         limits="that the reward function rewards what it should.",
+    )
+    yield _check(
+        "LOG099",
+        "evaluation-rises",
+        learning.generalizes,
+        title="The loss of the evaluation does not rise while the training goes on",
+        why="From the evaluation with the lowest loss on, the model learns its training data by "
+        "heart: what is saved last is worse than what was there before.",
+        passes=("the loss of the evaluation ends at most a quarter above its lowest value",),
+        notes=("it ends higher, and the loss of the training fell meanwhile",),
+        warns=("it ends half above it or higher, and the loss of the training fell meanwhile",),
+        fix="Take the checkpoint of the best evaluation (load_best_model_at_end, or early "
+        "stopping); "
+        "train fewer epochs, on more or more varied data, or with regularization.",
+        sources=("transformers-22934",),
+        limits="that the evaluation's data are of the kind that the model will meet.",
     )
 
 

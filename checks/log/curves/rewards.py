@@ -7,6 +7,7 @@ from doctor.checks.log.curves.reading import each_curve, finite_of, partner, pla
 from doctor.facts.log import Curve, Log
 from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
+OF_POLICY = "the loss of a policy: the rewards show the progress"
 ENOUGH = 10
 """Logged steps without a difference that are no accident. Our own number."""
 ALIKE = (

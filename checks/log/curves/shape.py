@@ -1,4 +1,4 @@
-"""The shape of a curve: spikes, divergence, plateau, a learning rate of zero, throughput."""
+"""The shape of a curve: spikes, divergence, a learning rate of zero, throughput."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from doctor.checks.log.curves.reading import (
     too_few,
     values_of,
 )
-from doctor.checks.log.curves.rewards import is_of_policy
+from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
 
 DECAYED = 0.2
 """Of the highest learning rate: below it a schedule is near its end. Our own number."""
@@ -27,7 +27,6 @@ SLOWER = 0.7
 """Share of the early throughput below which it is reported. Our own number."""
 
 
-OF_POLICY = "the loss of a policy: the rewards show the progress"
 BELOW_ZERO = "it has values below 0, as the loss of a policy: its shape shows nothing"
 
 
@@ -135,48 +134,6 @@ def _rate_of(log: Log, loss: Curve) -> str:
     )
 
 
-def progress(log: Log) -> Verdict:
-    return each_curve(log, "loss", lambda curve: _progress(log, curve))
-
-
-EQUAL_REWARDS = (
-    "With GRPO all completions of a prompt get the same reward, so that their advantages are 0: "
-    "look at completions/clipped_ratio (near 1: every answer is cut off, raise "
-    "max_completion_length or switch thinking off), frac_reward_zero_std, and what the reward "
-    "functions return for single completions. Elsewhere: labels that are all -100, or parameters "
-    "without gradients."
-)
-
-
-def _progress(log: Log, loss: Curve) -> Verdict:
-    values, places = finite_of(loss)
-    if not values:
-        return skip("no value of the loss is finite: see LOG091")
-    if len(values) >= ENOUGH and len(set(values)) == 1:
-        if values[0] == 0.0:
-            norms = values_of(norm) if (norm := partner(log, loss, "grad_norm")) else []
-            if len(norms) >= ENOUGH and not any(norms):
-                return warn(
-                    f"loss and gradient norm are 0 at all {loss.points:,} logged steps: nothing "
-                    "is learned",
-                    fix=EQUAL_REWARDS,
-                    places=(place_at(loss, places[0]),),
-                )
-            return skip("the loss is 0 at every step, as with GRPO; the rewards show the progress")
-        return warn(
-            f"the loss is {values[0]:g} at all {loss.points:,} logged steps",
-            places=(place_at(loss, places[0]),),
-        )
-    if few := too_few(loss):
-        return few
-    if not is_of_policy(log, loss) and series.is_flat(values):
-        return note(
-            f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last; a "
-            "training at its floor looks the same"
-        )
-    return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
-
-
 def rate_positive(log: Log) -> Verdict:
     return each_curve(log, "learning_rate", lambda curve: _rate(log, curve))
 
@@ -217,20 +174,26 @@ def _ends(values: list[float], zero: int) -> bool:
 
 
 def throughput_holds(log: Log) -> Verdict:
-    return each_curve(log, "throughput", _throughput)
+    name = "throughput" if any(curve.name == "throughput" for curve in log.curves) else "step_time"
+    return each_curve(log, name, lambda curve: _throughput(log, curve))
 
 
-def _throughput(curve: Curve) -> Verdict:
+def _throughput(log: Log, curve: Curve) -> Verdict:
     if few := too_few(curve):
         return few
+    if is_of_policy(log, curve):
+        return skip("completions of other lengths take other times")
     values, places = finite_of(curve)
-    lower = series.fell(values, SLOWER)
+    is_time = curve.name == "step_time"
+    lower = series.fell([1 / value for value in values if value] if is_time else values, SLOWER)
     if lower is None:
         return ok("the throughput is as high at the end as at the start")
     early, late = lower
     slower = warn(
-        f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the early "
-        "value expected",
+        f"the time of a step rose from {1 / early:.4g} to {1 / late:.4g}"
+        if is_time
+        else f"the throughput fell from {early:.4g} to {late:.4g}; at least {SLOWER:.0%} of the "
+        "early value expected",
         places=(place_at(curve, places[-1]),),
     )
     return _certain(values, slower)

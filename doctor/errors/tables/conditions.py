@@ -76,6 +76,7 @@ ROWS = (
         retry="node",
         commands=("ibstat", "perfquery -x", "rdma link show"),
         role="condition",
+        passing=True,
         explains=("nccl-error", *WAITED),
         sources=("nccl-troubleshooting",),
     ),
@@ -111,6 +112,7 @@ ROWS = (
         "endless stream with a fixed number of steps, or the Join context of DDP. A longer timeout "
         "does not help.",
         role="condition",
+        passing=True,
         explains=("nccl-timeout",),
         sources=("torch-distributed-debug",),
     ),
@@ -131,6 +133,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("sudo dmesg -T | grep -iE 'killed process|oom'", "free -h"),
         role="condition",
+        passing=True,
         explains=("killed-sigkill",),
     ),
     Cause(
@@ -184,7 +187,55 @@ ROWS = (
         retry="node",
         commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE",),
         role="condition",
+        passing=True,
         explains=("throughput-falling", "nccl-timeout"),
         sources=("thermal-throttling",),
+    ),
+    Cause(
+        id="text-longer-than-model",
+        messages=(
+            r"sequence length is longer than the specified maximum sequence length for this model "
+            r"\(\d{1,9} > \d{1,9}\)",
+        ),
+        examples=(
+            "Token indices sequence length is longer than the specified maximum sequence length "
+            "for this model (1873 > 1024). Running this sequence through the model will result in "
+            "indexing errors",
+        ),
+        why="The tokenizer warned that a text has more tokens than the model has positions.",
+        fix="Cut the texts: truncation=True and max_length= in the tokenizer (or the length of the "
+        "trainer's configuration), at most max_position_embeddings of the model.",
+        role="condition",
+        explains=("embedding-index-beyond", "sequence-beyond-positions"),
+    ),
+    Cause(
+        id="one-rank-prepares-data",
+        messages=(
+            r"Running tokenizer on (?:\w{1,20} )?dataset|Tokenizing (?:\w{1,20} )?dataset|"
+            r"Generating (?:train|validation|test) split",
+        ),
+        examples=("Running tokenizer on dataset:  45%|####5     | 450/1000 [30:00<36:00]",),
+        why="One rank prepares the data, and the others wait for it in a collective until the "
+        "limit.",
+        fix="Prepare the data before the training, in a run of its own whose cache the training "
+        "reads (datasets caches map; num_proc makes it faster), or raise the limit: "
+        "ddp_timeout=7200 of the TrainingArguments, "
+        "init_process_group(timeout=timedelta(hours=2)).",
+        role="condition",
+        passing=True,
+        explains=("nccl-timeout", "rendezvous-timeout"),
+    ),
+    Cause(
+        id="completions-cut-off",
+        messages=(r"clip(?:ped)?_ratio['\"]?:? ?(?:1\.0|0\.9[5-9])",),
+        examples=("{'loss': 0.0, 'completions/clipped_ratio': 1.0, 'reward': 0.0}",),
+        why="Nearly every completion reaches the length limit and is cut off before its answer.",
+        fix="Raise max_completion_length (max_response_length), or make answers shorter (thinking "
+        "switched off, a prompt that asks for it); mask_truncated_completions leaves such ones out "
+        "of the loss. If completions should have ended, check that the tokenizer's eos token is "
+        "the "
+        "one that the chat template writes.",
+        role="condition",
+        explains=("rewards-alike",),
     ),
 )

@@ -26,7 +26,7 @@ ROWS = (
     ),
     Cause(
         id="peer-access-missing",
-        refines=("nccl-error", "nccl-cuda-error"),
+        refines=("nccl-error",),
         errors=("RuntimeError", "AcceleratorError"),
         messages=(
             r"peer access is not supported between these two devices|peer mapping resources "

@@ -110,6 +110,8 @@ LOG_THREADS = (
     thread("NVIDIA/apex", 318, "Gradient overflow at every step"),
     thread("facebookresearch/detectron2", 550, "Loss became infinite or NaN at an iteration"),
     thread("huggingface/transformers", 31997, "Loss 0.0 with a NaN gradient norm"),
+    thread("huggingface/transformers", 30381, "Layers that are newly initialized"),
+    thread("huggingface/transformers", 22934, "The loss of the evaluation rises"),
     thread("huggingface/trl", 3452, "GRPO: reward 0 and loss 0"),
     thread("tootouch/MemSeg", 3, "Host memory that grows with a metric that is never reset"),
     thread("wuyifan18/DeepLog", 50, "DefaultCPUAllocator: can't allocate memory"),
