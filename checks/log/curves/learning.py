@@ -51,12 +51,9 @@ def _progress(log: Log, loss: Curve) -> Verdict:
         return few
     if not series.is_flat(values):
         return ok(f"the loss went from {values[0]:.4g} to {values[-1]:.4g}")
-    if chance := _chance(median(values)):
-        verdict = warn(f"the loss stays at {median(values):.4g}, in {loss.points:,} values{chance}")
-        return replace(verdict, places=(place_at(loss, places[0]),))
     return note(
-        f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last; a "
-        "training at its floor looks the same"
+        f"the loss hardly changes: {values[0]:.4g} at first, {values[-1]:.4g} at last"
+        f"{_chance(median(values)) or '; a training at its floor looks the same'}"
     )
 
 
@@ -82,7 +79,7 @@ def _chance(level: float) -> str:
     """That a level is that of a uniform guess, "" where it is none."""
     for classes in CLASSES:
         if abs(level - math.log(classes)) < GUESSED * math.log(classes):
-            return f": ln {classes:,}, the level of guessing among {classes:,} classes"
+            return f"; that is ln {classes:,}, the level of guessing among {classes:,} classes"
     return ""
 
 
