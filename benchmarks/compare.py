@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from doctor.cli.node_files import judge, processors
+from doctor.cli.fleet.node_files import judge, processors
 from doctor.facts.facts import Facts, decode, decode_unchecked, encode
 from doctor.facts.launched import Launched
 from doctor.facts.machine import Hca, Host

@@ -100,7 +100,7 @@ def _run(directory: Path, processes: int) -> Run:
 
 def worker(processes: int, directory: str) -> None:
     """Lint a tree and print the figures of a `Run`; workers leave their CPU time in files."""
-    from doctor.cli import lint, linter
+    from doctor.cli.lint import linter, run
 
     with tempfile.TemporaryDirectory() as notes:
         chunk = linter._chunk
@@ -113,7 +113,7 @@ def worker(processes: int, directory: str) -> None:
 
         linter._chunk = timed
         start, wall = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
-        lint.run_lint(lint.LintOptions(paths=(directory,), processes=processes))
+        run.run_lint(run.LintOptions(paths=(directory,), processes=processes))
         wall = time.monotonic() - wall
         workers = sorted(float(path.read_text()) for path in Path(notes).iterdir())
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -172,9 +172,9 @@ def lint(
     `facts` are those of the machine that the scripts run on. Everything happens in this process:
     none is forked, so that threads and a started CUDA are safe.
     """
-    from doctor.cli.lint import LintOptions, run_lint
-    from doctor.cli.lint_fix import with_edits
-    from doctor.cli.lint_report import lint_report
+    from doctor.cli.lint.fix import with_edits
+    from doctor.cli.lint.report import lint_report
+    from doctor.cli.lint.run import LintOptions, run_lint
 
     options = LintOptions(
         paths=_paths(paths), only=_names(only), skip=_names(skip), fail_on=fail_on, processes=1

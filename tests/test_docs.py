@@ -275,6 +275,15 @@ def test_the_figures_of_the_readme_are_those_of_the_script() -> None:
     assert not size or f"one file of {size}" in text
 
 
+def test_the_list_of_benchmarks_names_each_of_them() -> None:
+    listed = set(
+        re.findall(r"`(\w+)(?:\.py|/)`", (ROOT / "benchmarks/README.md").read_text("utf-8"))
+    )
+    there = {path.stem for path in (ROOT / "benchmarks").iterdir() if path.suffix == ".py"}
+    there |= {path.parent.name for path in (ROOT / "benchmarks").glob("*/*.py")}
+    assert listed == there
+
+
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_a_transcript_names_this_version(path: Path) -> None:
     named = re.findall(r"(?m)^doctor (\d+\.\d+\.\d+\w*)$", path.read_text("utf-8"))

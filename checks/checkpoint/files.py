@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import PurePath
 
-from doctor._util.units import gb, shown
+from doctor._util.units import counted, gb, shown
 from doctor.checkpoint.records import Checkpoint
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
@@ -90,8 +90,8 @@ def files_complete(checkpoint: Checkpoint) -> Verdict:
 
 def _complete(checkpoint: Checkpoint) -> str:
     notes = "".join(f"; {problem.message}" for problem in checkpoint.problems)
-    files = "1 file" if checkpoint.files.count == 1 else f"{checkpoint.files.count} files"
-    tensors = f"{checkpoint.contents.tensors:,} tensors"
+    files = counted(checkpoint.files.count, "file")
+    tensors = counted(checkpoint.contents.tensors, "tensor")
     return (
         f"{files}, {tensors}, {gb(checkpoint.files.bytes)}: headers valid, no shard missing{notes}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from doctor._util.records import Unknown
-from doctor._util.units import shown
+from doctor._util.units import counted, shown
 from doctor.checkpoint.records import (
     Checkpoint,
     NonFinite,
@@ -102,11 +102,11 @@ def _finite(values: Values) -> Verdict:
     masks = len(values.nonfinite)
     parts = ((values.further, "of other state_dicts"), (values.moments, "of the optimizer"))
     of = ", ".join(f"{count:,} {name}" for count, name in parts if count)
-    summary = f"{values.tensors:,} tensors" + f" ({of})" * bool(of)
+    summary = counted(values.tensors, "tensor") + f" ({of})" * bool(of)
     summary += f", {values.bytes:,} bytes: every value finite"
-    summary += f", apart from -inf in {masks} mask{'s' * (masks != 1)}" if masks else ""
+    summary += f", apart from -inf in {counted(masks, 'mask')}" if masks else ""
     if values.checksums:
-        files = f"{values.checksums:,} file{'s' * (values.checksums != 1)}"
+        files = f"{counted(values.checksums, 'file')}"
         summary += f", {files} with the SHA-256 of the Hub"
     if values.outliers:
         return warn(f"{summary}; {_outlier(values)}", fix=OUTLIER_FIX, seconds=values.seconds)

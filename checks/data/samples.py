@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Unknown
-from doctor._util.units import listed, shown
+from doctor._util.units import counted, listed, shown
 from doctor.checks.data.seen import FEW, NOTHING, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Mixing, RowPairs
@@ -362,7 +362,7 @@ def whole(data: Data) -> Verdict:
         f"much shorter than the others: {_names(shards.short)}" if shards.short else "",
     ]
     found = [each for each in faults if each]
-    files = f"{shards.files:,} file{'s' * (shards.files != 1)}"
+    files = f"{counted(shards.files, 'file')}"
     return warn(f"{files}, {', '.join(found)}") if found else ok(f"{files}, none empty or twice")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from doctor._util.units import shown
-from doctor.checks.fleet.words import counted, nodes
+from doctor._util.units import counted, shown
+from doctor.checks.fleet.words import nodes
 from doctor.facts.fleet import Fleet
 from doctor.facts.meeting import Absence, Meeting
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -25,7 +25,7 @@ def reported(fleet: Fleet) -> Verdict:
     refused = [each for each in meeting.absences if each.reason]
     silent = [each for each in meeting.absences if each.joined and not each.reason]
     verdicts = [
-        fail(f"{counted(len(refused))} refused: {'; '.join(map(_refused, refused[:4]))}")
+        fail(f"{counted(len(refused), 'node')} refused: {'; '.join(map(_refused, refused[:4]))}")
         if refused
         else None,
         fail(
@@ -38,7 +38,9 @@ def reported(fleet: Fleet) -> Verdict:
     if found := [each for each in verdicts if each]:
         return worst(*found)
     came = len(meeting.arrivals) + 1
-    return ok(f"{counted(came)} joined, and each of them reported within {meeting.deadline:g} s")
+    return ok(
+        f"{counted(came, 'node')} joined, and each of them reported within {meeting.deadline:g} s"
+    )
 
 
 def _refused(absence: Absence) -> str:
@@ -77,7 +79,9 @@ def _names(meeting: Meeting, where: str) -> Verdict:
     slowest = max(each.connecting for each in meeting.arrivals)
     ways = sorted({each.interface for each in meeting.arrivals if each.interface})
     by = f" by {', '.join(ways[:4])}" if ways else ""
-    return ok(f"{where} was reached from {counted(len(meeting.arrivals))}{by} in {slowest:.2f} s")
+    return ok(
+        f"{where} was reached from {counted(len(meeting.arrivals), 'node')}{by} in {slowest:.2f} s"
+    )
 
 
 def authenticated(fleet: Fleet) -> Verdict:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from doctor._util.units import shown
-from doctor.checks.fleet.words import counted, nodes
+from doctor._util.units import counted, shown
+from doctor.checks.fleet.words import nodes
 from doctor.facts.fleet import Fleet, NodeLine, Problems
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
 from doctor.judge.combine import worst
@@ -21,7 +21,7 @@ PROBLEMS = 6
 
 
 def present(fleet: Fleet) -> Verdict:
-    there = f"{counted(len(fleet.nodes))} reported"
+    there = f"{counted(len(fleet.nodes), 'node')} reported"
     verdicts = [_expected(fleet, there)]
     if fleet.unread:
         first = fleet.unread[0]
@@ -63,7 +63,9 @@ def distinct(fleet: Fleet) -> Verdict:
             )
             + (f"; and {len(fleet.doubled) - 4} more" if len(fleet.doubled) > 4 else "")
         )
-    return ok(f"the names, GPUs and network addresses of {counted(len(fleet.nodes))} are distinct")
+    return ok(
+        f"the names, GPUs and network addresses of {counted(len(fleet.nodes), 'node')} are distinct"
+    )
 
 
 def ready(fleet: Fleet) -> Verdict:
@@ -77,7 +79,7 @@ def ready(fleet: Fleet) -> Verdict:
     if not verdicts:
         warned = [each for each in fleet.problems if each.status == "warn"]
         if not warned:
-            return ok(f"{counted(len(fleet.nodes))} passed all checks")
+            return ok(f"{counted(len(fleet.nodes), 'node')} passed all checks")
         return warn(f"all nodes are ready, with warnings: {_named(warned)}", fix=LOOK)
     return worst(*verdicts)
 
@@ -86,7 +88,7 @@ def _not_ready(fleet: Fleet, outcome: str, lines: list[NodeLine]) -> Verdict:
     codes = {code for line in lines for code in line.codes}
     named = [each for each in fleet.problems if each.status != "warn" and each.code in codes]
     summary = (
-        f"{counted(len(lines))} of {len(fleet.nodes):,} {outcome.upper()}: "
+        f"{counted(len(lines), 'node')} of {len(fleet.nodes):,} {outcome.upper()}: "
         f"{nodes([line.node for line in lines])}"
     )
     summary += f" ({_named(named)})" if named else ""

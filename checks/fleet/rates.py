@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from doctor.checks.fleet.words import counted, nodes
+from doctor._util.units import counted
+from doctor.checks.fleet.words import nodes
 from doctor.facts.fleet import Fleet, Slow, Spread
 from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown, warn
 
@@ -94,8 +95,8 @@ def _split(spread: Spread) -> str:
     fast, slow = sorted(spread.groups, key=lambda group: float(group.value), reverse=True)
     because = f"; the same nodes differ in {spread.explained}" if spread.explained else ""
     return (
-        f"{spread.metric}: {counted(slow.count)} of {spread.nodes} {spread.factor:.2f}x slower "
-        f"than the other {fast.count}{because}"
+        f"{spread.metric}: {counted(slow.count, 'node')} of {spread.nodes} "
+        f"{spread.factor:.2f}x slower than the other {fast.count}{because}"
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from doctor.checks.fleet.words import counted, difference, nodes
+from doctor._util.units import counted
+from doctor.checks.fleet.words import difference, nodes
 from doctor.facts.fleet import Fleet, Topic
 from doctor.fleet.differences import is_serious
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
@@ -23,7 +24,7 @@ def _judge(topic: Topic) -> Callable[..., Verdict]:
         if not found:
             if not things:
                 return _nothing(topic)
-            return ok(f"{counted(things, 'value')} equal on {counted(len(fleet.nodes))}")
+            return ok(f"{counted(things, 'value')} equal on {counted(len(fleet.nodes), 'node')}")
         serious = [each for each in found if is_serious(each)]
         ordered = serious + [each for each in found if each not in serious]
         texts = [difference(each, fleet.since) for each in ordered[:TOLD]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from doctor._util.units import shown
+from doctor._util.units import counted, shown
 from doctor.checks.fleet.meeting import NO_MEETING
-from doctor.checks.fleet.words import counted, nodes
+from doctor.checks.fleet.words import nodes
 from doctor.facts.fleet import Fleet
 from doctor.facts.meeting import Pair, Shared
 from doctor.judge.check import Check, Owner, Verdict, fail, ok, skip, unknown, warn
@@ -37,7 +37,7 @@ def _shared(each: Shared) -> Verdict:
     if each.silent or not each.seen:
         silent = nodes(list(each.silent)) if each.silent else "every other node"
         return unknown(f"{path}: no answer in time from {silent}")
-    return ok(f"{path}: a file of node 0 is seen on {counted(len(each.seen))}")
+    return ok(f"{path}: a file of node 0 is seen on {counted(len(each.seen), 'node')}")
 
 
 def pairs(fleet: Fleet) -> Verdict:

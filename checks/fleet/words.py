@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from doctor._util.units import listed, shown
+from doctor._util.units import counted, listed, shown
 from doctor.facts.fleet import Difference, Group
 
 MOST_NAMES = 8
@@ -18,11 +18,6 @@ def nodes(names: Sequence[str]) -> str:
     return listed([shown(name, 80) for name in names], MOST_NAMES)
 
 
-def counted(count: int, word: str = "node") -> str:
-    """ "1 node", "61 nodes"."""
-    return f"{count:,} {word}{'s' * (count != 1)}"
-
-
 def difference(each: Difference, since: str = "") -> str:
     """ "driver: 61 nodes have 580.95.05, gpu-17 has 570.86.10".
 
@@ -33,7 +28,7 @@ def difference(each: Difference, since: str = "") -> str:
         old, new = (others[0], first) if since in others[0].nodes else (first, others[0])
         detail = f" ({shown(each.detail, 300)})" if each.detail else ""
         return f"{shown(each.name)}: {value(old)} before, {value(new)} now{detail}"
-    parts = [f"{counted(first.count)} {_have(first.count)} {value(first)}"]
+    parts = [f"{counted(first.count, 'node')} {_have(first.count)} {value(first)}"]
     parts += [f"{nodes(group.nodes)} {_have(group.count)} {value(group)}" for group in others[:3]]
     if len(others) > 3:
         parts.append(f"{len(others) - 3} more values")

@@ -97,20 +97,21 @@ def _run_fast(arguments: list[str]) -> int | None:
 
             print(knowledge.text(date.today()))
         case ["explain", _, *_] if not any(map(_is_option, words)):
-            from doctor.cli.explain import explain
+            from doctor.cli.explain.name import explain
             from doctor.report import terminal
 
             terminal.write(explain(" ".join(words)), sys.stdout)
         case ["list", *_] if not any(map(_is_option, words)):
-            from doctor.cli.explain import listed
+            from doctor.cli.explain.name import listed
             from doctor.report import terminal
 
             terminal.write(listed(words), sys.stdout)
         case ["lint", *_]:
-            from doctor.cli import lint_arguments, lint_command
+            from doctor.cli.lint.arguments import request_of
+            from doctor.cli.lint.command import lint
 
-            request = lint_arguments.request_of(words)
-            return None if request is None else lint_command.lint(request)
+            request = request_of(words)
+            return None if request is None else lint(request)
         case ["read", *_]:
             from doctor.cli import read_arguments
 

@@ -31,7 +31,7 @@ def judge_facts(
 
         return scan.judge(facts, flags, config, fail_on, search=False)
     if isinstance(facts.fleet, Fleet):
-        from doctor.cli import compare
+        from doctor.cli.fleet import compare
 
         return compare.judge(facts, flags, config, fail_on, search=False)
     if facts.subject == "training" and isinstance(facts.rehearsal, Rehearsal):

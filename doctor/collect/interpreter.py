@@ -59,7 +59,10 @@ def program(python: str) -> Path:
 
 
 def _own_torch() -> bool:
-    here = os.path.realpath(os.curdir)
+    try:
+        here = os.path.realpath(os.curdir)
+    except OSError:  # the working directory is gone, which the command itself says
+        here = ""
     elsewhere = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
     spec = PathFinder.find_spec("torch", elsewhere)
     return spec is not None and spec.origin is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor._util.records import Unknown
-from doctor._util.units import count, gb, shown
+from doctor._util.units import count, counted, gb, shown
 from doctor.checkpoint.records import Checkpoint, History, Optimizer
 from doctor.facts.facts import Facts
 
@@ -33,10 +33,10 @@ def checkpoint_parts(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _layout(checkpoint: Checkpoint) -> Iterator[str]:
     yield checkpoint.layout
-    yield "1 file" if checkpoint.files.count == 1 else f"{checkpoint.files.count:,} files"
+    yield counted(checkpoint.files.count, "file")
     yield gb(checkpoint.files.bytes)
     if checkpoint.contents.tensors:
-        yield f"{checkpoint.contents.tensors:,} tensors"
+        yield counted(checkpoint.contents.tensors, "tensor")
         as_stored = " as stored" if checkpoint.model.quantized else ""
         yield f"{count(checkpoint.contents.parameters)} parameters{as_stored}"
     if checkpoint.model.model_type:

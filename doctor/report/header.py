@@ -7,7 +7,7 @@ from itertools import groupby
 
 from doctor import __version__
 from doctor._util.records import Unknown
-from doctor._util.units import gb, gib, shown
+from doctor._util.units import counted, gb, gib, shown
 from doctor.facts.facts import Facts
 from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
@@ -73,7 +73,7 @@ def subject(report: Report) -> str:
     if report.facts.subject == "machine":
         return " · ".join(_gpus(report.facts)) or next(_host(report.facts), "machine")
     if report.facts.subject == "scripts":
-        return f"{report.files:,} script{'s' * (report.files != 1)}"
+        return f"{counted(report.files, 'script')}"
     name, value = next(_subject_parts(report), ("", ""))
     value = value.split(" · ")[0]
     return name if name == "training" and not value[:1].isdigit() else f"{name} {value}".strip()
@@ -94,7 +94,7 @@ def _subject_parts(report: Report) -> Iterator[tuple[str, str]]:
         case "training" if facts.guard is not None:
             yield "training", training(facts.guard)
         case "scripts":
-            yield "scripts", f"{report.files:,} file{'s' * (report.files != 1)}"
+            yield "scripts", f"{counted(report.files, 'file')}"
         case "checkpoint":
             yield from checkpoint_parts(facts)
         case "data":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from doctor._util.units import count, gb, shown
+from doctor._util.units import count, counted, gb, shown
 from doctor.checkpoint.records import (
     Checkpoint,
     LayerChange,
@@ -80,7 +80,7 @@ def _checkpoint(each: Sibling) -> tuple[str, ...]:
     norms = f"{each.norms - each.unchanged_norms:,} of {each.norms:,}" if each.norms else ""
     dtypes = ", ".join(shown(dtype, 20) for dtype in each.moments)
     moments = f"{dtypes}, {each.nonzero_moments:,} of {each.entries:,} not zero" if dtypes else ""
-    damaged = f"{each.problems:,} problem{'s' * (each.problems != 1)}" if each.problems else ""
+    damaged = f"{counted(each.problems, 'problem')}" if each.problems else ""
     return (
         shown(each.name, 60),
         step,

@@ -345,7 +345,8 @@ def test_a_facts_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert "pipe" in done.stderr
 
 
-def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("environment", [sys.prefix, ""], ids=["active", "none"])
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path, environment: str) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     command = f"cd '{gone}' && rmdir '{gone}' && {sys.executable} -P -m doctor run --device cpu"
@@ -355,6 +356,7 @@ def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
         text=True,
         timeout=TIMEOUT,
         check=False,
+        env={**os.environ, "VIRTUAL_ENV": environment, "CONDA_PREFIX": ""},
     )
     assert done.returncode == 2
     assert "working directory" in done.stderr

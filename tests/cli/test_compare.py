@@ -14,7 +14,7 @@ from command import doctor
 from node_summaries import SHOWN, node_facts
 from recorded import machines
 
-from doctor.cli.node_files import NodeFile, judge, read_nodes
+from doctor.cli.fleet.node_files import NodeFile, judge, read_nodes
 from doctor.facts.facts import encode
 from doctor.facts.fleet import NodeSummary, Unread
 from doctor.facts.launched import Launched
@@ -234,7 +234,7 @@ def test_many_files_are_read_by_several_processes_alike(tmp_path: Path) -> None:
 
 
 def test_facts_that_names_alone_distinguish_are_judged_once(folder: Path) -> None:
-    from doctor.cli.node_files import _judge_once
+    from doctor.cli.fleet.node_files import _judge_once
 
     _judge_once.cache_clear()
     first = node_facts(1).with_(gpus=node_facts(0).gpus)

@@ -7,7 +7,7 @@ import csv
 from paths import TESTS
 
 from doctor._util.errors import UserError
-from doctor.cli.explain import explain
+from doctor.cli.explain.name import explain
 from doctor.report.explain import wrapped
 
 NEAREST = {"ptxas fatal : Value 'sm_120' is not defined", "Xid 79"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from doctor.cli.lint_cache import LintCache
+from doctor.cli.lint.cache import LintCache
 
 
 def test_a_trim_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:

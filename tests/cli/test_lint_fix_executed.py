@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint import LintOptions, run_lint
-from doctor.cli.lint_fix import fix_files
+from doctor.cli.lint.fix import fix_files
+from doctor.cli.lint.run import LintOptions, run_lint
 
 pytestmark = pytest.mark.slow
 

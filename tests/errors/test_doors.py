@@ -7,8 +7,8 @@ import json
 import pytest
 from error_index import messages
 
-from doctor.cli.explain import explain
-from doctor.cli.explain_text import explain_text
+from doctor.cli.explain.name import explain
+from doctor.cli.explain.text import explain_text
 from doctor.errors.match import with_message
 
 MESSAGES = [

@@ -16,7 +16,7 @@ import pytest
 from error_index import messages
 
 from doctor import catalog
-from doctor.cli.explain import explain
+from doctor.cli.explain.name import explain
 from doctor.errors.cause import Cause, Wording
 from doctor.errors.causes import BY_ID, CAUSES
 from doctor.errors.fitted import fitted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from doctor.cli.explain import explain
+from doctor.cli.explain.name import explain
 from doctor.cli.options import ConfigFlags
 from doctor.cli.triage import triage
 from doctor.judge.check import Finding, Status

@@ -141,11 +141,11 @@ def test_the_workers_of_a_lint_end_with_it(tmp_path: Path, number: int) -> None:
     stopped = tmp_path / "stopped"
     code = (
         "import os, pathlib, signal, time\n"
-        "from doctor.cli import lint, linter\n"
+        "from doctor.cli.lint import linter, run\n"
         "def slow(self, path, data=None):\n"
         f"    pathlib.Path({str(stopped)!r}).touch()\n"
         "    time.sleep(600)\n"
         "linter.Linter.file = slow\n"
-        f"lint.run_lint(lint.LintOptions(paths=({str(tmp_path)!r},), processes=3))\n"
+        f"run.run_lint(run.LintOptions(paths=({str(tmp_path)!r},), processes=3))\n"
     )
     end_and_look([sys.executable, "-P", "-c", code], {}, number, stopped.exists)

@@ -9,7 +9,7 @@ import re
 import pytest
 from paths import ROOT
 
-from doctor.cli.explain import explain
+from doctor.cli.explain.name import explain
 from doctor.collect.child import PROBES
 from doctor.report import own_model
 

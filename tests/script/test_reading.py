@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.checks.script.lint import lint
-from doctor.cli.lint import LintOptions, run_lint
-from doctor.cli.linter import Linter
+from doctor.cli.lint.linter import Linter
+from doctor.cli.lint.run import LintOptions, run_lint
 from doctor.facts.script import Launch, Script, Span
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.discover import discover

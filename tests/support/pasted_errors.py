@@ -10,7 +10,7 @@ from typing import Any
 from paths import TESTS
 
 from doctor._util.errors import UserError
-from doctor.cli.explain import explain
+from doctor.cli.explain.name import explain
 
 HEAD = re.compile(
     r"(?:\A|\n\n)(?:LOG\d{3} |harmless \()?([a-z0-9]+(?:-[a-z0-9]+)+)(?:\):)?(?: .*)?$",

@@ -19,8 +19,8 @@ from recorded import machines
 from reports import judged
 
 from doctor import catalog
-from doctor.cli.lint import LintOptions, run_lint
-from doctor.cli.lint_report import lint_report
+from doctor.cli.lint.report import lint_report
+from doctor.cli.lint.run import LintOptions, run_lint
 from doctor.cli.read import to_facts
 from doctor.facts.facts import Facts, without_machine
 from doctor.facts.guard import GuardAlarm, GuardCounts, Guarded, GuardedProcess

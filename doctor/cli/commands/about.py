@@ -31,7 +31,7 @@ def explain(
 
     Cites the sources of both.
     """
-    from doctor.cli.explain import explain
+    from doctor.cli.explain.name import explain
     from doctor.report import terminal
 
     terminal.write(explain(" ".join(name), format), sys.stdout)
@@ -53,7 +53,7 @@ def list_checks(
 
     A title is what holds when the check passes.
     """
-    from doctor.cli.explain import listed
+    from doctor.cli.explain.name import listed
     from doctor.report import terminal
 
     terminal.write(listed(names or (), format), sys.stdout)

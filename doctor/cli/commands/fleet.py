@@ -11,11 +11,11 @@ import typer
 
 from doctor.cli import job_options, options, panels
 from doctor.cli.flag_groups import set_flags
-from doctor.cli.fleet_options import Collectives, FleetFlags
+from doctor.cli.fleet.options import Collectives, FleetFlags
 from doctor.cli.requested_output import requested_output
 
 if TYPE_CHECKING:
-    from doctor.cli.fleet import FleetOptions
+    from doctor.cli.fleet.node import FleetOptions
 
 
 OF_A_MODEL = ("model", "hf", "arguments", "data", "lora", "weights", "layers", "compile",
@@ -41,8 +41,8 @@ def run(
     Node 0 prints the report on all. Exit codes: the node's own, on node 0 the fleet's.
     """
     from doctor import catalog
-    from doctor.cli.fleet import this_node
-    from doctor.cli.fleet_run import meet
+    from doctor.cli.fleet.node import this_node
+    from doctor.cli.fleet.run import meet
     from doctor.cli.inputs import resolve
     from doctor.cli.run import run
     from doctor.report import delivery
@@ -94,22 +94,22 @@ def scan(
     Node 0 prints the report. Exit codes as for run.
     """
     from doctor.checkpoint.io.addresses import check_exists
-    from doctor.cli import fleet_scan
     from doctor.cli import scan as alone
-    from doctor.cli.fleet import this_node
+    from doctor.cli.fleet import scan as together
+    from doctor.cli.fleet.node import this_node
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts, shared=shared)
     selected = set_flags(selection)
     check_exists(path, "PATH")
-    node = this_node(replace(_options(fleet), deadline=fleet.deadline or fleet_scan.DEADLINE), None)
+    node = this_node(replace(_options(fleet), deadline=fleet.deadline or together.DEADLINE), None)
     if node.member.nodes == 1:
         report = alone.scan(
             path, selected, config, alone.ScanOptions(deep=deep), fail_on=output.fail_on
         )
         return delivery.deliver(report, output_options)
-    what = fleet_scan.SharedScan(path=path, deep=deep, readers=readers)
-    return fleet_scan.meet(node, what, output_options, selected, config, output.fail_on)
+    what = together.SharedScan(path=path, deep=deep, readers=readers)
+    return together.meet(node, what, output_options, selected, config, output.fail_on)
 
 
 def triage(
@@ -128,9 +128,9 @@ def triage(
 
     Node 0 prints the report. Exit codes as for run.
     """
-    from doctor.cli import fleet_triage
     from doctor.cli import triage as alone
-    from doctor.cli.fleet import this_node
+    from doctor.cli.fleet import triage as together
+    from doctor.cli.fleet.node import this_node
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts, shared=shared)
@@ -139,7 +139,7 @@ def triage(
     if node.member.nodes == 1:
         report = alone.triage(logs, selected, config, fail_on=output.fail_on)
         return delivery.deliver(report, output_options)
-    return fleet_triage.meet(node, logs, output_options, selected, config, output.fail_on)
+    return together.meet(node, logs, output_options, selected, config, output.fail_on)
 
 
 def _is_fleets(word: str) -> bool:
@@ -164,7 +164,7 @@ def _divided(selected: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _options(flags: FleetFlags, collectives: bool | None = None) -> FleetOptions:
-    from doctor.cli.fleet import FleetOptions
+    from doctor.cli.fleet.node import FleetOptions
 
     return FleetOptions(**set_flags(flags), collectives=collectives)
 

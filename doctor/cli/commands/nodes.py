@@ -9,7 +9,7 @@ import typer
 
 from doctor.cli import options, panels
 from doctor.cli.flag_groups import set_flags
-from doctor.cli.fleet_options import NodesFrom
+from doctor.cli.fleet.options import NodesFrom
 from doctor.cli.requested_output import requested_output
 
 Ledger = Annotated[
@@ -55,7 +55,7 @@ def compare(
     Names who is missing, differs or is slower; each node is judged by all checks. Exit codes as for
     run.
     """
-    from doctor.cli.compare import CompareOptions, compare_files
+    from doctor.cli.fleet.compare import CompareOptions, compare_files
     from doctor.report import delivery
 
     output_options = requested_output(output, save_facts, shared=shared)

@@ -132,12 +132,12 @@ def lint(
 
     Executes nothing. Exit codes as for run.
     """
-    from doctor.cli import lint_command
+    from doctor.cli.lint import command
 
-    request = lint_command.LintRequest(
+    request = command.LintRequest(
         **set_flags(flags, selection, config, output), paths=tuple(paths or ()), facts=facts
     )
-    return lint_command.lint(request)
+    return command.lint(request)
 
 
 def scan(

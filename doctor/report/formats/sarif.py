@@ -52,12 +52,19 @@ def render(report: Report) -> str:
                 "rules": [_rule(check) for check in checks],
             }
         },
+        "automationDetails": {"id": f"preflight-doctor/{_command(report)}/"},
         "invocations": [_invocation(report)],
         "results": list(_results(report, rules)),
         "columnKind": "unicodeCodePoints",
         "properties": {"verdict": str(report.outcome), "next": report.next_action},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
+
+
+def _command(report: Report) -> str:
+    """The command's word. Code scanning keeps the results of each apart: it is their category."""
+    words = (origin_of(report.facts).command or "").split()
+    return next((word for word in words[1:] if word.isalpha()), "report")
 
 
 def _invocation(report: Report) -> dict[str, object]:

@@ -8,10 +8,12 @@ from inspect import signature
 
 import jsonschema
 import pytest
+from msgspec import structs
 from paths import TESTS
 from reports import about, every_report, finding, report
 
 from doctor import catalog
+from doctor.facts.machine import Examination
 from doctor.judge.check import Status
 from doctor.report.formats import sarif
 from doctor.report.report import Report
@@ -101,6 +103,22 @@ def test_notes_are_notifications_and_the_log_stays_valid() -> None:
     jsonschema.Draft4Validator(OASIS).validate(log)
     (notification,) = log["runs"][0]["invocations"][0]["toolExecutionNotifications"]
     assert notification == {"level": "note", "message": {"text": "a.py: not read"}}
+
+
+@pytest.mark.parametrize(
+    ("command", "category"),
+    [
+        (("doctor", "lint", "train.py"), "preflight-doctor/lint/"),
+        (("doctor", "-q", "run"), "preflight-doctor/run/"),
+        ((), "preflight-doctor/report/"),
+    ],
+)
+def test_each_command_has_a_category_of_its_own(command: tuple[str, ...], category: str) -> None:
+    made = report(finding("NUM001", Status.PASS))
+    examination = Examination(started="2026-01-31T09:05:00Z", command=command)
+    facts = replace(made, facts=structs.replace(made.facts, examination=examination))
+    (run,) = json.loads(sarif.render(facts))["runs"]
+    assert run["automationDetails"] == {"id": category}
 
 
 def test_a_rule_that_compares_with_the_users_own_words_has_no_page_of_others() -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from packaging.version import InvalidVersion, Version
 
-from doctor._util.units import count, gb, gib
+from doctor._util.units import count, counted, gb, gib
 from doctor.checkpoint.records import Checkpoint
 from doctor.facts.facts import Facts
 from doctor.facts.load import Attention, AttentionCase, Trial
@@ -74,14 +74,14 @@ def dtypes(checkpoint: Checkpoint) -> Markup | None:
         for number, (dtype, size) in enumerate(sorted(sizes.items(), key=lambda pair: -pair[1]))
     ]
     caption = (
-        f"{checkpoint.layout}, {checkpoint.contents.tensors:,} tensors, "
+        f"{checkpoint.layout}, {counted(checkpoint.contents.tensors, 'tensor')}, "
         f"{count(checkpoint.contents.parameters)} parameters"
     )
     return _stacked("dtype", caption, pieces, sum(sizes.values()))
 
 
 def _tensors(number: float) -> str:
-    return f"{number:,.0f} tensors"
+    return counted(round(number), "tensor")
 
 
 def _stacked(

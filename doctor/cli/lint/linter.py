@@ -20,7 +20,7 @@ from doctor.script.read import read_script, unreadable
 from doctor.script.requirements import Requirements
 
 if TYPE_CHECKING:
-    from doctor.cli.lint_cache import LintCache
+    from doctor.cli.lint.cache import LintCache
 
 MANY = 400
 """Files from which on several processes read them."""

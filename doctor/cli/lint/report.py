@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor.cli.examination import Record, working_directory
-from doctor.cli.lint import Lint
+from doctor.cli.lint.run import Lint
 from doctor.facts.facts import LINTED, Facts, without_machine
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions

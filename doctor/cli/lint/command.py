@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from doctor._util.errors import UserError
-from doctor.cli.lint import Lint, LintOptions, run_lint
+from doctor.cli.lint.run import Lint, LintOptions, run_lint
 from doctor.job.file.lint import LintTable
 from doctor.report import lint as page
 from doctor.report import terminal
 from doctor.report.line import Detail
 
 if TYPE_CHECKING:
-    from doctor.cli.lint_fix import Fixed
+    from doctor.cli.lint.fix import Fixed
     from doctor.facts.facts import Facts
     from doctor.job.file.tables import Ignore, Severity
     from doctor.report.delivery import OutputOptions
@@ -83,7 +83,7 @@ def lint(request: LintRequest) -> int:
         return _show_diff(result, request)
     fixed: Fixed | None = None
     if request.fix:
-        from doctor.cli.lint_fix import fix_files
+        from doctor.cli.lint.fix import fix_files
 
         fixed = fix_files(result, unsafe=request.unsafe_fixes, backup=not request.no_backup)
         result = _result(request, job, saved)
@@ -137,8 +137,8 @@ def _result(request: LintRequest, job: _JobFile, saved: Facts | None) -> Lint:
 
 def _deliver(result: Lint, output: OutputOptions, saved: Facts | None, job: _JobFile) -> int:
     """The report in the formats that all commands share."""
-    from doctor.cli.lint_fix import with_edits
-    from doctor.cli.lint_report import lint_report
+    from doctor.cli.lint.fix import with_edits
+    from doctor.cli.lint.report import lint_report
     from doctor.report.delivery import deliver
 
     if EDITED & {output.format, *dict(output.outputs)}:
@@ -198,7 +198,7 @@ def _show_diff(result: Lint, request: LintRequest) -> int:
     """The fixes as a diff; the exit code is 1 if there are any, that of the lint if it read
     nothing.
     """
-    from doctor.cli.lint_fix import fix_text
+    from doctor.cli.lint.fix import fix_text
 
     fixed = fix_text(result, unsafe=request.unsafe_fixes)
     for text in fixed.diffs:

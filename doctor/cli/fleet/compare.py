@@ -13,9 +13,9 @@ import msgspec
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor.cli.examination import Record
+from doctor.cli.fleet.node_files import NodeFile, read_bytes, read_nodes
 from doctor.cli.judging import judged
 from doctor.cli.ledger import with_ledger
-from doctor.cli.node_files import NodeFile, read_bytes, read_nodes
 from doctor.cli.options import ConfigFlags
 from doctor.facts.facts import Facts, decode_unchecked
 from doctor.facts.fleet import Difference, Fleet, NodeSummary, Unread

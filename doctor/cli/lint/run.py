@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from doctor._util.errors import UserError
 from doctor.checks.script.names import codes_of, select
-from doctor.cli.lint_findings import findings_of, not_decided, without_place
-from doctor.cli.linter import Linter, hits_of
+from doctor.cli.lint.findings import findings_of, not_decided, without_place
+from doctor.cli.lint.linter import Linter, hits_of
 from doctor.facts.script import Launch
 from doctor.facts.script_machine import ScriptMachine
 from doctor.job.file.lint import LintTable
@@ -22,7 +22,7 @@ from doctor.script.launch import named_launchers, read_launches, with_started
 from doctor.script.text import LIMIT
 
 if TYPE_CHECKING:
-    from doctor.cli.lint_cache import LintCache
+    from doctor.cli.lint.cache import LintCache
     from doctor.report.report import FailOn
 
 STDIN = "-"
@@ -113,7 +113,7 @@ def _cache(
 ) -> LintCache | None:
     if not options.cache:
         return None
-    from doctor.cli.lint_cache import LintCache
+    from doctor.cli.lint.cache import LintCache
 
     codes = [check.code for check in checks]
     return LintCache(options.cache, machine, codes, options.table)

@@ -14,8 +14,8 @@ from doctor._util.units import gb, shown
 from doctor.checkpoint.records import Checkpoint, Values
 from doctor.cli import scan
 from doctor.cli.examination import Record
-from doctor.cli.fleet import Node, label_of, stay
-from doctor.cli.fleet_run import Together, meeting_of
+from doctor.cli.fleet.node import Node, label_of, stay
+from doctor.cli.fleet.run import Together, meeting_of
 from doctor.cli.judging import judged
 from doctor.cli.options import ConfigFlags
 from doctor.collect.background import background

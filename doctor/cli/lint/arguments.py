@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from doctor.cli.lint_command import LintRequest
+from doctor.cli.lint.command import LintRequest
 from doctor.cli.plain_arguments import FAIL_ON, FORMAT, VERBOSITY, Flags, parse
 
 LINT = Flags(

@@ -12,10 +12,10 @@ import msgspec
 
 from doctor._util.errors import UserError
 from doctor._util.units import shown
-from doctor.cli.compare import judge
 from doctor.cli.examination import Record
-from doctor.cli.fleet import UNKNOWN, Node, Talk, label_of, result_deadline
-from doctor.cli.node_files import problems_of
+from doctor.cli.fleet.compare import judge
+from doctor.cli.fleet.node import UNKNOWN, Node, Talk, label_of, result_deadline
+from doctor.cli.fleet.node_files import problems_of
 from doctor.cli.options import ConfigFlags
 from doctor.collect.background import background
 from doctor.facts.fleet import Clock, Fleet, NodeSummary, Outcome, Unread

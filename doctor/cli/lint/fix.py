@@ -12,11 +12,11 @@ from pathlib import Path
 
 from doctor._util.edit_file import edit_file
 from doctor._util.errors import UserError
-from doctor._util.units import visible
+from doctor._util.units import counted, visible
 from doctor.checks.script.lint import Hit
 from doctor.checks.script.table import FIXES
-from doctor.cli.lint import Lint
-from doctor.cli.linter import Linter
+from doctor.cli.lint.linter import Linter
+from doctor.cli.lint.run import Lint
 from doctor.facts.script import Span
 from doctor.judge.check import Finding, Status
 from doctor.judge.place import Change, Place
@@ -82,7 +82,7 @@ def _summary(plans: list[Plan], verb: str) -> str:
         counts.update(plan.fixes)
     total = sum(counts.values())
     codes = ", ".join(f"{code} {count}" for code, count in sorted(counts.items()))
-    files = f"{len(plans)} file{'s' * (len(plans) != 1)}"
+    files = f"{counted(len(plans), 'file')}"
     return f"{total} {verb} in {files}: {codes}" if total else f"0 {verb}"
 
 

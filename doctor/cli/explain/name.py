@@ -12,7 +12,7 @@ from doctor._util.errors import UserError
 from doctor.errors.retired import current
 
 if TYPE_CHECKING:
-    from doctor.cli.explain_text import Explained
+    from doctor.cli.explain.text import Explained
     from doctor.errors.cause import Cause
     from doctor.judge.described import Described
     from doctor.judge.index import Entry
@@ -53,7 +53,7 @@ def explain(name: str, format: Format = "plain") -> str:
         return _checks(tuple(check for word in words for check in catalog.lookup(word)), format)
     if not is_message and (answer := _explained(text, format)):
         return answer
-    from doctor.cli.explain_text import explain_fragment, explain_nearest
+    from doctor.cli.explain.text import explain_fragment, explain_nearest
 
     return _answer(explain_fragment(text) or explain_nearest(text), format)
 
@@ -103,11 +103,11 @@ def listed(names: Sequence[str], format: Format = "plain") -> str:
 def _explained(text: str, format: Format) -> str:
     """The answer for a text of a known class; empty for others."""
     if format == "plain":
-        from doctor.cli.explain_line import explain_line
+        from doctor.cli.explain.line import explain_line
 
         if answer := explain_line(text):
             return answer
-    from doctor.cli.explain_text import explain_text
+    from doctor.cli.explain.text import explain_text
 
     explained = explain_text(text)
     return _answer(explained, format) if explained else ""

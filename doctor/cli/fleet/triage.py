@@ -12,7 +12,7 @@ from doctor._util.units import shown
 from doctor.checks.log.patterns import line_patterns
 from doctor.cli import triage
 from doctor.cli.examination import Record
-from doctor.cli.fleet import Node, label_of, result_deadline, stay
+from doctor.cli.fleet.node import Node, label_of, result_deadline, stay
 from doctor.cli.options import ConfigFlags
 from doctor.fleet.logs import Listed, listed, read_all, read_part
 from doctor.fleet.meeting import Gathered, RankZero

@@ -12,8 +12,8 @@ from doctor.checks import log as log_checks
 from doctor.checks.log import curves
 from doctor.checks.log.classes import CLASSES, HARMLESS
 from doctor.checks.log.patterns import line_patterns
-from doctor.cli.explain_fragment import log_of_fragment
-from doctor.cli.explain_line import SHORT
+from doctor.cli.explain.fragment import log_of_fragment
+from doctor.cli.explain.line import SHORT
 from doctor.errors.cause import Cause
 from doctor.errors.fitted import fitted
 from doctor.errors.match import message_of, with_message

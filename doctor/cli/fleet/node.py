@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from doctor._util.units import visible
-from doctor.cli.compare import CompareOptions, expected_nodes
+from doctor.cli.fleet.compare import CompareOptions, expected_nodes
 from doctor.collect.background import background
 from doctor.collect.interpreter import choose
 from doctor.fleet.meeting import GRACE_SECONDS, Gathered
