@@ -12,7 +12,7 @@ from doctor.checks.log import flight_recorder as flight_checks
 from doctor.checks.log.classes import BY_ID_OF_NO_CLASS, CLASSES
 from doctor.checks.log.curves import nonfinite
 from doctor.checks.log.first import STOPPED, consequence, verdict_on_first
-from doctor.checks.log.memory_fit import fitted_before, stage_of_event, what_fits
+from doctor.checks.log.memory_fit import fitted_before, ranks_on_one_gpu, stage_of_event, what_fits
 from doctor.checks.log.story import class_of, story_of
 from doctor.checks.log.told import (
     commands_of,
@@ -162,6 +162,8 @@ def _judge_memory(
     if (stage := stage_of_event(event)) is not None:
         summary, fits = f"{verdict.summary}; {stage.summary}", fits if needs is not None else ""
         return replace(verdict, summary=summary, fix=joined(stage.fix, fits), also=())
+    if shared := ranks_on_one_gpu(log, event):
+        return replace(verdict, fix=shared)
     return replace(verdict, fix=joined(verdict.fix, fits, fitted_before(log, event)))
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Unknown
 from doctor._util.units import count, gib
-from doctor.errors.memory_numbers import FULL, ONE_REQUEST, Numbers, describe_oom, read_numbers
+from doctor.errors.memory_numbers import (
+    FULL,
+    ONE_REQUEST,
+    OTHER_PROCESS,
+    Numbers,
+    describe_oom,
+    read_numbers,
+)
 from doctor.errors.memory_stage import Stage, stage_of
 from doctor.facts.log import Log, LogEvent
 from doctor.facts.memory.plan import Plan
@@ -26,6 +35,29 @@ def stage_of_event(event: LogEvent) -> Stage | None:
     if described is not None and described.kind != FULL:
         return None
     return stage_of(event.groups.get("functions", ""))
+
+
+OF_GPU = re.compile(r"\bGPU (\d{1,3}) has a total")
+
+
+def ranks_on_one_gpu(log: Log, event: LogEvent) -> str:
+    """That several ranks filled one GPU, whose memory other processes hold: each other's."""
+    described, gpu = describe_oom(event.text), OF_GPU.search(event.text)
+    if described is None or described.kind != OTHER_PROCESS or gpu is None:
+        return ""
+    alike = (
+        each.rank
+        for each in log.events
+        if each.name == event.name and (of := OF_GPU.search(each.text)) and of[1] == gpu[1]
+    )
+    ranks = {rank for rank in alike if rank is not None}
+    if len(ranks) < 2:
+        return ""
+    return (
+        f"{len(ranks)} ranks allocate on GPU {gpu[1]}: let each use its own, before anything is "
+        'put on a GPU: torch.cuda.set_device(int(os.environ["LOCAL_RANK"])), .to(local_rank) in '
+        'place of .to("cuda:0"), and map_location for torch.load.'
+    )
 
 
 def fitted_before(log: Log, event: LogEvent) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,8 @@ TEARDOWN = frozenset(
 LOST = "peer-lost"
 """Ranks whose peer died say so before the launcher says which one."""
 CANCELLED = "scheduler-ended"
+OF_PROGRAM = re.compile(r"\bXid\b.{0,40}: (?:13|31|43|45)\b")
+"""What the driver prints of a fault of the program, which prints more."""
 CONFIRMED = frozenset(("confirmed", "memcg", "slurm", "kubernetes", "ray"))
 """Groups of a line that says whose limit of memory a killed process had reached."""
 
@@ -159,9 +162,12 @@ def _comparable(events: list[LogEvent]) -> bool:
 
 
 def _role(event: LogEvent) -> str:
-    """That of the class; srun cancels a step for no stated reason when one of its tasks failed."""
+    """That of the class; srun cancels a step for no stated reason when one of its tasks failed,
+    and some Xids follow from an error of the program."""
     if event.name == CANCELLED and not event.groups:
         return "crash"
+    if OF_PROGRAM.search(event.text):
+        return "consequence"
     return class_of(event).role
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _JOINED = {
     "collective-mismatch": "parameters-without-gradient",
+    "column-changes-type": "columns-differ",
     "device-side-assert": "assert-labels assert-probabilities assert-embedding assert-index "
     "assert-gather",
     "too-many-open-files": "ipc-files",

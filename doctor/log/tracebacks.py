@@ -24,7 +24,7 @@ EXCEPTION = re.compile(
 BARE = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL)\b.{0,100}?[\]:] ?)?"
     r"(?P<exception>(?:[A-Za-z_]\w{0,60}\.){0,8}"
-    r"(?:_?[A-Z]\w{2,60}(?:Error|Exception|Interrupt)|Exception))"
+    r"(?:_?[A-Z]\w{1,60}(?:Error|Exception|Interrupt)|Exception))"
     r":(?: (?P<message>\S.*)|\s*)$"
 )
 """An exception without a traceback: a log that was cut, a notebook, a server's log."""

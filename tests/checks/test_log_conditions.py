@@ -142,6 +142,22 @@ def test_where_many_steps_fitted_one_batch_or_a_leak_is_looked_for() -> None:
     assert "were logged before it" not in findings(read(log=STEPS + OOM))["cuda-oom"].fix
 
 
+FULL = (
+    "[rank{}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU {} has "
+    "a total capacity of 79.15 GiB of which 1.00 GiB is free. Process 7 has 60.00 GiB memory in "
+    "use. Including non-PyTorch memory, this process has 18.00 GiB memory in use.\n"
+)
+
+
+def test_ranks_that_fill_one_gpu_are_told_to_use_their_own() -> None:
+    assert (
+        "3 ranks allocate on GPU 0"
+        in only_failure(log="".join(FULL.format(rank, 0) for rank in range(3))).fix
+    )
+    own = "".join(FULL.format(rank, rank) for rank in range(3))
+    assert "Another process" in only_failure(log=own).fix
+
+
 def test_a_file_that_rank_0_has_lies_on_another_node() -> None:
     missing = "[rank{}]: FileNotFoundError: [Errno 2] No such file or directory: '/data/a.npy'\n"
     others = "".join(missing.format(rank) for rank in range(8, 12))

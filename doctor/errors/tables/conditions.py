@@ -187,26 +187,8 @@ ROWS = (
         retry="node",
         commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE",),
         role="condition",
-        passing=True,
         explains=("throughput-falling", "nccl-timeout"),
         sources=("thermal-throttling",),
-    ),
-    Cause(
-        id="text-longer-than-model",
-        messages=(
-            r"sequence length is longer than the specified maximum sequence length for this model "
-            r"\(\d{1,9} > \d{1,9}\)",
-        ),
-        examples=(
-            "Token indices sequence length is longer than the specified maximum sequence length "
-            "for this model (1873 > 1024). Running this sequence through the model will result in "
-            "indexing errors",
-        ),
-        why="The tokenizer warned that a text has more tokens than the model has positions.",
-        fix="Cut the texts: truncation=True and max_length= in the tokenizer (or the length of the "
-        "trainer's configuration), at most max_position_embeddings of the model.",
-        role="condition",
-        explains=("embedding-index-beyond", "sequence-beyond-positions"),
     ),
     Cause(
         id="one-rank-prepares-data",

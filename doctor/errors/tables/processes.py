@@ -43,7 +43,8 @@ ROWS = (
             r"FAILURE[^*]{0,60}))",
             r"(?P<requeue>CANCELLED AT \S{1,40} DUE TO JOB REQUEUE)",
             r"CANCELLED AT \d",
-            r"(?P<evicted>The node was low on resource|Pod was preempted|TerminationByKubelet|Pod "
+            r"(?P<evicted>The node was low on resource|Pod was preempted|Preempted by pod|"
+            r"TerminationByKubelet|Pod "
             r"ephemeral local storage usage exceeds)",
             r"(?P<spot>[Ss]pot (?:instance )?interruption notice)",
             r"srun: error: Node failure on (?P<node>[\w-]{1,60})",

@@ -85,7 +85,8 @@ ROWS = (
         "positions fail at the next step (index out of range, size of tensor a must match).",
         fix="Truncate: tokenizer(text, truncation=True, max_length=512), or split texts into "
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
-        role="warning",
+        role="condition",
+        explains=("embedding-index-beyond", "differing-sizes"),
     ),
     Cause(
         id="generations-do-not-divide-batch",
