@@ -56,7 +56,7 @@ BAD = {
         (loss(falling(30)), curve("grad_norm", [1.0] * 5 + [INF] * 25)),
         Status.FAIL,
     ),
-    "loss-spike": ((loss([*falling()[:150], 3.5, *falling()[151:]]),), Status.WARN),
+    "loss-spike": ((loss([*falling(197, 0.01), 1.0, 1.0, 0.98]),), Status.WARN),
     "loss-divergence": ((loss(falling(160) + [0.6 + 0.05 * n for n in range(60)]),), Status.FAIL),
     "loss-plateau": ((loss([2.0] * 100),), Status.WARN),
     "learning-rate-zero": ((curve("learning_rate", [0.0] * 5),), Status.FAIL),

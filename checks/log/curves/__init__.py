@@ -79,9 +79,9 @@ def _checks() -> Iterator[Check]:
         "does not come back is a failure. The gradient norm often rises a few steps before.",
         passes=(
             "no value is 7.5 deviations and 60 % above those before it",
-            "one is, in fewer than 100 values: a note",
+            "one is, and the loss came back, or there are fewer than 100 values: a note",
         ),
-        warns=("the loss came back, or the rise is short",),
+        warns=("the rise is short and at the end",),
         fails=("the loss stays high for five values or doubles, and does not come back",),
         fix="Go back to a checkpoint about 100 steps before and skip 200 to 500 batches, or lower "
         "the learning rate; clip the gradient norm.",

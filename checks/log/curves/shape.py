@@ -17,7 +17,7 @@ from doctor.checks.log.curves.reading import (
 )
 from doctor.checks.log.curves.rewards import OF_POLICY, is_of_policy
 from doctor.facts.log import Curve, Log
-from doctor.judge.check import Status, Verdict, fail, ok, skip, warn
+from doctor.judge.check import Status, Verdict, fail, note, ok, skip, warn
 
 DECAYED = 0.2
 """Of the highest learning rate: below it a schedule is near its end. Our own number."""
@@ -54,9 +54,10 @@ def _spikes(log: Log, loss: Curve) -> Verdict:
         f"{', and does not come back' if severe else ''}{warned}"
         f"{f'; {len(spikes)} spikes' if len(spikes) > 1 else ''}"
     )
-    make = fail if severe else warn
+    recovered = all(each.recovered for each in spikes)
+    verdict = (fail if severe else note if recovered else warn)(summary)
     found = tuple(place_at(loss, places[each.first]) for each in spikes[:10])
-    return _certain(values, make(summary, places=found))
+    return _certain(values, replace(verdict, places=found))
 
 
 def _certain(values: list[float], verdict: Verdict) -> Verdict:
