@@ -28,6 +28,11 @@ SMALLER_STEP = (
 )
 STEAL = 0.05
 """Our own number: below it, steal time is not worth a word."""
+SLOW_CORE = 300_000
+"""Our own number: rounds of SHA-512 per second. Cores from 2014 on reach 800,000 at 2 GHz, half of
+that beside a busy sibling; one that is held at 400 MHz does not reach 300,000."""
+BUSY = 1.0
+"""Processes per processor from which a slow core says nothing."""
 CORES_PER_GPU = 2
 """Vast.ai's rule for hosts, machine-checks rank 9."""
 SHM_PATH = "/dev/shm"  # noqa: S108 - only its size is read
@@ -125,7 +130,27 @@ def _cores(host: Host, target: Target, gpus: int | None) -> Verdict:
     summary += f" for {gpus} GPU{'' if gpus == 1 else 's'}; at least {required} required"
     if host.steal and host.steal >= STEAL:
         summary += f"; the host gave {host.steal:.0%} of their time to others since boot"
-    return ok(summary) if min(usable) >= required else warn(summary)
+    verdict = ok(summary) if min(usable) >= required else warn(summary)
+    return worst(verdict, warn(slow, fix=COOL)) if (slow := _slow_core(host)) else verdict
+
+
+def _slow_core(host: Host) -> str:
+    """What a core lacks in speed, "" if nothing: measured twice, and not on a busy machine."""
+    if host.core_speed is None or max(host.core_speed) >= SLOW_CORE:
+        return ""
+    if host.busy is None or host.busy >= BUSY or (host.steal or 0) >= STEAL:
+        return ""
+    first, second = (f"{speed / 1e3:.0f}" for speed in host.core_speed)
+    return (
+        f"a core computes {first} and {second} thousand rounds of SHA-512 per second; at least "
+        f"{SLOW_CORE / 1e3:.0f} required"
+    )
+
+
+COOL = (
+    "Look at the processors' clock and why it is low: a power limit, a fan, a power supply that "
+    "failed, a governor. Rented: ask for another machine."
+)
 
 
 def _gpu_count(job: Job, target: Target, job_gpus: JobGpus | Unknown) -> int | None:
@@ -198,6 +223,8 @@ HOST = Check(
     warns=(
         "less memory than the checkpoint takes",
         f"fewer than {CORES_PER_GPU} usable CPU cores per GPU",
+        f"a core computes less than {SLOW_CORE / 1e3:.0f} thousand rounds of SHA-512 per second, "
+        "measured twice while the machine was not busy",
     ),
     fails=("less memory than the largest file of the checkpoint takes",),
     fix="Raise the container's memory limit or its CPU quota, or load the checkpoint shard by "

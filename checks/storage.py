@@ -1,4 +1,4 @@
-"""DSK: whether the job's directories hold its checkpoints."""
+"""DSK: whether the job's directories hold its checkpoints, and storage accepts the clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import PurePath
 from doctor._util.records import Unknown
 from doctor._util.units import GB, gb
 from doctor.checkpoint.records import Checkpoint
+from doctor.checks.clock import CLOCK
 from doctor.facts.machine import Place
 from doctor.facts.memory.training import Saved, saved_size
 from doctor.facts.own_model import OwnModel
@@ -226,4 +227,4 @@ USABLE = Check(
     sources=("ps-U6", "runpod-disk"),
 )
 
-CHECKS = (ROOM, USABLE)
+CHECKS = (ROOM, USABLE, CLOCK)

@@ -61,6 +61,7 @@ class Settings(TypedDict, total=False):
     smoke: bool
     probes: bool
     quick: bool
+    memory_test: bool
     rehearse: bool
     ranks: int
     budget: float

@@ -8,6 +8,7 @@ that raises an error where the test asks for it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from dataclasses import dataclass
@@ -15,19 +16,27 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
+import msgspec
 import pretend
 import pytest
 from gpu_seconds import MEASURED, estimate
 from pretend import PROFILES, Counts, counted
+from recorded_parts import H100, TORCH_2_15
+from recorded_parts import machine as recorded
 
 from doctor import catalog
 from doctor.collect import changes as possible
 from doctor.collect.children import Children
+from doctor.collect.memory_tests import run_memory_tests
 from doctor.collect.own_training import collect_own
+from doctor.collect.torch_child import TorchChild
+from doctor.collect.workers import Worker, end
+from doctor.facts.facts import Facts
 from doctor.facts.own_model import OwnModel
 from doctor.job.job import Chosen, Job
+from doctor.job.run_options import RunOptions
 from doctor.judge.check import Owner, Status, Verdict
-from doctor.judge.engine import BROKEN
+from doctor.judge.engine import BROKEN, examine
 
 pytestmark = [
     pytest.mark.slow,
@@ -149,7 +158,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def examined(machine: pretend.Machine, *options: str) -> Run:
     """The report of a run in which no check broke."""
     done = machine.doctor("--format", "json", *options)
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode in (0, 1, 3), done.stderr
     report = json.loads(done.stdout)
     findings = {each["code"]: each for each in report["findings"]}
     broke = [each for each in report["findings"] if BROKEN in each["summary"]]
@@ -315,6 +324,91 @@ def test_a_step_that_breaks_the_context_costs_one_process(libraries: Path, tmp_p
     assert run.of(expected) == expected
     assert run.code == 1
     assert (run.counts.imports, run.counts.contexts) == (2, {0: 2})
+
+
+FORGETS = {"stage": "reading*", "device": 1, "operation": "ne"}
+SMALL = dataclasses.replace(PROFILES["H100"], mib=704)
+"""Pretended memory has values up to 64 MiB in a piece."""
+
+
+def memory_facts(machine: pretend.Machine, monkeypatch: pytest.MonkeyPatch) -> Facts:
+    """Two H100 whose memory was written and read back on this machine."""
+    for variable, value in machine.env.items():
+        monkeypatch.setenv(variable, value)
+    pair = (H100, msgspec.structs.replace(H100, index=1, uuid="GPU-1"))
+    facts = recorded(*pair, torch=TORCH_2_15, options=RunOptions(memory_test=True))
+    children = Children()
+    workers = tuple(
+        Worker(f"cuda:{each.index}", each.uuid, each.name, TorchChild(children, machine.python))
+        for each in pair
+    )
+    try:
+        return run_memory_tests(workers, facts, lambda stage: None)
+    finally:
+        end(workers)
+        children.interrupt()
+
+
+@pytest.mark.parametrize(("forgets", "status"), [(None, Status.PASS), (FORGETS, Status.FAIL)])
+def test_a_bit_that_the_memory_loses_is_found(
+    libraries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    forgets: dict[str, Any] | None, status: Status,
+) -> None:  # fmt: skip
+    machine = pretend.machine(tmp_path / "machine", libraries, SMALL, 2, forgets=forgets)
+    facts = memory_facts(machine, monkeypatch)
+    assert isinstance(facts.memory_tests, tuple)
+    whole, other = facts.memory_tests
+    assert (whole.wrong, whole.patterns, whole.ended.ok) == (0, 4, True)
+    assert (bool(other.wrong), bool(other.example)) == (bool(forgets), bool(forgets))
+    assert all(0.5 * (each.free or 0) < (each.tried or 0) for each in facts.memory_tests)
+    (finding,) = examine(catalog.lookup("GPU011"), facts)
+    assert finding.status is status
+    assert finding.owner is Owner.MACHINE
+
+
+def test_the_memory_of_all_gpus_is_written_and_read_back(libraries: Path, tmp_path: Path) -> None:
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["RTX 4090"], 2)
+    run = examined(machine, "--memory-test")
+    assert run.findings["GPU011"]["status"] == "pass"
+    assert "kept 4 patterns" in run.findings["GPU011"]["summary"]
+    tests = json.loads(machine.facts.read_text())["memory_tests"]
+    assert all(0.85 * each["free"] < each["tried"] <= 0.9 * each["free"] for each in tests)
+
+
+@pytest.mark.parametrize(
+    ("environment", "status", "words"),
+    [
+        ({"CUDA_MPS_PIPE_DIRECTORY": "HERE"}, "skip", "MPS"),
+        ({"FAKE_REASONS": "0x80"}, "unknown", "the power brake was on"),
+    ],
+)
+def test_memory_that_is_not_the_jobs_alone_is_left_alone(
+    libraries: Path, tmp_path: Path, environment: dict[str, str], status: str, words: str
+) -> None:
+    (tmp_path / "control").touch()
+    known = {key: value.replace("HERE", str(tmp_path)) for key, value in environment.items()}
+    machine = pretend.machine(tmp_path / "machine", libraries, PROFILES["H100"], **known)
+    run = examined(machine, "--memory-test")
+    assert run.findings["GPU011"]["status"] == status
+    assert words in run.findings["GPU011"]["summary"]
+
+
+def test_a_load_ends_where_the_gpu_brakes_and_a_slow_one_is_measured_twice(
+    libraries: Path, tmp_path: Path
+) -> None:
+    slow = dataclasses.replace(PROFILES["H100"], half=400e12)
+    machine = pretend.machine(tmp_path / "slow", libraries, slow)
+    run = examined(machine)
+    assert run.findings["GPU005"]["status"] == "warn"
+    assert "400 TFLOP/s in bf16 at best, measured twice" in run.findings["GPU005"]["summary"]
+    machine = pretend.machine(
+        tmp_path / "braking", libraries, PROFILES["H100"], FAKE_REASONS="0x40"
+    )
+    run = examined(machine)
+    expected = {"GPU004": "warn", "GPU005": "pass", "GPU006": "unknown"}
+    assert run.of(expected) == expected
+    assert "a hardware thermal slowdown was on" in run.findings["GPU006"]["summary"]
+    assert "measured twice" not in run.findings["GPU005"]["summary"]
 
 
 ERRORS = """

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from doctor.checks.gpu import all_reduce, bus, device, identity, load, peer_copies
+from doctor.checks.gpu import (
+    all_reduce,
+    bus,
+    device,
+    identity,
+    load,
+    memory_test,
+    pcie_errors,
+    peer_copies,
+)
 
 CHECKS = (
     *device.CHECKS,
@@ -11,4 +20,6 @@ CHECKS = (
     *all_reduce.CHECKS,
     *identity.CHECKS,
     *bus.CHECKS,
+    *memory_test.CHECKS,
+    *pcie_errors.CHECKS,
 )

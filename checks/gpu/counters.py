@@ -67,6 +67,10 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
         (gpu.fabric == IN_PROGRESS, Fault(FABRIC_NOT_READY, "warn")),
         (gpu.remap_pending, Fault("row remap pending until the GPU is reset", "warn", remap=True)),
         (
+            _spent_banks(gpu),
+            Fault(f"{_spent_banks(gpu)} banks of the memory have no spare row left", "warn"),
+        ),
+        (
             gpu.retired_pages_pending,
             Fault("page retirement pending until the driver is reloaded", "warn", remap=True),
         ),
@@ -82,6 +86,11 @@ def faults(gpu: Gpu, run: Watched | None, logged: Iterable[KernelEvent]) -> list
         return found
     during = _during(run, action, _fatal(gpu, logged)) if run else []
     return found + during + _logged(gpu, run, logged)
+
+
+def _spent_banks(gpu: Gpu) -> int:
+    """Banks in which the next faulty row cannot be replaced."""
+    return gpu.remap_banks[-1] if gpu.remap_banks else 0
 
 
 def _action(gpu: Gpu, logged: Iterable[KernelEvent]) -> int:

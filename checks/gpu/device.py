@@ -208,6 +208,7 @@ MEMORY_HEALTHY = Check(
     warns=(
         "a row remap or a page retirement is pending, or rows were remapped during the run",
         f"there are more than {CORRECTED:,} corrected errors",
+        "a bank of the memory has no spare row left for the next fault",
         "the NVLink fabric is still in progress of its start",
         "an Xid occurred during the run after which the GPU works on, or the catalogue lacks it",
         "an NVLink reported an error (Xid 74, 136, 144 to 150, 155), no link is down, and the "

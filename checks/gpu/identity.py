@@ -167,7 +167,7 @@ OTHER_SILICON = (
 )
 OTHER_MEMORY = (
     "A board whose memory was changed, or a part of one. Fill and compare all of its memory before "
-    "a long run."
+    "a long run:\ndoctor run --memory-test"
 )
 ECC = "Turn ECC on, unless you need the memory that it takes, and reboot:\nsudo nvidia-smi -e 1"
 

@@ -43,9 +43,8 @@ def copies_arrive(
     if not peers.copies:
         return unknown(peers.unread.get("copies", "no copy between GPUs was tested"))
     verdict = _copies(peers.copies)
-    if verdict.status is Status.FAIL and isinstance(host, Host) and host.iommu_groups:
-        on = f"{verdict.summary}; the IOMMU is on ({host.iommu_groups} groups)"
-        verdict = replace(verdict, summary=on)
+    if verdict.status is Status.FAIL and isinstance(host, Host):
+        verdict = replace(verdict, summary="; ".join((verdict.summary, *_on_the_way(host))))
     if verdict.status is Status.FAIL and _p2p_disabled(host):
         summary = f"{verdict.summary}; NCCL's environment avoids these copies: keep it set"
         verdict = warn(summary, switches_off=P2P)
@@ -53,6 +52,15 @@ def copies_arrive(
     if verdict.status is Status.PASS:
         return replace(verdict, summary=f"{verdict.summary}{_uncounted(watched)}")
     return verdict
+
+
+def _on_the_way(host: Host) -> list[str]:
+    """What may keep peer traffic from its way: it is normal on hosts of virtual machines."""
+    texts = [f"the IOMMU is on ({host.iommu_groups} groups)"] if host.iommu_groups else []
+    ports = [each.address for each in host.pcie or () if each.acs_redirects]
+    if ports:
+        texts.append(f"ACS redirects peer traffic at {listed(ports, SHOWN)}")
+    return texts
 
 
 def _uncounted(watched: tuple[Watched, ...] | Unknown | None) -> str:
@@ -183,7 +191,7 @@ COPIES_ARRIVE = Check(
     passes=(
         "every element of every copy arrived, and no NVLink is down or counts errors",
         "GPUs without peer access are skipped: NCCL then goes through host memory",
-        "where NVML counts no NVLink errors (Blackwell), the summary says so",
+        "where NVML counts no NVLink errors, the summary says so",
     ),
     warns=(
         "some NVLinks are down while others work (on bridged GPUs: more than on the other GPUs)",
@@ -202,7 +210,7 @@ COPIES_ARRIVE = Check(
     judge=copies_arrive,
     returns=True,
     commands=(OFF, "nvidia-smi topo -m", "nvidia-smi nvlink --status"),
-    sources=("nccl-troubleshooting", "nccl-2079", "pytorch-84803", "vllm-4992"),
+    sources=("nccl-troubleshooting", "nccl-2079", "pytorch-84803", "vllm-4992", "nvml-fields"),
     after=("DRV001",),
     targets=("nvidia",),
     also=("read",),

@@ -28,8 +28,16 @@ def collect_facts(
     _check_names(request.job)
     record = Record()
     with _progress(progress) as report_progress:
-        facts = collect(*request, record.timed(report_progress), held)
+        facts = collect(*request, record.timed(report_progress), held, _is_slow)
     return facts.with_(examination=record.close())
+
+
+def _is_slow(facts: Facts) -> bool:
+    """Whether GPU005 would report something."""
+    from doctor import catalog
+    from doctor.judge.engine import examine
+
+    return any(finding.is_problem for finding in examine(catalog.find("GPU005"), facts))
 
 
 def check_installed() -> None:

@@ -157,6 +157,13 @@ class RunFlags:
             "Omit the tests under load, shorten the attention trial.", "--quick/--no-quick"
         ),
     ] = None
+    memory_test: Annotated[
+        bool | None,
+        panels.scope(
+            "Also write and read back 90 % of the free GPU memory.",
+            "--memory-test/--no-memory-test",
+        ),
+    ] = None
     rehearse: Annotated[
         bool | None,
         panels.scope(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.io.urls import redact_url
 from doctor.collect.attention import collect_attention
+from doctor.collect.before_torch import BeforeTorch
 from doctor.collect.children import Children, unless_cut_off
 from doctor.collect.data import collect_data, of_own, request_of
 from doctor.collect.diagnosis import diagnose
@@ -17,7 +20,9 @@ from doctor.collect.driver import driver_seconds, hung_driver, wait_for
 from doctor.collect.gpus import PerGpuSmoke, run_load_tests, without_load
 from doctor.collect.launcher import read_launcher
 from doctor.collect.left_out import after_smoke, without_kernel
+from doctor.collect.memory_tests import run_memory_tests
 from doctor.collect.own_training import collect_own
+from doctor.collect.pcie import read_pcie, since
 from doctor.collect.peers import without_reductions
 from doctor.collect.session import Session, begin
 from doctor.collect.torch_child import (
@@ -40,6 +45,8 @@ from doctor.job.job import Chosen, Job
 from doctor.job.run_options import RunOptions
 
 NOT_YET = Unknown(reason="not read yet")
+TIMING_SECONDS = 0.1
+"""In which the clock's service answers that was asked at the beginning."""
 OWN_SECONDS = 0.5
 """The part of a budget for the doctor's own start and report."""
 
@@ -50,16 +57,18 @@ def collect(
     expect: Expect,
     report_progress: ReportProgress,
     held: Mapping[str, int] | None = None,
+    is_slow: Callable[[Facts], bool] = lambda facts: False,
 ) -> Facts:
     """Examine this machine. Long steps are reported; no child process outlives the call.
 
-    `held`: bytes that the calling process holds, by the UUID of the GPU.
+    `held`: bytes that the calling process holds, by the UUID of the GPU. `is_slow`: whether a rate
+    of these facts would be reported, so that it is measured again.
     """
     budget = options.budget
     children = Children(None if budget is None else max(OWN_SECONDS, budget - OWN_SECONDS))
     started = time.monotonic()
     try:
-        session = begin(job, options, expect, children, report_progress, held or {})
+        session = begin(job, options, expect, children, report_progress, held or {}, is_slow)
         facts = Facts(
             job=without_secrets(job),
             options=options,
@@ -135,10 +144,21 @@ def _examine_imported(session: Session, facts: Facts, torch: Torch) -> Facts:
         facts = _examine_libraries(facts, torch, child)
         facts = _train(facts, device, child, on_others, report_progress)
         facts = facts.with_(attention=_try_attention(session, facts, device, workers[1:]))
-        facts = run_load_tests(session.children, workers, facts, report_progress, before.copies)
+        facts = _put_under_load(session, facts, workers, before)
+        facts = run_memory_tests(workers, facts, report_progress)
     finally:
         end(workers[1:])
     return facts.with_(watched=before.watch.stop(facts.job_gpus))
+
+
+def _put_under_load(
+    session: Session, facts: Facts, workers: tuple[Worker, ...], before: BeforeTorch
+) -> Facts:
+    def is_slow(measured: Facts) -> bool:
+        return session.is_slow(measured.with_(watched=before.watch.look(measured.job_gpus)))
+
+    children, report_progress = session.children, session.report_progress
+    return run_load_tests(children, workers, facts, report_progress, before.copies, is_slow)
 
 
 def _try_attention(
@@ -246,6 +266,15 @@ def _own(session: Session, facts: Facts, own: TorchChild | None) -> OwnModel | U
     return collect_own(children, path, job, device, chosen, report_progress, own)
 
 
+def _look_at_host_again(session: Session, facts: Facts) -> Facts:
+    """What was measured meanwhile, and which errors of the links are new."""
+    host, timing = session.host, {}
+    with contextlib.suppress(TimeoutError):  # a time service that hangs is not waited for
+        timing = session.timing.result(TIMING_SECONDS)
+    new = since(host.pcie, read_pcie(Path("/"), host.gpu_drivers))
+    return facts.with_(host=msgspec.structs.replace(host, pcie=new, **timing))
+
+
 def _wait_for_disks(session: Session, facts: Facts) -> Facts:
     session.report_progress("waiting for disks")
     return facts.with_(
@@ -299,6 +328,7 @@ STAGES: tuple[Callable[[Session, Facts], Facts], ...] = (
     _examine_own,
     _examine_data,
     _rehearse,
+    _look_at_host_again,
     _wait_for_disks,
 )
 """In this order; what needs neither torch nor the driver has been at work since `begin`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -14,6 +15,7 @@ from doctor.collect.background import background
 from doctor.collect.child import Child
 from doctor.collect.children import Children, NotStartedError, fit, read, unless_cut_off
 from doctor.collect.left_out import from_load, hung, without_kernel
+from doctor.collect.load_again import best_of
 from doctor.collect.numa import numa_nodes
 from doctor.collect.peers import Copies, try_peers, without_reductions
 from doctor.collect.torch_child import ReportProgress, run_smoke
@@ -28,6 +30,8 @@ LOAD_SECONDS = 60.0
 """The load itself takes two seconds; loading a GPU library from a slow disk may take long."""
 WATCH_SECONDS = 8.0
 SAMPLE_SECONDS = 0.05
+STAGGER = 0.02
+"""Seconds between the starts of two GPUs: together they step from idle to full power at once."""
 NOTHING: Mapping[str, None] = MappingProxyType({})
 NOTHING_KNOWN: Mapping[str, int] = MappingProxyType({})
 
@@ -62,10 +66,12 @@ def run_load_tests(
     facts: Facts,
     report_progress: ReportProgress,
     copies: Copies = None,
+    is_slow: Callable[[Facts], bool] = lambda facts: False,
 ) -> Facts:
     """The tests under load, unless the user omits them or a GPU has failed already.
 
     They end at the first GPU that hangs. `copies`: those between the GPUs, if they have been made.
+    `is_slow`: whether something of the facts' load would be reported.
     """
     if facts.options.quick or not workers:
         return facts
@@ -76,7 +82,11 @@ def run_load_tests(
     left_out = {worker.device: from_load(facts, worker.device) for worker in workers}
     if not all(left_out.values()):
         report_progress(f"putting the GPU{'s' * (len(workers) > 1)} under load")
-    loads = measure_load(workers, left_out, numa_nodes(facts.job_gpus))
+    nodes = numa_nodes(facts.job_gpus)
+    loads = measure_load(workers, left_out, nodes)
+    if is_slow(facts.with_(load=loads)):
+        report_progress("measuring again what was slow")
+        loads = best_of(loads, measure_load(workers, left_out, nodes))
     facts = facts.with_(load=unless_cut_off(loads, *(load.ended for load in loads)))
     if not several:
         return facts
@@ -104,7 +114,10 @@ def measure_load(
     device after the other, as some share the link, but at the same time on each of the NUMA
     `nodes`, if that of every device is known.
     """
-    running = [background(partial(_load, each, left_out.get(each.device))) for each in workers]
+    running = [
+        background(partial(_load, each, left_out.get(each.device), number * STAGGER))
+        for number, each in enumerate(workers)
+    ]
     loads = {worker: each.result() for worker, each in zip(workers, running, strict=True)}
     known = all(worker.device in nodes for worker in workers)
     lanes: dict[int, list[Worker]] = {}
@@ -119,10 +132,13 @@ def measure_load(
     return tuple(loads[worker] for worker in workers)
 
 
-def _load(worker: Worker, left_out: Unknown | None) -> Load:
+def _load(worker: Worker, left_out: Unknown | None, delay: float) -> Load:
     ended = Ended(how="error", detail=left_out.reason) if left_out else Ended(how="ok")
     load = Load(device=worker.device, uuid=worker.uuid, name=worker.name, ended=ended)
-    return load if left_out else _run_stage(worker, "load", load)
+    if left_out:
+        return load
+    time.sleep(delay)
+    return _run_stage(worker, "load", load)
 
 
 def _host_copies(worker: Worker, load: Load) -> Load:
@@ -131,7 +147,7 @@ def _host_copies(worker: Worker, load: Load) -> Load:
 
 def _run_stage(worker: Worker, stage: str, load: Load) -> Load:
     """The record with the results of one more stage."""
-    answer = worker.child.request(LOAD_SECONDS, stage=stage, device=worker.device)
+    answer = worker.child.request(LOAD_SECONDS, stage=stage, device=worker.device, uuid=worker.uuid)
     measured = (answer.answer or {}).get("load")
     if not isinstance(measured, dict):
         return msgspec.structs.replace(load, ended=answer.ended_with_stage)
@@ -172,6 +188,17 @@ class Watch:
         if self._child:
             self._ready.result()
 
+    def look(self, job_gpus: JobGpus | Unknown) -> tuple[Watched, ...] | Unknown | None:
+        """What was sampled so far, without the counters; it goes on."""
+        if self._child is None or not self._ready.result().ok:
+            return None
+        self._child.send({"look": True})
+        records = read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])
+        if isinstance(records, Unknown):  # it hung or ended: there will be no other record
+            self._child.kill()
+            self._child, self._refused = None, records
+        return self._of_job(records, job_gpus)
+
     def stop(self, job_gpus: JobGpus | Unknown) -> tuple[Watched, ...] | Unknown | None:
         """The records of the job's GPUs; None if nothing was watched."""
         if self._child is None:
@@ -185,6 +212,11 @@ class Watch:
             records = read(self._child.wait(WATCH_SECONDS), "watched", tuple[Watched, ...])
         finally:
             self._child.kill()
+        return self._of_job(records, job_gpus)
+
+    def _of_job(
+        self, records: tuple[Watched, ...] | Unknown, job_gpus: JobGpus | Unknown
+    ) -> tuple[Watched, ...] | Unknown:
         uuids = _uuids(job_gpus)
         if isinstance(records, Unknown) or not uuids:
             return records

@@ -16,6 +16,7 @@ from doctor.collect.cgroups import read_limits, read_text
 from doctor.collect.kernel import read_kernel
 from doctor.collect.kernel_log import read_kernel_log
 from doctor.collect.network import read_hcas, read_limits_of_process, read_mac_addresses
+from doctor.collect.pcie import read_pcie
 from doctor.facts.machine import Host
 from doctor.hardware import vendors
 
@@ -85,12 +86,13 @@ def read_host(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
         env={name: printable(environ[name]) for name in sorted(filter(_is_recorded, environ))},
         cpus=_cpus(),
         shm_total=_shm(root / "dev/shm"),
+        mps=_mps(root, environ),
         hcas=read_hcas(root),
         mac_addresses=read_mac_addresses(root),
         limits=read_limits_of_process(),
         unusable_amd_nodes=_unusable_amd_nodes(root / "dev"),
         **read_kernel(root, platform.release()),
-        **_pci(root / "sys/bus/pci/devices"),
+        **_pci(root),
         **_memory(root / "proc/meminfo"),
         **read_limits(root),
         **read_kernel_log(root),
@@ -149,8 +151,9 @@ def _unusable_amd_nodes(dev: Path) -> dict[str, str] | None:
     return {f"/dev/{node}": "Permission denied" for node in denied} if all_denied else {}
 
 
-def _pci(devices: Path) -> dict[str, Any]:
+def _pci(root: Path) -> dict[str, Any]:
     """GPUs on the bus, and whether it could be listed at all."""
+    devices = root / "sys/bus/pci/devices"
     counts: Counter[str] = Counter()
     drivers: dict[str, str] = {}
     ids: dict[str, int] = {}
@@ -166,6 +169,7 @@ def _pci(devices: Path) -> dict[str, Any]:
         "gpus_on_bus": dict(counts),
         "gpu_drivers": drivers,
         "gpu_ids": ids,
+        "pcie": read_pcie(root, drivers),
         "nvidia_devices": counts[vendors.NVIDIA.name],
         "amd_devices": counts[vendors.AMD.name],
     }
@@ -212,6 +216,12 @@ def _memory(meminfo: Path) -> dict[str, Any]:
     lines = dict(re.findall(r"^(\w+):\s+(\d+) kB$", read_text(meminfo) or "", re.MULTILINE))
     names = (("memory_total", "MemTotal"), ("memory_available", "MemAvailable"))
     return {field: int(lines[name]) * 1024 for field, name in names if name in lines}
+
+
+def _mps(root: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the pipe of an MPS daemon is where CUDA looks for it."""
+    directory = environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 - CUDA's own
+    return "control" in (_names(root / directory.lstrip("/")) or ())
 
 
 def _cpus() -> int | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint
-from doctor.collect import early
+from doctor.collect import clock, early
 from doctor.collect.ahead import Ahead, start_ahead
 from doctor.collect.background import background
 from doctor.collect.before_torch import BeforeTorch, run_before_torch
@@ -21,6 +22,7 @@ from doctor.collect.interpreter import choose
 from doctor.collect.places import read_job_checkpoint, read_shape, roles, start_place
 from doctor.collect.torch_child import ReportProgress, TorchChild
 from doctor.collect.workers import Siblings, count_siblings
+from doctor.facts.facts import Facts
 from doctor.facts.machine import Host, Place
 from doctor.facts.training import ModelShape
 from doctor.facts.views import find_target
@@ -41,12 +43,14 @@ class Session:
     report_progress: ReportProgress
     started: float
     host: Host
+    timing: Future[dict[str, Any]]
     child: TorchChild
     why: str
     driver: Future[Sections]
     siblings: Future[Siblings]
     ahead: Future[Ahead]
     before: Future[BeforeTorch]
+    is_slow: Callable[[Facts], bool]
     places: tuple[Future[Place], ...]
     checkpoint: Future[Checkpoint | Unknown | None]
     shape: Future[ModelShape | Unknown | None]
@@ -59,6 +63,7 @@ def begin(
     children: Children,
     report_progress: ReportProgress,
     held: Mapping[str, int],
+    is_slow: Callable[[Facts], bool],
 ) -> Session:
     """Start torch's import first, which takes longest, then all that can run beside it."""
     started = time.monotonic()
@@ -78,12 +83,14 @@ def begin(
         report_progress=report_progress,
         started=started,
         host=host,
+        timing=background(clock.measure),
         child=child,
         why=why,
         driver=driver,
         siblings=siblings,
         ahead=ahead,
         before=before,
+        is_slow=is_slow,
         places=tuple(start_place(children, *role) for role in roles(job, expect, os.environ)),
         checkpoint=background(lambda: read_job_checkpoint(children, job.checkpoint)),
         shape=background(lambda: read_shape(children, job.hf or job.checkpoint)),

@@ -18,7 +18,7 @@ from doctor.facts.fleet import Fleet
 from doctor.facts.flight_recorder import FlightRecorder
 from doctor.facts.guard import Guarded
 from doctor.facts.launched import Launched
-from doctor.facts.load import Attention, Load, Peers, Watched
+from doctor.facts.load import Attention, Load, MemoryTest, Peers, Watched
 from doctor.facts.log import Log
 from doctor.facts.machine import (
     Cuda,
@@ -138,6 +138,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = None
     peers: Annotated[
         Peers | Unknown | None, absent("the job has one GPU, or --quick omitted it")
+    ] = None
+    memory_tests: Annotated[
+        tuple[MemoryTest, ...] | Unknown | None, absent("not requested with --memory-test")
     ] = None
     scripts: Annotated[tuple[Script, ...] | Unknown | None, absent("no --script given")] = None
     flight_recorder: Annotated[

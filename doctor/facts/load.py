@@ -133,7 +133,7 @@ class Watched(Section, frozen=True, kw_only=True):
     remapped_rows: int | None = None
     pcie_replays: int | None = None
     nvlink_errors: int | None = None
-    """CRC, replay and recovery errors of all links."""
+    """CRC, replay and recovery errors of all links; of NVLink 5 those that no link corrects."""
     nvlinks_down: int | None = None
     """Inactive links where others are active; None: it has none, or none is in use."""
     xids: tuple[int, ...] | None = None
@@ -171,14 +171,42 @@ class Load(Section, frozen=True, kw_only=True):
     """Elements that differ from the first product in any other; None: not compared."""
     differing_again: int | None = None
     """The same in a second series, computed only if any differ in the first."""
+    measured: int = 1
+    """How many times: the rates are the highest of them."""
     unread: dict[str, str] = {}
-    """Field -> why it was not measured."""
+    """Field, or name of a rate, -> why it was not measured."""
     seconds: float = 0.0
 
     @property
     def left_out(self) -> bool:
         """The load was not started; `ended` states why."""
         return self.ended.detail.startswith(f"{LEFT_OUT}: ")
+
+
+class MemoryTest(Section, frozen=True, kw_only=True):
+    """Patterns written to the memory of one GPU and read back."""
+
+    device: str
+    uuid: Identifier | None
+    name: Product
+    ended: Ended
+    unsuited: str = ""
+    """Why this GPU is of a kind that is not tested; "": it is none."""
+    free: int | None = None
+    """Bytes that were free before it."""
+    tried: int | None = None
+    """Bytes that were written and read back."""
+    patterns: int = 0
+    """Patterns that were written to all of them and read back."""
+    wrong: int | None = None
+    """Words of 64 bits that were read back with another value; None: not compared."""
+    wrong_again: int | None = None
+    """The same when the first part with a wrong word was read once more; None: none was wrong."""
+    example: str = ""
+    """The first wrong word: its place, what was written and what was read."""
+    cut_short: str = ""
+    """Why it ended before all patterns; "": it did not."""
+    seconds: float = 0.0
 
 
 class PeerCopy(Section, frozen=True, kw_only=True):

@@ -62,6 +62,22 @@ class Hca(Section, frozen=True, kw_only=True):
     firmware: Product = ""
 
 
+class PcieDevice(Section, frozen=True, kw_only=True):
+    """Errors of a link, as a GPU or the port above it reported them since boot."""
+
+    address: Identifier
+    gpu: Identifier
+    """Address of the GPU; for a GPU its own."""
+    fatal: int
+    nonfatal: int
+    """Uncorrectable errors, without requests that are not supported or that ACS refused."""
+    new_fatal: int = 0
+    """During the run."""
+    new_nonfatal: int = 0
+    acs_redirects: bool | None = None
+    """Of a port: access control sends peer traffic up to the root complex; None: not readable."""
+
+
 class Host(Section, frozen=True, kw_only=True):
     """The operating system and its limits, read from procfs and sysfs only."""
 
@@ -97,10 +113,22 @@ class Host(Section, frozen=True, kw_only=True):
     container: str | None = None
     sandbox: Product | None = None
     """A kernel that is not the machine's own: WSL2, gVisor, a microVM; None: not recognized."""
+    mps: bool | None = None
+    """Whether a daemon of CUDA's multi-process service has its pipe here; None: not recorded."""
     iommu_groups: int | None = None
     """Groups in /sys/kernel/iommu_groups: 0 with the IOMMU off; None: it is not readable."""
+    pcie: tuple[PcieDevice, ...] | None = None
+    """NVIDIA's GPUs and the ports above them; () where the kernel counts no errors of theirs."""
     steal: float | None = None
     """Share of the processors' time since boot that a host gave to other virtual machines."""
+    core_speed: tuple[float, float] | None = None
+    """Rounds of SHA-512 per second of one core's time, measured twice."""
+    busy: float | None = None
+    """Processes that ran or waited, per processor, in the last minute."""
+    clock_service: Product | None = None
+    """The program that told the offset of the clock; "" where none answers, None: not asked."""
+    clock_offset: float | None = None
+    """Seconds, without a sign; None: the service has no measurement."""
     env: dict[str, str] = {}
     """Variables on the allow-list only (`doctor.collect.host.RECORDED`)."""
     memory_total: int | None = None
@@ -133,6 +161,11 @@ class Host(Section, frozen=True, kw_only=True):
     def jetson(self) -> bool:
         """A Jetson, whose GPU is on no PCI bus: its kernel is named 5.15.148-tegra."""
         return self.release.endswith("-tegra")
+
+    @property
+    def wsl(self) -> bool:
+        """Linux under Windows, which owns the GPU."""
+        return (self.sandbox or "").startswith("WSL")
 
     @property
     def surely_nvidia(self) -> bool:

@@ -27,6 +27,7 @@ class Part:
 
 
 PARTS = (
+    Part(180.0, "memory test", ("memory_tests",), without_options={"memory_test": False}),
     Part(60.0, "tests under load", ("load", "peers"), without_options={"quick": True}),
     Part(60.0, "comparison under torch.compile", (), {"compile": False}),
     Part(
@@ -59,6 +60,7 @@ def reduce(
 def _requested(job: Job, options: RunOptions, name: str) -> bool:
     """Whether the run would do this part if it had the time."""
     return {
+        "memory test": options.memory_test,
         "tests under load": not options.quick,
         "comparison under torch.compile": job.compile,
         "the step of your own model": bool(job.model or job.hf),

@@ -31,7 +31,9 @@ THIS_MACHINE = (
     "attention",
 )
 """Fields that name something to examine on this machine, so that saved facts cannot answer them."""
-HOW_TO_EXAMINE = ("layers", "weights", "quick")
+CPU_LIKE = ("cpu", "mps")
+"""Devices without memory of their own."""
+HOW_TO_EXAMINE = ("layers", "weights", "quick", "memory_test")
 """Fields that state how to examine it. A job file's are dropped where facts are replayed."""
 
 
@@ -69,6 +71,8 @@ def merge(
         raise UserError(f"{error} (one is set by {' or '.join(filter(None, places))})") from None
     _check_own_training(merged)
     _check_encoding(merged)
+    if merged.get("memory_test") and (merged.get("quick") or merged.get("device") in CPU_LIKE):
+        raise UserError("--memory-test requires a GPU under load: omit --quick and --device")
     if merged.get("ranks") is not None and not merged.get("rehearse"):
         raise UserError("--ranks requires --rehearse: it is how many processes that starts")
     if merged.get("rehearse") and not (merged.get("model") or merged.get("hf")):
@@ -93,7 +97,7 @@ def _overridden(flags: Mapping[str, object]) -> tuple[str, ...]:
         keys += ("hf", "data", "layers", "weights", "lora")
     if "hf" in flags:
         keys += ("model", "arguments")
-    if flags.get("device") in ("cpu", "mps"):
+    if flags.get("device") in CPU_LIKE:
         keys += ("gpus",)
     if flags.get("recipe") == "pure-bf16":
         keys += ("precision",)
@@ -109,7 +113,7 @@ def _check_consistent(settings: Mapping[str, Any]) -> None:
     params, trainable = settings.get("params", math.inf), settings.get("trainable", 0)
     if trainable > params:
         raise UserError(f"--trainable {trainable} is more than --params {params}")
-    if settings.get("device") in ("cpu", "mps") and settings.get("gpus"):
+    if settings.get("device") in CPU_LIKE and settings.get("gpus"):
         raise UserError(f"--gpus cannot be combined with --device {settings['device']}")
     if settings.get("model") and settings.get("hf"):
         raise UserError("--model cannot be combined with --hf; each names a training")

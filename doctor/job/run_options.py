@@ -16,6 +16,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unk
     """Run the training step."""
     quick: bool = False
     """Omit the tests under load and shorten the attention trial."""
+    memory_test: bool = False
+    """Write and read back patterns in nearly all of the free memory of the job's GPUs."""
     loader: bool = True
     """Read the loader of `model` once more, for the checks of data that are selected."""
     rehearse: bool = False

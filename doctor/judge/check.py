@@ -34,8 +34,8 @@ class Status(StrEnum):
 PIP = "python -m pip "
 """How commands that install packages begin; a report names the interpreter that was examined."""
 
-Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus"]
-"""When a check must have an answer: never, always, or if the job has this field set."""
+Required = Literal["never", "always", "smoke", "checkpoint", "output_dir", "gpus", "memory_test"]
+"""When a check must have an answer: never, always, or if the job or the options have this field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ class Check:
                 return False
             case "always":
                 return True
-            case "smoke":
-                return options.smoke
+            case "smoke" | "memory_test":
+                return bool(getattr(options, self.required))
             case field:
                 return bool(getattr(job, field))
 

@@ -106,10 +106,11 @@ def requests() -> Iterator[Dict[str, Any]]:
     return iter(received.get, None)
 
 
-def stopped(seconds: float) -> bool:
-    """Wait at most that long for a request; the end of stdin ends the probe."""
+def received(seconds: float) -> Dict[str, Any]:
+    """The request that arrives within that time, {} if none does; the end of stdin ends it."""
     if not select.select([sys.stdin.buffer], [], [], seconds)[0]:
-        return False
-    if not sys.stdin.buffer.readline():
+        return {}
+    line = sys.stdin.buffer.readline()
+    if not line:
         sys.exit()
-    return True
+    return decoded(line)

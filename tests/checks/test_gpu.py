@@ -394,6 +394,8 @@ def healthy(gpus: JobGpus, watched: tuple[Watched, ...] | Unknown | None = None)
     [
         ({}, Status.PASS, "row remap"),
         ({"remap_pending": True}, Status.WARN, "row remap pending"),
+        ({"remap_banks": (2500, 0, 0, 2, 0)}, Status.PASS, "no errors"),
+        ({"remap_banks": (2500, 0, 0, 0, 2)}, Status.WARN, "2 banks of the memory have no spare"),
         ({"retired_pages_pending": True}, Status.WARN, "page retirement pending"),
         ({"corrected": 50_000_000}, Status.PASS, "row remap"),
         ({"corrected": 50_000_001}, Status.WARN, "50,000,001"),

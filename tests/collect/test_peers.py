@@ -29,7 +29,7 @@ from doctor.collect.children import Children
 from doctor.collect.torch_child import TorchChild
 from doctor.collect.workers import Worker, end
 from doctor.facts.load import AllReduce, PeerCopy, Peers, Watched
-from doctor.facts.machine import Driver, Gpu, Host, Slice
+from doctor.facts.machine import Driver, Gpu, Host, PcieDevice, Slice
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
@@ -321,6 +321,14 @@ def test_a_broken_way_that_nccl_is_kept_off_is_a_warning() -> None:
     with_iommu = Host(system="Linux", iommu_groups=31)
     assert "the IOMMU is on (31 groups)" in arrive(broken, host=with_iommu).summary
     assert "IOMMU" not in arrive(broken, host=Host(system="Linux", iommu_groups=0)).summary
+    port = PcieDevice(
+        address="0000:00:01.1", gpu="0000:3b:00.0", fatal=0, nonfatal=0, acs_redirects=True
+    )
+    with_acs = arrive(broken, host=Host(system="Linux", pcie=(port,)))
+    assert "ACS redirects peer traffic at 0000:00:01.1" in with_acs.summary
+    assert (
+        "ACS" not in arrive((copy(), copy(1, 0)), host=Host(system="Linux", pcie=(port,))).summary
+    )
     kept = Host(system="Linux", env={"NCCL_P2P_DISABLE": "1"})
     assert arrive(broken, host=kept).status is Status.WARN
     followed = Host(system="Linux", env={"NCCL_P2P_LEVEL": "LOC"})

@@ -11,6 +11,7 @@
  *   FAKE_LISTED=file: created when the processes are listed
  *   FAKE_MORE_UNCORRECTED, FAKE_MORE_CORRECTED, FAKE_MORE_REMAPPED, FAKE_MORE_REPLAYS,
  *   FAKE_MORE_NVLINK_ERRORS: added once the clocks have been sampled
+ *   FAKE_NVLINK_5: the errors of the links are fields, as on Blackwell
  *   FAKE_NVLINKS=1101: states of the links, FAKE_XIDS=79,13: events of GPU 0 after a sample
  *   FAKE_SAMPLED=file: created when the clocks are sampled, FAKE_HANGING=file: before a hang
  *   FAKE_LINK_GEN, FAKE_LINK_WIDTH: the PCIe link under load; idle it is at generation 1
@@ -457,8 +458,14 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
 #if defined(OLD) || defined(ANCIENT)
         values[i].nvmlReturn = NOT_SUPPORTED;
 #else
-        values[i].nvmlReturn = values[i].fieldId == 230 ? OK : INVALID;
-        values[i].valueType = 1;
+        int of_link = values[i].fieldId >= 206 && values[i].fieldId <= 215;
+        values[i].nvmlReturn = values[i].fieldId == 230 || (of_link && getenv("FAKE_NVLINK_5")) ? OK : INVALID;
+        values[i].valueType = of_link ? 3 : 1;
+        if (of_link) {
+            int first = !device->gpu && !values[i].scopeId && values[i].fieldId == 215;
+            values[i].value.ullVal = first ? counter("", "FAKE_MORE_NVLINK_ERRORS") : 0;
+            continue;
+        }
         values[i].value.ullVal = 0;
         values[i].value.uiVal = device->gpu ? 0 : (unsigned int)number("FAKE_ACTION", 0);
 #endif
@@ -549,6 +556,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, in
 nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, int kind,
                                              unsigned long long *count) {
     ENTER(device->gpu);
+    if (getenv("FAKE_NVLINK_5")) return NOT_SUPPORTED;
     *count = device->gpu || link || kind ? 0 : counter("", "FAKE_MORE_NVLINK_ERRORS");
     return OK;
 }

@@ -60,7 +60,7 @@ def test_every_code_can_be_made_to_fail(check: object) -> None:
 def test_only_what_is_named_is_injected() -> None:
     report = judged("h100_torch2.15", resolve([], {}, ["tf32-setting,DSK"]))
     failed = {each.check.code for each in report.with_status(Status.FAIL)}
-    assert failed == {"NUM002", "DSK001", "DSK002"}
+    assert failed == {"NUM002", "DSK001", "DSK002", "DSK003"}
 
 
 def test_an_older_slug_is_accepted_wherever_a_code_is() -> None:

@@ -137,6 +137,27 @@ def test_links_are_read_under_load(drivers: Path) -> None:
     assert (seen[0].link, seen[0].link_max) == ((4, 8), (5, 16))
 
 
+def test_errors_of_links_are_fields_on_blackwell(drivers: Path) -> None:
+    fake = {"NVLINKS": "11", "NVLINK_5": "1", "MORE_NVLINK_ERRORS": "3"}
+    seen = watch(drivers / "new", *UUIDS, **fake)
+    assert [gpu.nvlink_errors for gpu in seen] == [3, 0]
+
+
+def test_a_watch_tells_what_it_has_sampled_and_goes_on(drivers: Path) -> None:
+    child = begin(drivers / "new", "watch", "0.05", *UUIDS, LINK_GEN="4", CLOCK="1500")
+    try:
+        assert child.wait(100).answer == {"ready": True}
+        for request in ("look", "look", "stop"):
+            child.send({request: True})
+            answer = child.wait(100).answer
+            assert answer
+            seen = msgspec.convert(answer["watched"], tuple[Watched, ...])
+            assert [gpu.clock for gpu in seen] == [1500, 1500]
+            assert (seen[0].uncorrected is None) is (request == "look")
+    finally:
+        child.kill()
+
+
 @pytest.mark.parametrize(
     ("fake", "reason"),
     [

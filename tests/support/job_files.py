@@ -23,6 +23,7 @@ output-dir = "runs"
 cache_dir = "~/cache"
 keep = 3
 quick = true
+memory_test = false
 smoke = false
 attention = [1, 32, 2048, 128]
 attention_mask = "causal"

@@ -186,9 +186,11 @@ def machine(
     profile: Profile,
     count: int = 1,
     errors: tuple[dict[str, Any], ...] = (),
+    forgets: dict[str, Any] | None = None,
     **environment: str,
 ) -> Machine:
-    """A machine with so many GPUs of a profile; `errors` as pretend_record.py describes them."""
+    """A machine with so many GPUs of a profile; `errors` and `forgets` as pretend_record.py
+    describes them."""
     folder.mkdir(parents=True)
     (folder / "memory").mkdir()
     record = str(folder / "record")
@@ -196,6 +198,7 @@ def machine(
         "record": record,
         "library": str(libraries / "accelerator.so"),
         "errors": errors,
+        "forgets": forgets,
     }
     python = folder / "python"
     python.write_text(f'#!/bin/bash\nPYTHONPATH={SOURCES} exec {interpreter(libraries)} "$@"\n')

@@ -306,6 +306,7 @@ def unread() -> Facts:
         libraries=nothing,
         watched=nothing,
         load=nothing,
+        memory_tests=nothing,
         peers=nothing,
         places=nothing,
         checkpoint=nothing,

@@ -13,7 +13,7 @@ from recorded_load import quiet
 
 from doctor._util.records import Ended
 from doctor.facts.facts import Facts
-from doctor.facts.load import Watched
+from doctor.facts.load import MemoryTest, Watched
 from doctor.facts.machine import (
     Cuda,
     Driver,
@@ -22,6 +22,7 @@ from doctor.facts.machine import (
     Interpreter,
     KernelEvent,
     Libraries,
+    PcieDevice,
     Place,
     Reported,
     Torch,
@@ -30,6 +31,7 @@ from doctor.facts.machine import (
 from doctor.facts.training import Parameter, Smoke, Stage, Step
 from doctor.hardware.find import find
 from doctor.job.job import Job
+from doctor.job.run_options import RunOptions
 from doctor.report.report import Outcome
 
 GIB, MIB, GB = 2**30, 2**20, 10**9
@@ -73,6 +75,12 @@ def host(**fields: Any) -> Host:
         "shm_total": 64 * GIB,
         "iommu_groups": 31,
         "steal": 0.0,
+        "core_speed": (1_210_000.0, 1_214_000.0),
+        "busy": 0.1,
+        "clock_service": "chronyc",
+        "clock_offset": 0.0002,
+        "mps": False,
+        "pcie": (),
     }
     return Host(**known | fields)
 
@@ -288,6 +296,36 @@ def stopped(at: str, ended: Ended, precision: str = "bf16") -> Smoke:
     return smoke(precision, stages=stages, steps=(), parameters=(), peak_bytes=None)
 
 
+def links(*gpus: Gpu, **fields: Any) -> tuple[PcieDevice, ...]:
+    """Each GPU and the port above it, without errors."""
+    pairs = ((gpu.address, f"0000:0{gpu.index}:01.1") for gpu in gpus)
+    return tuple(
+        PcieDevice(**{"address": each, "gpu": address, "fatal": 0, "nonfatal": 0} | fields)
+        for address, port in pairs
+        for each in (address, port)
+    )
+
+
+def with_host(**fields: Any) -> Facts:
+    """An H100 whose host differs in these fields."""
+    facts = machine(H100, torch=TORCH_2_15)
+    assert isinstance(facts.host, Host)
+    return facts.with_(host=msgspec.structs.replace(facts.host, **fields))
+
+
+def memory_tested(**fields: Any) -> Facts:
+    """An H100 whose memory was written and read back."""
+    free = 80 * GIB
+    test = {"free": free, "tried": int(0.9 * free), "patterns": 4, "wrong": 0, "seconds": 3.1}
+    known = {"device": "cuda:0", "uuid": H100.uuid, "name": H100.name, "ended": OK}
+    return machine(
+        H100,
+        torch=TORCH_2_15,
+        options=RunOptions(memory_test=True),
+        memory_tests=(MemoryTest(**known | test | fields),),
+    )
+
+
 def machine(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -> Facts:
     """A machine whose every section is well, but for what is given."""
     cudnn_first = bool(torch.cudnn and torch.cudnn > 91500 and torch.version >= "2.1")
@@ -298,6 +336,7 @@ def machine(*gpus: Gpu, torch: Torch, job: Job | None = None, **sections: Any) -
             nvidia_devices=len(gpus),
             gpu_drivers={gpu.address: "nvidia" for gpu in gpus},
             gpu_ids={gpu.address: gpu.pci_id or 0 for gpu in gpus},
+            pcie=links(*gpus),
         ),
         "driver": driver(),
         "gpus": gpus,
@@ -344,9 +383,7 @@ def unstarted() -> Facts:
 
 def with_log(*reported: Reported, **parts: Any) -> Facts:
     """An H100 whose kernel log has these lines of known faults."""
-    facts = machine(H100, torch=TORCH_2_15)
-    assert isinstance(facts.host, Host)
-    return facts.with_(host=msgspec.structs.replace(facts.host, reported=reported), **parts)
+    return with_host(reported=reported).with_(**parts)
 
 
 def noisy_link() -> Facts:
@@ -362,7 +399,16 @@ def variants() -> dict[str, tuple[str, Outcome, Facts]]:
     slow = (Watched(uuid=H100.uuid, samples=14, mask=0x4 | 0x40 | 0x8),)
     fake = msgspec.structs.replace(RTX4090, capability=(8, 6), cores=10752)
     without_ecc = msgspec.structs.replace(A100, ecc=False)
+    example = (
+        "byte 4096 of the memory under test: 0x0000000000000000 written, 0x0000000000000040 read"
+    )
+    forgets = memory_tested(patterns=0, wrong=3, wrong_again=3, example=example)
     return {
+        "memory_tested": ("gpu", Outcome.READY, memory_tested()),
+        "memory_forgets": ("gpu", Outcome.RETURN, forgets),
+        "link_errors": ("gpu", Outcome.READY, with_host(pcie=links(H100, new_nonfatal=2))),
+        "clock_wrong": ("host", Outcome.READY, with_host(clock_offset=412.7)),
+        "slow_cores": ("host", Outcome.READY, with_host(core_speed=(190e3, 193e3))),
         "gpu_not_started": ("gpu", Outcome.RETURN, unstarted()),
         "renamed_card": ("gpu", Outcome.RETURN, machine(fake, torch=TORCH_2_15)),
         "ecc_off": ("gpu", Outcome.READY, machine(without_ecc, torch=TORCH_2_15)),

@@ -32,6 +32,7 @@ ROWS = (
         fix="Replace them before they are used as an index, labels.masked_fill(labels == -100, "
         "0), and leave these places out of the result.",
         told_by="the index is -100, -1 or 255",
+        sources=("torch-losses",),
     ),
     Cause(
         id="sample-outside-support",
@@ -44,6 +45,7 @@ ROWS = (
         why="log_prob gets values that the distribution cannot draw.",
         fix="Bring the values into the range (torch.sigmoid, exp, .round(), another scale of the "
         "data), or choose a distribution of such values. Number actions or classes from 0.",
+        sources=("torch-distribution",),
     ),
     Cause(
         id="module-without-return",
@@ -53,6 +55,7 @@ ROWS = (
         why="A function without return gives None.",
         fix="Return the result at the end of the function whose value is used in that line.",
         told_by="the value is what a module or a function of yours returned",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="value-is-none",
@@ -64,6 +67,7 @@ ROWS = (
         "without return, dict.get of an absent key, an option that the configuration lacks, or a "
         "layer that __init__ left out. Handle None before that line where it is allowed.",
         told_by="the name in that line is a parameter, a variable or an attribute",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="module-returns-tuple",
@@ -114,6 +118,7 @@ ROWS = (
         why="Unpacking goes along the first dimension of a tensor, or the parts of a tuple.",
         fix="Assign as many names as there are parts, _ for one that is not needed. A tensor is "
         "transposed first, x.t(), or taken apart by .unbind(-1).",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="module-without-forward",
@@ -127,6 +132,7 @@ ROWS = (
         fix="Define forward in the module, at the indentation of its __init__. Call the layers of "
         "an nn.ModuleList one by one (for layer in self.layers: x = layer(x)), or hold them in "
         "nn.Sequential; leave out super().forward().",
+        sources=("torch-module",),
     ),
     Cause(
         id="division-by-zero",
@@ -137,6 +143,7 @@ ROWS = (
         fix="Look at why the divisor is 0: an empty group, a count or a length of 0, a schedule "
         "with T_max, step_size or total_steps of 0. Clamp it, divisor.clamp(min=1), or leave "
         "these elements out.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="labels-of-int32",
@@ -160,6 +167,7 @@ ROWS = (
         why="The operation is for floats: a loss got the labels first, or a layer integers or "
         "booleans.",
         fix="Change the order to loss(prediction, target), or convert the tensor with .float().",
+        sources=("torch-losses",),
     ),
     Cause(
         id="embedding-of-floats",
@@ -173,6 +181,7 @@ ROWS = (
         why="An embedding takes whole numbers, and the ids are floats.",
         fix="Pass the ids as int64, as a tokenizer returns them: ids.long(), before anything "
         "scales or normalizes them or joins them with floats.",
+        sources=("torch-embedding",),
     ),
     Cause(
         id="images-of-bytes",
@@ -206,6 +215,7 @@ ROWS = (
         "probability for each class as floats; binary_cross_entropy takes floats, labels.float(). "
         "One-hot labels of integers become indices with labels.argmax(1).",
         told_by="the function is a loss",
+        sources=("torch-losses",),
     ),
     Cause(
         id="result-in-integers",

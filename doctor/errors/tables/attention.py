@@ -186,6 +186,7 @@ ROWS = (
         ),
         why="torch.compile cannot keep this part of the model in a graph, or found no kernel "
         "for it.",
+        sources=("torch-symbolic-shapes",),
     ),
     Cause(
         id="kernel-takes-another-dtype",

@@ -36,6 +36,7 @@ ROWS = (
         "    return build(config)\n"
         "Give its third value, the loss, the arguments that it is called with.",
         told_by="the function is the one that --model names, or its third value",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="arguments-of-forward",
@@ -56,6 +57,7 @@ ROWS = (
         "return the criterion as the third value, (module, batch, nn.CrossEntropyLoss()), or a "
         "function loss(module, batch), which picks the fields.",
         told_by="the function is the forward of a module",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="hook-on-a-replaced-layer",
@@ -87,6 +89,7 @@ ROWS = (
         "is no value, or leave such samples out in collate_fn: torch takes the keys of the first "
         "one.",
         told_by="it is raised while a batch is made, and other samples have the field",
+        sources=("torch-collate",),
     ),
     Cause(
         id="unequal-samples",
@@ -111,6 +114,7 @@ ROWS = (
         "padding=True of the tokenizer or DataCollatorWithPadding, with labels of tokens "
         "DataCollatorForSeq2Seq (as data_collator of the Trainer).",
         told_by="the loader raises, and no line of the model",
+        sources=("torch-collate",),
     ),
     Cause(
         id="packed-lengths",
@@ -133,6 +137,7 @@ ROWS = (
         fix="Pass enforce_sorted=False to pack_padded_sequence, or sort the batch by length, the "
         "longest first; lengths.cpu() for lengths on a GPU. Leave out samples without elements, "
         "or pass lengths.clamp(min=1).",
+        sources=("torch-pack",),
     ),
     Cause(
         id="list-indexed-by-name",
@@ -141,6 +146,7 @@ ROWS = (
         examples=("TypeError: list indices must be integers or slices, not str",),
         why="The batch is a list or a tuple, whose parts have positions and no names.",
         fix="Use positions, batch[0], or let the loader return a dict.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="no-loss-returned",
@@ -171,6 +177,7 @@ ROWS = (
         "factory.\n"
         "return model, batch, lambda model, batch: criterion(model(batch['x']), batch['y'])\n"
         "doctor explain model",
+        sources=("torch-autograd",),
     ),
     Cause(
         id="samples-second",
@@ -185,6 +192,7 @@ ROWS = (
         fix="Put the samples first: pad_sequence(sequences, batch_first=True), or x.transpose(0, "
         "1) before the model, and batch_first=True in recurrent layers.",
         told_by="the predictions are as many as the longest sequence has positions",
+        sources=("torch-nll-loss",),
     ),
     Cause(
         id="labels-of-another-length",
@@ -195,6 +203,7 @@ ROWS = (
         fix="Prepend -100 to the labels for positions that the model puts before its input, leave "
         "these out of the logits, or cut the labels to the positions that are computed.",
         told_by="both numbers are multiples of the samples",
+        sources=("torch-nll-loss",),
     ),
     Cause(
         id="rows-and-labels",
@@ -206,6 +215,7 @@ ROWS = (
         "its features into the batch: flatten(1) or view(len(x), -1) keeps the batch. If the "
         "model predicts each token or pixel, pass one label for each and flatten both alike, "
         "logits.flatten(0, -2) with labels.flatten().",
+        sources=("torch-nll-loss",),
     ),
     Cause(
         id="ids-and-embeddings",
@@ -242,5 +252,6 @@ ROWS = (
         "as by a Trainer with label_smoothing_factor, DataCollatorForSeq2Seq(tokenizer, "
         "model=model) makes decoder_input_ids.",
         told_by="the model is an encoder with a decoder",
+        sources=("transformers-encoder-decoder",),
     ),
 )

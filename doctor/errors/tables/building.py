@@ -34,6 +34,7 @@ ROWS = (
             'python -c "import torch; print(torch.__version__, torch.version.cuda)"',
             "export CUDA_HOME=/usr/local/cuda",
         ),
+        sources=("torch-cpp-extension",),
     ),
     Cause(
         id="compiler-of-another-time",
@@ -83,6 +84,7 @@ ROWS = (
         ),
         why="nvcc, the host's compiler and the GPU must be of one time.",
         owner=Owner.ENVIRONMENT,
+        sources=("torch-cpp-extension",),
     ),
     Cause(
         id="compiler-killed",
@@ -179,6 +181,7 @@ ROWS = (
         "~/.cache/torch_extensions build.",
         owner=Owner.ENVIRONMENT,
         commands=("grep -n -m1 -iE 'error:|fatal' build.log", "nvcc --version; g++ --version"),
+        sources=("torch-cpp-extension",),
     ),
     Cause(
         id="compiled-part-missing",

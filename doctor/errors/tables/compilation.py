@@ -57,6 +57,7 @@ ROWS = (
         fix="TORCH_LOGS=recompiles names what changes. Pad to fixed shapes, or compile with "
         "dynamic=True; raise torch._dynamo.config.recompile_limit where the variants are few.",
         commands=("TORCH_LOGS=recompiles python train.py",),
+        sources=("torch-dynamo-errors",),
     ),
     Cause(
         id="compiler-defect",
@@ -99,6 +100,7 @@ ROWS = (
         "(torch.compiler.disable), or leave fullgraph=True out, so that the graph may break "
         "there. torch._dynamo.config.suppress_errors = True runs such parts uncompiled.",
         commands=("TORCH_LOGS=graph_breaks python train.py",),
+        sources=("torch-dynamo-errors",),
     ),
     Cause(
         id="compile-backend-raised",
@@ -114,6 +116,7 @@ ROWS = (
         fix="Read and fix the exception below this line. TORCH_COMPILE_DISABLE=1 shows whether "
         "the model runs without torch.compile.",
         commands=("TORCH_COMPILE_DISABLE=1 python train.py",),
+        sources=("torch-dynamo-errors",),
     ),
     Cause(
         id="compile-failed",

@@ -38,6 +38,7 @@ ROWS = (
         "0x80 at position 0 is a pickle (torch.load), 0x1f8b gzip, 0x89 a PNG; ._ files of macOS "
         "and .DS_Store in the data directory are binary: leave them out.",
         commands=("file FILE", "head -c 16 FILE | xxd"),
+        sources=("utf8-debugging",),
     ),
     Cause(
         id="file-is-a-pointer",
@@ -106,6 +107,7 @@ ROWS = (
         fix="Look at the quoted value: write a whole number without point and exponent, give a "
         "value for '', and for data find the rows with pandas.to_numeric(column, "
         'errors="coerce").isna().',
+        sources=("python-exceptions",),
     ),
     Cause(
         id="minus-100-decoded",

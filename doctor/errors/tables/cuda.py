@@ -55,6 +55,7 @@ ROWS = (
         "CUDA_VISIBLE_DEVICES, or install torch from the cu126 index.",
         owner=Owner.ENVIRONMENT,
         next_check="TOR004",
+        sources=("torch-cudnn",),
     ),
     Cause(
         id="ptx-newer-than-driver",
@@ -189,6 +190,7 @@ ROWS = (
         fix="Switch graphs off to see the first error: enforce_eager=True of the engine, no "
         'mode="reduce-overhead" of torch.compile. Then warm up before the capture, and keep '
         ".item(), prints and random numbers out of it.",
+        sources=("cuda-errors",),
     ),
     Cause(
         id="gpu-at-fault",
@@ -237,6 +239,7 @@ ROWS = (
         why="A display driver ends kernels that run for seconds.",
         fix="A display driver ends kernels that run for seconds: use a GPU that drives no display.",
         owner=Owner.ENVIRONMENT,
+        sources=("cuda-errors",),
     ),
     Cause(
         id="cudnn-attention-failed",

@@ -27,6 +27,7 @@ ROWS = (
         "and chosen), or every sample exceeds the length limit. WebDataset: there are fewer "
         "shards than "
         "workers x ranks (num_workers below the shards of a rank, or resampled=True).",
+        sources=("torch-sampler",),
     ),
     Cause(
         id="batch-of-objects",
@@ -41,6 +42,7 @@ ROWS = (
         fix="Return tensors, numpy arrays or numbers from __getitem__, or pass a collate_fn that "
         "converts the samples: images need a transform such as ToTensor, and None must be left "
         "out.",
+        sources=("torch-collate",),
     ),
     Cause(
         id="worker-cannot-pickle",
@@ -56,6 +58,7 @@ ROWS = (
         "name; functools.partial passes arguments. Open files and connections in the worker, at "
         "the first __getitem__. If the function is a library's, num_workers=0 starts none "
         "(Windows and macOS spawn workers, Linux forks them).",
+        sources=("python-multiprocessing",),
     ),
     Cause(
         id="main-is-not-guarded",
@@ -67,6 +70,7 @@ ROWS = (
         ),
         why="Spawned workers import the main file, which starts them again.",
         fix="Put what trains under if __name__ == '__main__':.",
+        sources=("python-multiprocessing",),
     ),
     Cause(
         id="worker-raised",
@@ -77,6 +81,7 @@ ROWS = (
         "own traceback.",
         fix="Try num_workers=0 to see the real error.",
         role="summary",
+        sources=("torch-worker",),
     ),
     Cause(
         id="loader-options",
@@ -125,6 +130,7 @@ ROWS = (
         fix="Omit shuffle=True beside a sampler or an IterableDataset, which shuffles its samples "
         "itself; batch_sampler takes the place of batch_size, shuffle, sampler and drop_last. "
         "Omit prefetch_factor, or set num_workers to 1 or more.",
+        sources=("torch-dataloader",),
     ),
     Cause(
         id="index-of-list",
@@ -134,6 +140,7 @@ ROWS = (
         why="A list, tuple or text has fewer entries than the index says; in a dataset, __len__ "
         "counts more samples than there are.",
         fix="Print the length of that list before the line: it is shorter than the code expects.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="missing-key",
@@ -145,6 +152,7 @@ ROWS = (
         fix="Print the keys before that line, list(batch): field names come from the dataset and "
         "its collate_fn. Give every sample the same keys; batch.get(key) is None where it is "
         "absent.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="decompressor-missing",

@@ -40,6 +40,7 @@ ROWS = (
         "effect.",
         fix="Write each field with one type in all rows and files (str(value), always a list), "
         "name the files with data_files=, or give features=.",
+        sources=("datasets-table", "datasets-exceptions"),
     ),
     Cause(
         id="decoder-missing",
@@ -108,5 +109,6 @@ ROWS = (
         "preference training prompt, chosen and rejected; a formatting function replaces the "
         "column. Columns that the collator needs are dropped by remove_unused_columns=True.",
         commands=("doctor data TARGET --show 2",),
+        sources=("datasets-dataset",),
     ),
 )

@@ -24,6 +24,7 @@ ROWS = (
         "accelerate), or use ZeRO-2. ignore_mismatched_sizes=True would start these layers from "
         "random numbers.",
         commands=("doctor scan CHECKPOINT",),
+        sources=("torch-load-module",),
     ),
     Cause(
         id="recomputed-under-zero-3",
@@ -42,6 +43,7 @@ ROWS = (
         "or a newer DeepSpeed, or ZeRO-2.",
         told_by="DeepSpeed ZeRO-3 is on",
         commands=("python -m pip show deepspeed",),
+        sources=("torch-recompute",),
     ),
     Cause(
         id="deepspeed-batch-arithmetic",
@@ -56,6 +58,7 @@ ROWS = (
         fix='Give two of the three and leave the third out, or set all to "auto" with the Trainer '
         "and accelerate. If the last number is not your number of GPUs, start with deepspeed, "
         "torchrun or accelerate launch.",
+        sources=("deepspeed-batch",),
     ),
     Cause(
         id="deepspeed-configuration",
@@ -244,5 +247,6 @@ ROWS = (
         ),
         why="The ranks ran other modules, or brought tensors of other shapes, to the same "
         "exchange.",
+        sources=("accelerate-operations",),
     ),
 )

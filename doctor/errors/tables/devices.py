@@ -63,6 +63,7 @@ ROWS = (
         why="The weights are on the meta device: they have shapes and no values.",
         fix="Materialize the model with module.to_empty(device=...) and load its weights, or "
         "build it outside of torch.device('meta') and without init_empty_weights.",
+        sources=("torch-module",),
     ),
     Cause(
         id="torch-without-cuda",
@@ -76,6 +77,7 @@ ROWS = (
         fix="Write the device as torch.device('cuda' if torch.cuda.is_available() else 'cpu'): "
         "the code asks for a GPU, and this torch has no CUDA. If the job trains on a GPU, install "
         "a CUDA build (TOR001).",
+        sources=("torch-cuda-init",),
     ),
     Cause(
         id="gpu-file-on-cpu",
@@ -90,5 +92,6 @@ ROWS = (
         why="The file was saved from a GPU that this process does not have.",
         fix="Pass map_location='cpu' to torch.load: the file was saved from a GPU that this "
         "process does not have.",
+        sources=("torch-load",),
     ),
 )

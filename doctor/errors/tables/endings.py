@@ -23,6 +23,7 @@ ROWS = (
         "(attention over more than 65,535 rows), rebuild custom kernels with fewer threads per "
         "block, or upgrade torch.",
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
+        sources=("cuda-errors",),
     ),
     Cause(
         id="peer-access-missing",
@@ -43,6 +44,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi topo -p2p r", "export NCCL_P2P_DISABLE=1"),
         next_check="GPU008",
+        sources=("cuda-errors",),
     ),
     Cause(
         id="gpu-in-unknown-state",
@@ -72,6 +74,7 @@ ROWS = (
             'python -c "import torch; print(torch.ones(1).cuda())"',
         ),
         next_check="DRV001",
+        sources=("cuda-errors",),
     ),
     Cause(
         id="iommu-not-passed-through",
@@ -138,6 +141,7 @@ ROWS = (
         ),
         why="A worker process or thread ended or stopped responding; this is the process that "
         "waited for it.",
+        sources=("datasets-workers",),
     ),
     Cause(
         id="failure-stands-above",

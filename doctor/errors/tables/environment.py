@@ -38,6 +38,7 @@ ROWS = (
         'with C++", then a new "x64 Native Tools" prompt. Or take a prebuilt wheel of the '
         "package, and train without torch.compile.",
         owner=Owner.ENVIRONMENT,
+        sources=("torch-inductor-errors",),
     ),
     Cause(
         id="triton-missing",
@@ -52,6 +53,7 @@ ROWS = (
         fix="Install the torch wheel of PyTorch's own index: it includes triton, which "
         "torch.compile needs on a GPU.",
         owner=Owner.ENVIRONMENT,
+        sources=("torch-inductor-errors",),
     ),
     Cause(
         id="python-headers-missing",
@@ -148,6 +150,7 @@ ROWS = (
         fix="Download the model or the data beforehand and load it from a local path "
         "(local_files_only=True), or check network, proxy and token.",
         owner=Owner.ENVIRONMENT,
+        sources=("transformers-hub",),
     ),
     Cause(
         id="data-ends",
@@ -169,6 +172,7 @@ ROWS = (
         fix="Check the file that is read there: it is empty or cut off (compare its size, "
         "download it again; `doctor scan FILE` reads checkpoints). If it reads from another "
         "process, that process has ended.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="shell-cannot-run-it",

@@ -14,6 +14,7 @@ ROWS = (
         why="The interpreter that was examined lacks a package that the code imports.",
         fix="Install it into the training environment, or select another one with --python.",
         owner=Owner.ENVIRONMENT,
+        sources=("python-exceptions",),
     ),
     Cause(
         id="factory-needs-arguments",
@@ -200,5 +201,6 @@ ROWS = (
         fix="Choose another precision with --precision, or install a newer torch: this one does "
         "not support this precision on this device.",
         owner=Owner.ENVIRONMENT,
+        sources=("torch-autocast",),
     ),
 )

@@ -283,5 +283,6 @@ ROWS = (
         "$USER PATH. Docker: --user $(id -u):$(id -g).",
         owner=Owner.ENVIRONMENT,
         commands=("id; ls -ld PATH",),
+        sources=("python-exceptions",),
     ),
 )

@@ -28,6 +28,7 @@ ROWS = (
         "second loss with a new forward pass. An nn.Embedding with max_norm renormalizes its "
         "table at each call: use weight.clone() where the table itself is used.",
         told_by="the tensor in the message is a weight",
+        sources=("torch-saved-variable",),
     ),
     Cause(
         id="value-changed-in-place",
@@ -52,6 +53,7 @@ ROWS = (
         "compute that part again. If a gradient is needed there on purpose, pass "
         "retain_graph=True to the first backward().",
         told_by="the loss function calls backward()",
+        sources=("torch-saved-variable",),
     ),
     Cause(
         id="graph-of-another-step",
@@ -65,6 +67,7 @@ ROWS = (
         "forward or in the loss if it is to be trained. A hook that only keeps a value returns "
         "None: dict.setdefault and a lambda return one.",
         told_by="the first step works, the second one raises",
+        sources=("torch-saved-variable",),
     ),
     Cause(
         id="parameter-changed-in-place",
@@ -78,6 +81,7 @@ ROWS = (
         fix="Change it under torch.no_grad() after optimizer.step(), rather than in forward. To "
         "compute with changed values, make a new tensor: clamp( for clamp_(, x + y for x += y, "
         "x.clone() before x[i] = y.",
+        sources=("torch-variable-utils",),
     ),
     Cause(
         id="gradients-of-own-function",

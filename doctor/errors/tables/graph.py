@@ -113,6 +113,7 @@ ROWS = (
         ),
         why="autograd differentiates floats through recorded operations, in training mode, with "
         "gradients in the shape of what they belong to.",
+        sources=("torch-saved-variable",),
     ),
     Cause(
         id="checkpointed-function",
@@ -133,5 +134,6 @@ ROWS = (
         fix="Let the checkpointed function compute the same both times: it runs again in the "
         "backward pass, so it must not append to a list or cache, count calls, or depend on "
         "random numbers outside of torch, and autocast must be the same.",
+        sources=("torch-recompute",),
     ),
 )

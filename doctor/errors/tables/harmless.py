@@ -41,6 +41,7 @@ ROWS = (
         "the result is the same.",
         fix="",
         role="harmless",
+        sources=("torch-recompute",),
     ),
     Cause(
         id="scheduler-before-optimizer",
@@ -55,6 +56,7 @@ ROWS = (
         "before scheduler.step().",
         fix="",
         role="harmless",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="request-tried-again",
@@ -110,6 +112,7 @@ ROWS = (
         "modules_to_save, or it is not saved.",
         fix="",
         role="harmless",
+        sources=("transformers-loading-report",),
     ),
     Cause(
         id="no-flash-attention",
@@ -133,6 +136,7 @@ ROWS = (
         why="The loss scale is being calibrated; a collapse is reported by its own check.",
         fix="",
         role="harmless",
+        sources=("torch-grad-scaler",),
     ),
     Cause(
         id="destroy-process-group",
@@ -144,6 +148,7 @@ ROWS = (
         why="A warning at the end of the process.",
         fix="",
         role="harmless",
+        sources=("torch-distributed",),
     ),
     Cause(
         id="notices-of-the-start",
@@ -183,6 +188,7 @@ ROWS = (
         "a failure.",
         fix="",
         role="harmless",
+        sources=("torch-run",),
     ),
     Cause(
         id="cuda-asynchronous-advice",
@@ -194,6 +200,7 @@ ROWS = (
         why="Advice that belongs to an error.",
         fix="",
         role="harmless",
+        sources=("torch-cuda-semantics",),
     ),
     Cause(
         id="notices-of-replicas",
@@ -215,6 +222,7 @@ ROWS = (
         "DataParallel returns one loss per GPU: take its mean().",
         fix="",
         role="harmless",
+        sources=("torch-gather",),
     ),
     Cause(
         id="optimizer-step-wrapped",
@@ -228,6 +236,7 @@ ROWS = (
         why="A library wrapped the optimizer; the order of the calls is right.",
         fix="",
         role="harmless",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="worker-of-another-process",
@@ -237,6 +246,7 @@ ROWS = (
         "notebook, another loader's worker); the training goes on.",
         fix="",
         role="harmless",
+        sources=("python-multiprocessing",),
     ),
     Cause(
         id="leaked-semaphores",
@@ -259,6 +269,7 @@ ROWS = (
         why="The tensor shares read-only memory; copy the array if you write into it.",
         fix="",
         role="harmless",
+        sources=("torch-docs",),
     ),
     Cause(
         id="more-workers-than-cores",
@@ -270,5 +281,6 @@ ROWS = (
         why="More workers than this job has cores: it may be slower, lower num_workers.",
         fix="",
         role="harmless",
+        sources=("torch-dataloader",),
     ),
 )

@@ -21,6 +21,7 @@ ROWS = (
         "and text, AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq), or upgrade transformers if "
         "it should be listed.",
         commands=("python -m pip show transformers",),
+        sources=("transformers-auto-model",),
     ),
     Cause(
         id="tokenizer-not-readable",
@@ -181,6 +182,7 @@ ROWS = (
         ),
         why="The name or directory does not have the files that are loaded: another spelling, a "
         "relative path, an adapter without its base, or a checkpoint one level deeper.",
+        sources=("transformers-configuration",),
     ),
     Cause(
         id="hub-transfer-failed",
@@ -227,6 +229,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         retry="again",
         commands=("HF_HUB_DISABLE_XET=1 hf download REPOSITORY", "df -h ~/.cache/huggingface"),
+        sources=("hub-download",),
     ),
     Cause(
         id="remote-code-not-trusted",
@@ -243,6 +246,7 @@ ROWS = (
         "agree.",
         fix="Read those files, then pass trust_remote_code=True with a fixed revision=COMMIT; or "
         "use a version of the model that transformers contains.",
+        sources=("transformers-remote-code",),
     ),
     Cause(
         id="storage-credentials-missing",

@@ -143,5 +143,6 @@ ROWS = (
         "driver's libraries from the image.",
         owner=Owner.ENVIRONMENT,
         commands=("cat /proc/driver/nvidia/version", "dpkg -l | grep nvidia-driver"),
+        sources=("driver-mismatch",),
     ),
 )

@@ -67,6 +67,7 @@ ROWS = (
         ),
         why="The ranks of a distributed training are started by a launcher, which gives each "
         "its number, and make one process group, once.",
+        sources=("torch-distributed",),
     ),
     Cause(
         id="backend-not-usable",
@@ -117,6 +118,7 @@ ROWS = (
         why="The backend of the process group does not exist on this system, or does not take "
         "these tensors.",
         owner=Owner.ENVIRONMENT,
+        sources=("torch-distributed",),
     ),
     Cause(
         id="slurm-tasks-differ",
@@ -244,6 +246,7 @@ ROWS = (
         ),
         why="DataParallel, DDP and FSDP take a model in one form and on one device, and hide it "
         "behind the wrapper.",
+        sources=("torch-ddp",),
     ),
     Cause(
         id="device-number-too-high",
@@ -261,6 +264,7 @@ ROWS = (
         owner=Owner.ENVIRONMENT,
         commands=("nvidia-smi -L", 'echo "$CUDA_VISIBLE_DEVICES"'),
         next_check="GPU001",
+        sources=("cuda-errors",),
     ),
     Cause(
         id="parameter-ready-twice",
@@ -323,5 +327,6 @@ ROWS = (
         "parameters or buffers.",
         role="summary",
         commands=("CUDA_VISIBLE_DEVICES=0 python train.py",),
+        sources=("torch-utils",),
     ),
 )

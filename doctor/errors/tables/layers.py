@@ -32,6 +32,7 @@ ROWS = (
         fix="Give the layer an input with the dimensions that it names: unsqueeze(0) adds the "
         "dimension of the batch, unsqueeze(1) that of one channel, and flatten(1) removes those "
         "behind the first.",
+        sources=("torch-rnn",),
     ),
     Cause(
         id="image-too-small",
@@ -84,6 +85,7 @@ ROWS = (
         "mask.repeat_interleave(num_heads, dim=0), and key_padding_mask (batch, keys); both bool, "
         "True where a key is hidden. Pass batch_first=True to the layer if the samples come first "
         "in its input.",
+        sources=("torch-functional",),
     ),
     Cause(
         id="layer-arguments",
@@ -167,6 +169,7 @@ ROWS = (
         fix="Use at least two samples per batch (drop_last=True in the DataLoader), for an "
         "instance norm larger images or fewer poolings and strides before it, or a norm that does "
         "not depend on the batch (GroupNorm, LayerNorm).",
+        sources=("torch-functional",),
     ),
     Cause(
         id="whole-number-sizes",

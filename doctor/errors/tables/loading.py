@@ -47,6 +47,7 @@ ROWS = (
             ),
         ),
         why="A table has one row per sample, one type per column, and a limit of size per block.",
+        sources=("datasets-writer",),
     ),
     Cause(
         id="data-files-missing",
@@ -122,6 +123,7 @@ ROWS = (
         "directory and container where the training starts; for a private repository hf auth "
         "login.",
         commands=("ls -l DIRECTORY",),
+        sources=("datasets-load",),
     ),
     Cause(
         id="split-unknown",
@@ -149,6 +151,7 @@ ROWS = (
         "HF_DATASETS_CACHE.",
         role="summary",
         commands=("df -h ~/.cache/huggingface",),
+        sources=("datasets-builder",),
     ),
     Cause(
         id="picture-unreadable",
@@ -231,6 +234,7 @@ ROWS = (
         ),
         why="datasets, numpy or fsspec is of another time than the code or the cached data.",
         owner=Owner.ENVIRONMENT,
+        sources=("datasets-load",),
     ),
     Cause(
         id="worker-processes-refused",
@@ -267,6 +271,7 @@ ROWS = (
             ),
         ),
         why="A process may not start its workers in this way.",
+        sources=("python-multiprocessing",),
     ),
     Cause(
         id="sample-leaves-no-worker",
@@ -309,6 +314,7 @@ ROWS = (
         ),
         why="A worker of the DataLoader may return CPU tensors without a graph, each with "
         "memory of its own.",
+        sources=("torch-reductions",),
     ),
     Cause(
         id="generation-settings",
@@ -354,6 +360,7 @@ ROWS = (
             ),
         ),
         why="generate() or its configuration got settings that contradict each other or the model.",
+        sources=("transformers-generation",),
     ),
     Cause(
         id="processor-not-loaded",

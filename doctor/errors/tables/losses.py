@@ -24,6 +24,7 @@ ROWS = (
         "or NaN.",
         fix="Use binary_cross_entropy_with_logits (BCEWithLogitsLoss) on the raw outputs: "
         "binary_cross_entropy needs inputs and targets between 0 and 1, and no NaN.",
+        sources=("torch-losses",),
     ),
     Cause(
         id="assert-multinomial",
@@ -40,6 +41,7 @@ ROWS = (
         "0. Look for the first NaN before it: in generation and RL usually fp16 that overflowed "
         "(use bfloat16, or float32 on GPUs without it), broken or half-merged weights, or a mask "
         "that leaves no token.",
+        sources=("torch-docs",),
     ),
     Cause(
         id="distribution-parameters",
@@ -68,6 +70,7 @@ ROWS = (
         "must be above 0, such as a scale (relu and abs reach 0); scale_tril=L for a covariance, "
         "a lower triangle whose diagonal went through softplus. If the message shows nan, look "
         "for its first place: an input, a weight or a division before this line.",
+        sources=("torch-distribution",),
     ),
     Cause(
         id="empty-tensors",

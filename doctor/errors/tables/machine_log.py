@@ -51,6 +51,7 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("sudo dmesg | grep -iE 'aer|pcie bus'", "sudo lspci -vv -d 10de: | grep LnkSta"),
+        sources=("linux-aer-stats",),
     ),
     Cause(
         id="acs-redirects-peers",
@@ -64,6 +65,7 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("sudo lspci -vvv | grep -i acsctl",),
+        sources=("nccl-troubleshooting",),
     ),
     Cause(
         id="iommu-blocks-gpu",
@@ -118,6 +120,7 @@ ROWS = (
         commands=("nvidia-smi -i 0 -dm 0", "wsl --update"),
         refines=("cuda-unavailable",),
         next_check="DRV001",
+        sources=("nvml-errors",),
     ),
     Cause(
         id="vgpu-unlicensed",
@@ -194,6 +197,7 @@ ROWS = (
         "ask the board's maker, who can write the infoROM or replaces the GPU.",
         owner=Owner.MACHINE,
         commands=("nvidia-smi -q | grep -A5 -i inforom",),
+        sources=("nvml-errors",),
     ),
     Cause(
         id="gpu-off-the-bus",
@@ -205,6 +209,7 @@ ROWS = (
         "the machine. On a laptop: wake the GPU (prime-select nvidia) first.",
         owner=Owner.MACHINE,
         commands=("lspci -d 10de:", *KERNEL_LOG),
+        sources=("open-gpu-kernel-modules-507",),
     ),
     Cause(
         id="windows-stopped-gpu",
@@ -329,6 +334,7 @@ ROWS = (
         owner=Owner.MACHINE,
         role="warning",
         commands=("nvidia-smi nvlink -e",),
+        sources=("nvml-fields",),
     ),
     Cause(
         id="amd-memory-errors",

@@ -217,5 +217,6 @@ ROWS = (
         "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts torch's limit; the system may then swap or "
         "freeze.",
         commands=("export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",),
+        sources=("accelerate-memory",),
     ),
 )

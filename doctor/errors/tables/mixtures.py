@@ -142,6 +142,7 @@ ROWS = (
             ),
         ),
         why="A chat template is missing, or takes messages with other fields or roles.",
+        sources=("transformers-processing",),
     ),
     Cause(
         id="import-within-transformers",

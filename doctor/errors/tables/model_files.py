@@ -55,6 +55,7 @@ ROWS = (
         "both shapes differ (vocab_size, hidden_size, intermediate_size). After "
         "resize_token_embeddings, save model and tokenizer together with save_pretrained.",
         commands=SCAN,
+        sources=("transformers-loading-report",),
     ),
     Cause(
         id="part-of-the-weights-absent",
@@ -100,6 +101,7 @@ ROWS = (
         "If the newest does not know the type either, the model needs code of its own: name a "
         "factory with --model.",
         commands=("python -m pip show transformers",),
+        sources=("transformers-auto-config",),
     ),
     Cause(
         id="config-not-readable",
@@ -116,6 +118,7 @@ ROWS = (
         fix="Correct the line that the message names, or take config.json again from where the "
         "model came from.",
         commands=("python -m json.tool config.json",),
+        sources=("transformers-configuration",),
     ),
     Cause(
         id="quantizer-absent",
@@ -129,6 +132,7 @@ ROWS = (
         fix="Install the package that the message names into the training environment, or omit "
         "--weights: the layers are then built without quantization.",
         owner=Owner.ENVIRONMENT,
+        sources=("transformers-bnb",),
     ),
     Cause(
         id="token-beyond-embedding",
@@ -150,6 +154,7 @@ ROWS = (
         fix="Upgrade torch to 2.6 or newer, or load a repository or revision with safetensors "
         "(use_safetensors=True; another branch, such as refs/pr/N, often has them).",
         owner=Owner.ENVIRONMENT,
+        sources=("transformers-imports",),
     ),
     Cause(
         id="weights-not-loaded",

@@ -47,6 +47,7 @@ ROWS = (
         ),
         why="A module registers its parts when they are assigned: instances of modules and of "
         "nn.Parameter, after super().__init__().",
+        sources=("torch-module",),
     ),
     Cause(
         id="recursion-depth",

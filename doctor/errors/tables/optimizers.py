@@ -23,6 +23,7 @@ ROWS = (
         fix="Remove the prefix: {key.removeprefix('module.'): value for key, value in "
         "state.items()}.",
         told_by="the keys are equal behind a prefix",
+        sources=("torch-load-module",),
     ),
     Cause(
         id="shared-parameters",
@@ -35,6 +36,7 @@ ROWS = (
         "first.\n"
         "ids = {id(p) for p in model.head.parameters()}\n"
         "rest = [p for p in model.parameters() if id(p) not in ids]",
+        sources=("torch-optimizer",),
     ),
     Cause(
         id="empty-parameter-list",
@@ -46,6 +48,7 @@ ROWS = (
         fix="Call model.parameters() again for the optimizer, or keep list(model.parameters()). "
         "Look at the filter that makes the list, and call requires_grad_(True) on what is to "
         "train before. Hold modules in nn.ModuleList or nn.ModuleDict.",
+        sources=("torch-optimizer",),
     ),
     Cause(
         id="no-parameters",
@@ -62,6 +65,7 @@ ROWS = (
         why="An optimizer takes the parameters themselves, in an iterable.",
         fix="Pass model.parameters(), called with parentheses, instead of the model; a single "
         "tensor in a list, [parameter].",
+        sources=("torch-optimizer",),
     ),
     Cause(
         id="state-of-another-optimizer",
@@ -83,5 +87,6 @@ ROWS = (
         "groups of as many parameters: this one is of another optimizer or another model, or from "
         "before parameters were added or frozen. To go on without it, load the weights only and "
         "start a new optimizer.",
+        sources=("torch-load-optimizer",),
     ),
 )

@@ -236,6 +236,7 @@ ROWS = (
         "file of your own, or the message says that it is not a package, rename that file.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip show transformers trl peft accelerate",),
+        sources=("python-exceptions",),
     ),
     Cause(
         id="import-failed",

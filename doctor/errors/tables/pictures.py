@@ -74,6 +74,7 @@ ROWS = (
         "them from 0; an annotation tool may have added a class. one_hot needs values from 0 to "
         "num_classes - 1, without -1 or 255 for ignored ones.",
         commands=("cut -d' ' -f1 labels/*.txt | sort | uniq -c",),
+        sources=("torch-losses",),
     ),
     Cause(
         id="not-json-serializable",
@@ -143,6 +144,7 @@ ROWS = (
         ),
         why="The file holds something else than the code takes from it: a whole model, a state "
         "dict, or weights without the state of a training.",
+        sources=("torch-load-module",),
     ),
     Cause(
         id="image-tokens-differ",
@@ -167,5 +169,6 @@ ROWS = (
         "max_prompt_length) or set it to None, or lower the picture's size (max_pixels). One "
         "<image> in the text for each picture; one processor of the model's own release makes "
         "text and pixels together.",
+        sources=("transformers-gemma3",),
     ),
 )

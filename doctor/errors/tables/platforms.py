@@ -75,6 +75,7 @@ ROWS = (
         "an older Python, or WSL2.",
         owner=Owner.ENVIRONMENT,
         commands=("python --version", "python -m pip show torch"),
+        sources=("torch-dynamo",),
     ),
     Cause(
         id="mps-limits",

@@ -175,6 +175,7 @@ ROWS = (
         "LoRA: the r of adapter_config.json. Only a head that is to be trained anew may be left "
         "out (ignore_mismatched_sizes=True).",
         commands=("doctor scan CHECKPOINT",),
+        sources=("torch-load-module",),
     ),
     Cause(
         id="shape-mismatch",

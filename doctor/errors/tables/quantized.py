@@ -65,6 +65,7 @@ ROWS = (
         why="Weights of 4 or 8 bits are frozen: adapters on them train, and are merged and "
         "saved apart from them.",
         owner=Owner.ENVIRONMENT,
+        sources=("transformers-trainer-utils",),
     ),
     Cause(
         id="quantized-model-moved",

@@ -51,6 +51,7 @@ ROWS = (
             ),
         ),
         why="The optimizer does not take these parameters, this state or these options together.",
+        sources=("torch-optimizer",),
     ),
     Cause(
         id="option-out-of-range",
@@ -68,6 +69,7 @@ ROWS = (
         why="An option is outside of the range that the message names.",
         fix="Pass a value in that range: a learning rate of 0 or more, an eps above 0, a "
         "probability from 0 to 1.",
+        sources=("torch-adam",),
     ),
     Cause(
         id="schedule-end",
@@ -79,6 +81,7 @@ ROWS = (
         "optimizer steps of the whole training: epochs * len(loader), divided by the steps of "
         "gradient accumulation. If the scheduler is stepped once per epoch, that is the number of "
         "epochs.",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="schedule-mode",
@@ -119,6 +122,7 @@ ROWS = (
         "all groups share, or a list with one for each group; cycle_momentum=False for an "
         "optimizer without momentum; mode='min' or 'max', and threshold_mode='rel' or 'abs' for "
         "ReduceLROnPlateau.",
+        sources=("torch-lr-scheduler",),
     ),
     Cause(
         id="scaler-order",
@@ -157,5 +161,6 @@ ROWS = (
             ),
         ),
         why="GradScaler wants one order: scale(loss).backward(), unscale_ once, step, update once.",
+        sources=("torch-grad-scaler",),
     ),
 )

@@ -17,6 +17,7 @@ ROWS = (
         "permute.",
         fix="Write reshape instead of view in that line, or call contiguous() before it: the "
         "number of values fits, their order in memory does not, as after transpose or permute.",
+        sources=("torch-tensor-docs",),
     ),
     Cause(
         id="sizes-of-one-function",
@@ -80,5 +81,6 @@ ROWS = (
         "reduction.",
         fix="Keep a dimension: the tensor is a single number there, as after squeeze() or a "
         "reduction. unsqueeze(0) or reshape(1) adds one.",
+        sources=("torch-tensor",),
     ),
 )

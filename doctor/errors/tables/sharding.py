@@ -23,6 +23,7 @@ ROWS = (
         fix="Load and create all parameters in one dtype (dtype= of from_pretrained, "
         "model.to(torch.bfloat16)); for QLoRA set bnb_4bit_quant_storage to the compute dtype; or "
         "use FSDP2 (fully_shard), which keeps each parameter apart.",
+        sources=("torch-flat-param",),
     ),
     Cause(
         id="tensor-and-dtensor",
@@ -37,6 +38,7 @@ ROWS = (
         fix="Call the wrapped module, not a method or a weight of it, so that its hooks gather "
         "the parameters; fully_shard each module that is called on its own; outside use "
         "param.full_tensor().",
+        sources=("torch-dtensor",),
     ),
     Cause(
         id="parameters-are-partitioned",
@@ -85,6 +87,7 @@ ROWS = (
         "accepts tensors that are new. Megatron: convert with the parallel sizes and the release "
         "that saved it, or --dist-ckpt-strictness log_all where only extra states are missing.",
         commands=("doctor scan CHECKPOINT",),
+        sources=("torch-dcp-planner",),
     ),
     Cause(
         id="actor-died",
@@ -134,5 +137,6 @@ ROWS = (
         fix="Save with model.save_pretrained or safetensors.torch.save_model, which store a tied "
         "tensor once, and declare the tie (_tied_weights_keys); save_safetensors=False as a last "
         "resort.",
+        sources=("safetensors-torch",),
     ),
 )

@@ -67,6 +67,7 @@ ROWS = (
         fix="Flatten all dimensions but the batch before the first Linear: x = x.flatten(1), or "
         "nn.Flatten().",
         told_by="in_features is the product of several dimensions of the input",
+        sources=("torch-linear",),
     ),
     Cause(
         id="extra-dimension",
@@ -94,6 +95,7 @@ ROWS = (
         fix="Remove it with squeeze: labels.squeeze(1), or prediction.squeeze(-1). argmax(1) "
         "turns one-hot labels into class indices.",
         told_by="the shapes are equal but for one dimension",
+        sources=("torch-functional",),
     ),
     Cause(
         id="order-of-dimensions",
@@ -130,6 +132,7 @@ ROWS = (
         "product; logits.transpose(1, 2) for cross_entropy, which takes the classes second; "
         "nn.GroupNorm(1, channels) to normalize channels that come second.",
         told_by="the size that is expected stands in another dimension",
+        sources=("torch-docs",),
     ),
     Cause(
         id="missing-dimension",
@@ -156,6 +159,7 @@ ROWS = (
         "None, None] for a mask of keys, images.unsqueeze(1) for one channel, index.unsqueeze(-1) "
         "for gather: values.gather(1, index.unsqueeze(1)).squeeze(1) picks one value for each row.",
         told_by="the tensor has fewer dimensions than the other",
+        sources=("torch-expand",),
     ),
     Cause(
         id="recurrent-state",
@@ -172,6 +176,7 @@ ROWS = (
         "hidden_size], whatever batch_first is.",
         fix="Create the state for the batch at hand with these sizes, num_layers times 2 if "
         "bidirectional, or pass none: it is zeros then. An LSTM takes a tuple of two, (h, c).",
+        sources=("torch-rnn",),
     ),
     Cause(
         id="layer-size",
@@ -197,6 +202,7 @@ ROWS = (
         "comes before. In (AxB and CxD), B is the number that the layer gets and C the number "
         "that it takes.",
         told_by="the layer before has another number of outputs",
+        sources=("torch-linear",),
     ),
     Cause(
         id="short-parameter",
@@ -208,6 +214,7 @@ ROWS = (
         fix="Make the parameter as long as the input, with a position for a class token, or cut "
         "the longer one.",
         told_by="one of the tensors is a parameter of the model",
+        sources=("torch-expand",),
     ),
     Cause(
         id="outputs-and-targets",
@@ -232,6 +239,7 @@ ROWS = (
         fix="Make both images the same size: use images whose sides are multiples of 2 for each "
         "halving (F.pad), or resize, F.interpolate(deep, size=skip.shape[-2:]).",
         told_by="four dimensions, and the last two differ by a few pixels",
+        sources=("torch-tensor-shape",),
     ),
     Cause(
         id="joined-sizes",
@@ -249,6 +257,7 @@ ROWS = (
         why="Tensors are joined along one dimension and differ in another one.",
         fix="Join them along the dimension that differs, torch.cat(..., dim=n), or pad or cut "
         "them to equal sizes before.",
+        sources=("torch-tensor-shape",),
     ),
     Cause(
         id="memory-of-a-broadcast",
@@ -271,6 +280,7 @@ ROWS = (
         why="A view or reshape holds as many values as its tensor.",
         fix="Choose sizes with that product, with -1 for one of them, and x.size(0) for the "
         "batch. A width is divided into heads only if it is a multiple of their number.",
+        sources=("torch-infer-size",),
     ),
     Cause(
         id="number-of-dimensions",
@@ -318,5 +328,6 @@ ROWS = (
         fix="Make the sizes equal, or 1 in one of them: truncate samples to the model's "
         "positions, cut a mask as its tensor (x[mask] compares the dimensions from the left), "
         "give both branches of a residual block the same stride.",
+        sources=("torch-expand",),
     ),
 )

@@ -136,6 +136,7 @@ ROWS = (
         "product of the parallel sizes, sequence lengths by padding to a multiple "
         "(pad_to_multiple_of=8; 16 or 32 for fp8). Leave layers that are too small out of fp8.",
         quotes=True,
+        sources=("torch-conv",),
     ),
     Cause(
         id="settings-refused",
@@ -224,6 +225,7 @@ ROWS = (
         "and at tabs; numbers such as 1e-4 need a point: 1.0e-4). For a configuration of another "
         "release install that release, or compare with the signature: help(CLASS).",
         quotes=True,
+        sources=("accelerate-plugins",),
     ),
     Cause(
         id="message-says-what-to-do",
@@ -263,5 +265,6 @@ ROWS = (
         "looks for, a type or a device is of an argument that was handed over. Print its names "
         "just before it, and look at the last frame of your own code.",
         quotes=True,
+        sources=("python-exceptions",),
     ),
 )

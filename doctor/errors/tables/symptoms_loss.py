@@ -265,5 +265,6 @@ ROWS = (
         "runs differ in bits on one GPU, the hardware or a race is suspect.",
         role="symptom",
         commands=("doctor run --only GPU006", "doctor lint train.py"),
+        sources=("torch-randomness",),
     ),
 )

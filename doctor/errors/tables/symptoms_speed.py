@@ -68,6 +68,7 @@ ROWS = (
         "(cores per GPU minus one), persistent_workers, local shards.",
         role="symptom",
         commands=("doctor guard --all -- python train.py", "doctor run --only MEM002"),
+        sources=("torch-tuning-loading",),
     ),
     Cause(
         id="more-gpus-not-faster",
@@ -138,6 +139,7 @@ ROWS = (
             "doctor lint train.py",
             "doctor run --only GPU008",
         ),
+        sources=("flight-recorder",),
     ),
     Cause(
         id="hangs-at-the-end",
@@ -172,6 +174,7 @@ ROWS = (
         "workers.",
         role="symptom",
         commands=("doctor guard --all -- python train.py", "doctor lint train.py"),
+        sources=("torch-faq-memory",),
     ),
     Cause(
         id="memory-more-than-expected",
@@ -199,6 +202,7 @@ ROWS = (
         "torch.cuda.empty_cache().",
         role="symptom",
         commands=("nvidia-smi", "doctor run --only GPU002"),
+        sources=("torch-faq-memory",),
     ),
     Cause(
         id="checkpoint-slow",

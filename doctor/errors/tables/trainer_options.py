@@ -41,6 +41,7 @@ ROWS = (
             ),
         ),
         why="Settings of the Trainer contradict each other, or need data that it was not given.",
+        sources=("transformers-training-args",),
     ),
     Cause(
         id="columns-dropped",
@@ -69,6 +70,7 @@ ROWS = (
         commands=(
             'python -c "import datasets, sys; print(datasets.load_from_disk(sys.argv[1]))" DATASET',
         ),
+        sources=("transformers-trainer",),
     ),
     Cause(
         id="sequence-beyond-positions",
@@ -87,6 +89,7 @@ ROWS = (
         "pieces. It is no trouble where the ids are only counted or cut into blocks afterwards.",
         role="condition",
         explains=("embedding-index-beyond", "differing-sizes"),
+        sources=("transformers-tokenization",),
     ),
     Cause(
         id="generations-do-not-divide-batch",
@@ -104,6 +107,7 @@ ROWS = (
         fix="Choose num_generations as a divisor of per_device_train_batch_size x number of ranks "
         "x gradient_accumulation_steps; the message lists the valid values. num_generations is at "
         "least 2.",
+        sources=("trl-grpo-config",),
     ),
     Cause(
         id="monitored-in-the-wrong-direction",
@@ -151,6 +155,7 @@ ROWS = (
         "name in monitor=. Trainer: metric_for_best_model must be a key that compute_metrics "
         "returns (eval_loss needs labels: label_names for PEFT models), with eval_dataset and "
         "eval_strategy set.",
+        sources=("transformers-trainer",),
     ),
     Cause(
         id="layer-class-to-wrap-unknown",
@@ -163,5 +168,6 @@ ROWS = (
         "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer ...), or leave "
         "it out: the model's _no_split_modules are taken.",
         commands=("accelerate env",),
+        sources=("accelerate-plugins",),
     ),
 )

@@ -23,6 +23,7 @@ ROWS = (
         fix="Set tokenizer.pad_token = tokenizer.eos_token, or add a token of its own and call "
         "resize_token_embeddings; then set it in the model's configuration, "
         "model.config.pad_token_id = tokenizer.pad_token_id.",
+        sources=("transformers-tokenization",),
     ),
     Cause(
         id="texts-unpadded",
@@ -36,6 +37,7 @@ ROWS = (
         fix="Pass padding=True and truncation=True to the tokenizer, or use a data collator that "
         "pads; labels need padding of their own (DataCollatorForSeq2Seq, "
         "DataCollatorForTokenClassification).",
+        sources=("transformers-tokenization",),
     ),
     Cause(
         id="labels-missing",
@@ -52,6 +54,7 @@ ROWS = (
         "DataCollatorForLanguageModeling(tokenizer, mlm=False) makes them. Columns that forward "
         "does not name are removed unless remove_unused_columns=False. Or return (module, batch, "
         "loss) from the factory, with a loss(module, batch).",
+        sources=("transformers-trainer",),
     ),
     Cause(
         id="adapter-modules",
@@ -80,6 +83,7 @@ ROWS = (
         why="target_modules names no module of this model.",
         fix="Choose target_modules among the linear modules of this model "
         "(model.named_modules()), or pass target_modules='all-linear'.",
+        sources=("peft-tuners",),
     ),
     Cause(
         id="flash-attention-missing",
@@ -100,6 +104,7 @@ ROWS = (
         "flash-attn into this environment: its prebuilt wheel for this torch, CUDA and Python, or "
         "pip install flash-attn --no-build-isolation where nvcc is.",
         commands=("python -m pip show flash-attn torch",),
+        sources=("transformers-modeling",),
     ),
     Cause(
         id="lightning-module",
@@ -136,6 +141,7 @@ ROWS = (
         ),
         why="The LightningModule lacks what Lightning expects of it, or Lightning is older than "
         "torch.",
+        sources=("lightning-module-file",),
     ),
     Cause(
         id="state-dict-keys",

@@ -67,6 +67,7 @@ ROWS = (
         fix="Pass a mask of booleans: mask.bool(), or mask == 0 for what is hidden. Invert it "
         "with ~mask, and calculate with mask.float(). key_padding_mask is True where a key is "
         "hidden, while the mask of a tokenizer has 1 where there is text.",
+        sources=("torch-functional",),
     ),
     Cause(
         id="text-as-tensor",

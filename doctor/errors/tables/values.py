@@ -19,6 +19,7 @@ ROWS = (
         "property itself as missing.",
         fix="Call the property's function directly to see its own error: "
         "type(module).name.fget(module).",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="attribute-missing",
@@ -33,6 +34,7 @@ ROWS = (
         "a dict instead of an object.",
         fix="Compare the name with what __init__ assigns (the class in the message is what the "
         "object is), and read a dict with value['name'].",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="name-undefined",
@@ -41,6 +43,7 @@ ROWS = (
         examples=("NameError: name 'hiden' is not defined",),
         why="The name is not defined there: a missing import or a misspelled name.",
         fix="Define or import it before that line; Python names a similar one where there is one.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="variable-of-branch",
@@ -55,6 +58,7 @@ ROWS = (
         "the same function.",
         fix="Assign the variable on every path to that line: it is assigned in a branch or a loop "
         "that did not run, or further below in the same function.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="not-callable",
@@ -71,6 +75,7 @@ ROWS = (
         "name, or parentheses are too many.",
         fix="Give the value another name than the function or layer; write x.shape and "
         "model.training without parentheses, x[0] for an index.",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="call-arguments",
@@ -90,6 +95,7 @@ ROWS = (
         why="The function takes other arguments: another name, a missing one, or one too many.",
         fix="Compare the call with the signature, help(function); a library renames arguments "
         "between releases (pip show names the version).",
+        sources=("python-exceptions",),
     ),
     Cause(
         id="python-too-old",
@@ -118,5 +124,6 @@ ROWS = (
         why="A NaN or inf is converted to a whole number.",
         fix="Look for the first value that is not finite before that line: a mean of no values, a "
         "division by 0, or missing entries of a table.",
+        sources=("python-exceptions",),
     ),
 )

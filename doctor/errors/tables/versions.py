@@ -40,6 +40,7 @@ ROWS = (
         "ranges, upgrade the older of the two.",
         owner=Owner.ENVIRONMENT,
         commands=("python -m pip check", "python -m pip list"),
+        sources=("transformers-versions",),
     ),
     Cause(
         id="pip-refuses",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from doctor.judge.sources.data_threads import DATA_THREADS
 from doctor.judge.sources.documents import DOCUMENTS
+from doctor.judge.sources.library_files import LIBRARY_FILES
 from doctor.judge.sources.library_pages import LIBRARY_PAGES
 from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.machine_pages import MACHINE_PAGES
@@ -31,6 +32,7 @@ SOURCES = {
         *MACHINE_THREADS,
         *TORCH_PAGES,
         *LIBRARY_PAGES,
+        *LIBRARY_FILES,
         *LOG_THREADS,
         *NODE_THREADS,
         *DATA_THREADS,

@@ -214,6 +214,35 @@ MACHINE_PAGES = (
         "https://baaz.dev/blog/understanding-power-management-in-gpu-via-pcie",
     ),
     Source(
+        "dcgm-memtest",
+        "NVIDIA DCGM: memtest",
+        "Test patterns",
+        "https://docs.nvidia.com/datacenter/dcgm/latest/reference/diagnostics/plugins/memtest.html",
+        checked="2026-11-28",
+    ),
+    Source(
+        "nvml-fields",
+        "NVML: fields, those of NVLink's errors among them",
+        "Field Value Enums",
+        "https://docs.nvidia.com/deploy/nvml-api/group__nvmlFieldValueEnums.html",
+        checked="2026-11-28",
+    ),
+    Source(
+        "linux-aer-stats",
+        "Linux: counters of PCIe errors in sysfs",
+        "PCIe Device AER statistics",
+        "https://github.com/torvalds/linux/blob/3867a24cc4082051d1068e6b1f0e8a188a65b902/"
+        "Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats",
+        checked="2026-11-28",
+    ),
+    Source(
+        "chronyc",
+        "chronyc: tracking",
+        "System clock",
+        "https://manpages.ubuntu.com/manpages/lunar/man1/chronyc.1.html",
+        checked="2026-11-28",
+    ),
+    Source(
         "gpu-burn",
         "gpu-burn: the same product compared again and again",
         "",

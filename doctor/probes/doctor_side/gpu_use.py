@@ -148,7 +148,7 @@ def main(seconds: str, mark: str, *uuids: str) -> None:
             return
     gpus = [Use(uuid, mark, every) for uuid in uuids]
     wire.send(answer={"ready": True})
-    while not wire.stopped(every):
+    while not wire.received(every):
         for gpu in gpus:
             gpu.sample()
     wire.send(answer={"watched": [gpu.record() for gpu in gpus]})

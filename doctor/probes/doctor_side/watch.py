@@ -1,5 +1,6 @@
-"""Watches GPUs through NVML until a request to stop arrives: doctor_side.watch SECONDS UUID...
+"""Watches GPUs through NVML until {"stop": true} arrives: doctor_side.watch SECONDS UUID...
 
+{"look": true} gets what was sampled so far, and the watch goes on.
 Counters are read before and after, and their difference is reported; in between, clocks,
 temperature and the PCIe link are sampled and the driver's Xid events are recorded. A field that
 NVML does not return is absent and has a reason in `unread`. Samples are not stages, because the
@@ -28,7 +29,17 @@ EVENTS = 64
 REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 LINKS = getattr(pynvml, "NVML_NVLINK_MAX_LINKS", 18)
 LINK_COUNTERS = (0, 1, 2)
-"""Replay, recovery and CRC (flit) errors of an NVLink."""
+"""Replay, recovery and CRC (flit) errors of an NVLink, up to its fourth generation."""
+LINK_FIELDS = (
+    "MALFORMED_PACKET_ERRORS",
+    "BUFFER_OVERRUN_ERRORS",
+    "LOCAL_LINK_INTEGRITY_ERRORS",
+    "LINK_RECOVERY_EVENTS",
+)
+"""Counters of the fifth generation that stay 0 on a link that works. Symbols and packets that were
+received wrongly are not among them: the link corrects or repeats these."""
+SINGLE = ("temperature", "clock")
+"""Samples of one value."""
 CORRECTED, UNCORRECTED, VOLATILE = 0, 1, 0
 
 Result = TypeVar("Result")
@@ -121,12 +132,29 @@ class Watched:
         return links
 
     def _link_errors(self) -> int:
-        return sum(
-            int(pynvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
-            for link, active in enumerate(self._links())
-            if active
-            for counter in LINK_COUNTERS
-        )
+        links = [link for link, active in enumerate(self._links()) if active]
+        try:
+            return sum(
+                int(pynvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
+                for link in links
+                for counter in LINK_COUNTERS
+            )
+        except pynvml.NVMLError as error:
+            if getattr(error, "value", None) != pynvml.NVML_ERROR_NOT_SUPPORTED:
+                raise
+            return sum(map(self._link_fields, links))
+
+    def _link_fields(self, link: int) -> int:
+        """The same of an NVLink of the fifth generation. Raises NVML's error."""
+        names = ("NVML_FI_DEV_NVLINK_COUNT_" + name for name in LINK_FIELDS)
+        fields = [(getattr(pynvml, name), link) for name in names]
+        total = 0
+        for each in pynvml.nvmlDeviceGetFieldValues(self.handle, fields):
+            if each.nvmlReturn:
+                raise pynvml.NVMLError(each.nvmlReturn)
+            is_short = each.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+            total += int(each.value.uiVal if is_short else each.value.ullVal)
+        return total
 
     def sample(self) -> None:
         """Record why the clock changes, temperature, PCIe link and clock."""
@@ -164,12 +192,15 @@ class Watched:
         for field in self._before.keys() & after.keys():
             self.record[field] = max(0, after[field] - self._before[field])
         self._read_field("nvlinks_down", lambda: self._links().count(False))
-        for field in ("temperature", "clock"):
-            if field in self.record:
-                self.record[field] = self.record[field][0]
+        return self.so_far()
+
+    def so_far(self) -> Dict[str, Any]:
+        """The record of the samples."""
+        single = {name: self.record[name][0] for name in SINGLE if name in self.record}
+        unread = dict(self.unread)
         if self.record["samples"]:
-            self.unread.pop("samples", None)
-        return self.record
+            unread.pop("samples", None)
+        return dict(self.record, **single, unread=unread)
 
 
 class Events:
@@ -237,10 +268,12 @@ def main(seconds: str, *uuids: str) -> None:
         watched = [Watched(uuid) for uuid in uuids]
         events = Events(watched)
     wire.send(answer={"ready": True})
-    while not wire.stopped(every):
+    while "stop" not in (request := wire.received(every)):
         for gpu in watched:
             gpu.sample()
         events.read()
+        if "look" in request:
+            wire.send(answer={"watched": [gpu.so_far() for gpu in watched]})
     with wire.stage("counters after"):
         events.read(LAST_EVENTS_MS)
         records = [gpu.finish() for gpu in watched]

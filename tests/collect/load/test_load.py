@@ -71,6 +71,16 @@ def copying(meeting: threading.Barrier, running: list[int]) -> tuple[Worker, ...
     )
 
 
+@pytest.mark.parametrize(("slow", "measured"), [(False, 1), (True, 2)])
+def test_what_looks_slow_is_measured_again(slow: bool, measured: int) -> None:
+    workers = copying(threading.Barrier(1), [])[:1]
+    loaded = gpus.run_load_tests(
+        Children(0.0), workers, facts(Job(), 4, ""), lambda doing: None, is_slow=lambda seen: slow
+    ).load
+    assert isinstance(loaded, tuple)
+    assert [load.measured for load in loaded] == [measured]
+
+
 def test_gpus_of_different_numa_nodes_copy_at_the_same_time() -> None:
     nodes = {"cuda:0": 0, "cuda:1": 0, "cuda:2": 1, "cuda:3": 1}
     loads = gpus.measure_load(copying(threading.Barrier(2), []), nodes=nodes)

@@ -10,6 +10,8 @@ PRETEND_CUDA is one JSON object:
                                       "once": true}], each key but the text optional: raised at the
                                       work of such a stage on such a device, in the first process
                                       alone if "once"; without a stage at all work but CUDA's start
+    forgets                           {"stage": pattern, "device": index, "operation": name}: that
+                                      operation finds 1 at the sixth place of its first tensor
 Lines of the record: {"pid": ..., "import": "torch"}, {"pid": ..., "context": device index},
 {"pid": ..., "stage": name}, {"pid": ..., "attention": [backend, shapes, strides, dtype, shape of
 the mask, causal, dropout, gradients]}, {"pid": ..., "backward": the same}.
@@ -74,6 +76,16 @@ def fail(index: int | None, error: type[Exception]) -> None:
         if here and fnmatch.fnmatchcase(_stage, each.get("stage", "*")) and _first(each):
             _broken = each["text"] if any(words in each["text"] for words in STICKY) else ""
             raise error(each["text"])
+
+
+def forgets(index: int, operation: str) -> bool:
+    """Whether the memory of that GPU has lost a word before this operation."""
+    each = CONFIG.get("forgets")
+    return (
+        bool(each)
+        and (each["device"], each["operation"]) == (index, operation)
+        and (fnmatch.fnmatchcase(_stage, each["stage"]))
+    )
 
 
 def fail_kernel(line: str, error: type[Exception]) -> None:

@@ -11,11 +11,12 @@ import ctypes
 import os
 import statistics
 import time
-from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 
 from ... import wire
+from .brake import Brake
 
 SHARES = {
     "half": 0.25,
@@ -249,29 +250,52 @@ def series(device: Device, size: int, dtype: torch.dtype) -> Tuple[int, int]:
     return count + 1, int(differs.sum())
 
 
-def run(device: torch.device) -> Dict[str, Any]:
-    """The fields of `doctor.facts.load.Load` without the host's. Raises what a part raises."""
+def run(device: torch.device, uuid: Optional[str] = None) -> Dict[str, Any]:
+    """The fields of `doctor.facts.load.Load` without the host's. Raises what a part raises.
+
+    It ends early where heat or power makes the GPU brake, after the first rate at the earliest.
+    """
     started = time.perf_counter()
-    target = Device(device)
+    target, brake = Device(device), Brake(uuid)
     name, half = target.half()
     with wire.stage("calibration"), torch.no_grad():
         size = fitting(target, half)
-    result: Dict[str, Any] = {"size": size, "matmul": {}}
-    with wire.stage(name + " matmul"), torch.no_grad():
-        result["matmul"][name] = matmul_rate(target, size, half, SHARES["half"])
-    if target.tf32():
-        with wire.stage("tf32 matmul"), torch.no_grad(), tf32(True):
-            result["matmul"]["tf32"] = matmul_rate(target, size, torch.float32, SHARES["tf32"])
-    with wire.stage("fp32 matmul"), torch.no_grad(), tf32(False):
-        result["matmul"]["fp32"] = matmul_rate(target, size, torch.float32, SHARES["fp32"])
-    with wire.stage("the same product again"), torch.no_grad(), repeatable():
-        result.update(differing(target, size, half))
-    target.empty()
-    with wire.stage("copy within the memory"):
-        result["copy"] = copy_rate(target)
+    result: Dict[str, Any] = {"size": size, "matmul": {}, "unread": {}}
+    for field, stage, part in parts(target, size, name, half):
+        reason = brake.reason() if result["matmul"] else ""
+        if reason:
+            result["unread"][field] = "ended early: %s was on" % reason
+            continue
+        with wire.stage(stage), torch.no_grad():
+            measured = part()
+        result["matmul"].update(measured.pop("matmul", {}))
+        result.update(measured)
     target.empty()
     result["seconds"] = time.perf_counter() - started
     return result
+
+
+def parts(
+    target: Device, size: int, name: str, half: torch.dtype
+) -> Iterator[Tuple[str, str, Callable[[], Dict[str, Any]]]]:
+    """Field, stage and work of each part of the load, in their order."""
+
+    def rate(kind: str, dtype: torch.dtype, share: float) -> Dict[str, Any]:
+        with tf32(kind == "tf32"):
+            return {"matmul": {kind: matmul_rate(target, size, dtype, share)}}
+
+    def products() -> Dict[str, Any]:
+        with repeatable():
+            return dict(differing(target, size, half))
+
+    single = torch.float32
+    yield name, name + " matmul", lambda: rate(name, half, SHARES["half"])
+    if target.tf32():
+        yield "tf32", "tf32 matmul", lambda: rate("tf32", single, SHARES["tf32"])
+    yield "fp32", "fp32 matmul", lambda: rate("fp32", single, SHARES["fp32"])
+    yield "differing", "the same product again", products
+    target.empty()
+    yield "copy", "copy within the memory", lambda: {"copy": copy_rate(target)}
 
 
 def run_host(device: torch.device) -> Dict[str, Any]:

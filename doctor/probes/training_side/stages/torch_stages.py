@@ -19,8 +19,11 @@ stdin per request, one answer each:
                                       {"look": {...}} of inspect_step.py, the others of
                                       follow_step.py
     {"stage": "trace", "step": 1}     {"trace": {...}} of first_nonfinite.py
-    {"stage": "load", "device": "cuda:0"}           {"load": fields of load.Load}
+    {"stage": "load", "device": "cuda:0", "uuid": NVML's or null}
+                                      {"load": fields of load.Load}
     {"stage": "host copies", "device": "cuda:0"}    {"load": its fields about the host}
+    {"stage": "memory test", "device": "cuda:0", "uuid": the same, "within": seconds}
+                                      {"memory_test": fields of load.MemoryTest}
     {"stage": "reduce", "device": "cuda:0", "backend": "nccl", "rank": 0, "ranks": 2,
      "store": path, "within": seconds, "notes": seconds}
                                       {"reduce": {"wrong": elements, "rate": bytes per second}}
@@ -253,8 +256,15 @@ def attention(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, 
 def load(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     from ..load import load
 
+    device, uuid = torch.device(request["device"]), request.get("uuid")
+    return {"load": load.run(device, uuid) if request["stage"] == "load" else load.run_host(device)}
+
+
+def memory_test(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    from ..load import memory_test
+
     device = torch.device(request["device"])
-    return {"load": load.run(device) if request["stage"] == "load" else load.run_host(device)}
+    return {"memory_test": memory_test.run(device, request["within"], request.get("uuid"))}
 
 
 def reduce(torch: ModuleType, request: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -273,6 +283,7 @@ STAGES: Dict[str, Callable[[Any, Dict[str, Any]], Optional[Dict[str, Any]]]] = {
     **dict.fromkeys(DIAGNOSIS_STAGES, diagnose),
     "attention": attention,
     **dict.fromkeys(("load", "host copies"), load),
+    "memory test": memory_test,
     "reduce": reduce,
 }
 """Each imports its modules itself, because these import torch."""
