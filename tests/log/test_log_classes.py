@@ -47,6 +47,7 @@ ALSO = {
     "peer-lost": {"rendezvous-timeout"},  # of a node that had joined before
     "scaler-collapse": {"first-overflows"},  # the last overflow of many
     "shm-bus-error": {"disk-full", "nccl-error"},  # the file system of /dev/shm
+    "weights-not-loaded": {"new-head"},  # layers, not only a head
 }
 """Special cases of other classes; they come first in the table."""
 
