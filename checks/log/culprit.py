@@ -128,13 +128,9 @@ def _silent(log: Log, events: list[LogEvent]) -> Culprit | None:
         if each.named or (all_but_few and each.rank < size)  # else a bare number may be a step
     }
     silent = sorted(set(seen) - reported)
-    missing = sorted(set(range(size)) - reported)
-    if (
-        not silent
-        and (missing == [0] or all_but_few)
-        and len(waiting) > (2 if missing == [0] else NAMED)
-    ):
-        silent = missing
+    zero_alone = 0 not in reported and len(reported) == size - 1
+    if not silent and len(waiting) > (2 if zero_alone else NAMED) and (zero_alone or all_but_few):
+        silent = [0] if zero_alone else sorted(set(range(size)) - reported)
     everyone = len(reported | set(silent))
     if not silent or len(silent) > max(1, FEW * everyone):
         return None
