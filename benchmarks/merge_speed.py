@@ -5,9 +5,10 @@ python benchmarks/merge_speed.py [--gigabytes 0.8] [--rank 16] [--directory DIRE
 Each measurement is a process of its own; processor seconds are printed beside the wall clock, since
 a busy machine stretches only the second. `cat` reads the same files.
 
-Last figures, 0.6 GB, rank 16, on two busy cores (2026-11), in seconds of processor time: cat 0.05
-to 0.07, equal 0.09, samples of a merge 0.14 to 0.20, every row of it 4.2 to 6.9. The goal of 0.7 of
-cat is far.
+Last figures, 0.4 GB, rank 16, on two cores under load (2026-11), in seconds of processor time: cat
+0.07 to 0.10, equal 0.09 to 0.11 (0.7 to 0.9 of cat), samples of a merge 0.17 to 0.23, every row
+of it 2.0 to 2.2 (6.5 to 9.7 before most blocks were compared by what is left alone). 0.7 of
+cat is far for the last: the product of rank 16 alone takes several times as long as cat.
 """
 
 from __future__ import annotations

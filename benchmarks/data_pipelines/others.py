@@ -187,7 +187,7 @@ def translation() -> Any:
     config = T5Config(vocab_size=len(made), d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=2,
                       decoder_start_token_id=pad, pad_token_id=pad)  # fmt: skip
     model = T5ForConditionalGeneration(config)
-    rows = [{**made(a), "labels": made(b)["input_ids"]}
+    rows = [{**made(a), "labels": [*made(b)["input_ids"], made.eos_token_id]}
             for a, b in zip(texts(), texts(seed=6), strict=True)]  # fmt: skip
     return Seq2SeqTrainer(
         model=model, args=arguments(Seq2SeqTrainingArguments),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from doctor._util.records import Unknown
 from doctor._util.units import listed
-from doctor.checkpoint.records import AdapterUse, Checkpoint, LoraFit
+from doctor.checkpoint.records import AdapterUse, Checkpoint, LoraFit, Merge
 from doctor.checks.checkpoint.merged import misfit, unscaled
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
@@ -15,11 +17,32 @@ def adapter_agrees(checkpoint: Checkpoint) -> Verdict:
     lora = checkpoint.lora
     if lora is None and checkpoint.model.adapter == "LORA" and checkpoint.not_inspectable:
         return unknown(checkpoint.not_inspectable)
+    if checkpoint.layout.endswith("PEFT adapter") and checkpoint.model.adapter is None:
+        return fail("adapter_config.json is missing, or names no peft_type", fix=NO_CONFIG_FIX)
     if lora is None:
         return skip("no LoRA adapter with its configuration in these files")
     if lora.rank is None:
         return unknown("adapter_config.json names no rank r")
-    return _wrong_size(lora, lora.rank) or _untrained(checkpoint, lora) or _fitting(lora)
+    return (
+        _not_loaded(lora)
+        or _wrong_size(lora, lora.rank)
+        or _untrained(checkpoint, lora)
+        or _fitting(lora)
+    )
+
+
+def _not_loaded(lora: LoraFit) -> Verdict | None:
+    """Names that peft passes over, with no more than a warning."""
+    if not lora.b_tensors:
+        text = f"none of the {lora.others:,} tensors is a factor of LoRA"
+        return fail(f"{text}: the file holds another model's weights", fix=NO_FACTORS_FIX)
+    if lora.misnamed:
+        text = f"peft passes over {lora.misnamed}: names begin with base_model.model. once, and do"
+        return fail(f"{text} not name the adapter", fix=MISNAMED_FIX)
+    if lora.incomplete:
+        text = f"{listed(list(lora.incomplete), 2)} have one of the two factors"
+        return fail(f"{text}; lora_A and lora_B required", fix=FACTORS_FIX)
+    return None
 
 
 def _wrong_size(lora: LoraFit, rank: int) -> Verdict | None:
@@ -40,6 +63,9 @@ def _fitting(lora: LoraFit) -> Verdict:
         return warn(f"{text}: loading takes them from the base", fix=UNSAVED_FIX)
     if lora.zero_b is None:
         return unknown(f"rank {lora.rank}; whether lora_B is zero was not read to the end")
+    if lora.zero_b and not all("expert" in name for name in lora.zero_names):
+        text = f"{lora.zero_b:,} of {lora.b_tensors:,} tensors lora_B are zero, as they are"
+        return warn(f"{text} initialized: {listed(list(lora.zero_names), 2)}", fix=SOME_ZERO_FIX)
     alpha = "" if lora.alpha is None else f", alpha {lora.alpha:g}"
     return ok(f"rank {lora.rank}{alpha}, {lora.b_tensors:,} modules")
 
@@ -79,6 +105,24 @@ UNSAVED_FIX = (
     "Save the adapter again from the model that was trained, with PeftModel.save_pretrained, or "
     "take an earlier save that has these modules."
 )
+NO_CONFIG_FIX = (
+    "Copy adapter_config.json from another save of this adapter: without it neither "
+    "rank, alpha nor "
+    "base are known, and peft loads nothing."
+)
+NO_FACTORS_FIX = (
+    "Save the adapter with PeftModel.save_pretrained, or move the weights of the whole model to a "
+    "directory without adapter_config.json."
+)
+MISNAMED_FIX = (
+    "Save the adapter with PeftModel.save_pretrained, or rename its tensors to "
+    "base_model.model.MODULE.lora_A.weight: what is called otherwise stays at its initial zero."
+)
+FACTORS_FIX = "Take the adapter from an earlier save: a module with one factor does not load."
+SOME_ZERO_FIX = (
+    "Print lora_B.grad of these modules after backward(): nothing that the loss depends on uses "
+    "them, they were left out of the optimizer, or they were added after training."
+)
 UNTRAINED_FIX = (
     "Check that the optimizer was created from the parameters of the model that get_peft_model "
     "returned, and print lora_B.grad after backward()."
@@ -91,10 +135,10 @@ def adapter_fits(checkpoint: Checkpoint) -> Verdict:
         return skip("no --adapter")
     if isinstance(merge, Unknown):
         return unknown(f"the adapters could not be read: {merge.reason}")
-    return worst(*(_fits(adapter) for adapter in merge.adapters))
+    return worst(*(_fits(adapter, merge) for adapter in merge.adapters))
 
 
-def _fits(adapter: AdapterUse) -> Verdict:
+def _fits(adapter: AdapterUse, merge: Merge) -> Verdict:
     if adapter.unsupported:
         return unknown(f"{adapter.path}: {adapter.unsupported}")
     modules = f"{adapter.path}: {adapter.method}, {adapter.modules:,} modules"
@@ -111,8 +155,27 @@ def _fits(adapter: AdapterUse) -> Verdict:
     if adapter.zero:
         return warn(f"{modules}; {adapter.zero:,} of the products are zero", fix=ZERO_FIX)
     base = f", trained on {adapter.base}" if adapter.base else ""
-    return ok(f"{modules} of the model's shapes{base}")
+    return _other_base(adapter, merge, modules) or ok(f"{modules} of the model's shapes{base}")
 
+
+def _other_base(adapter: AdapterUse, merge: Merge, modules: str) -> Verdict | None:
+    """Names of the Hub, and commits, that differ. A model's own config.json may name its parent."""
+    names = (adapter.base, merge.base_name)
+    if not all(HUB_NAME.fullmatch(name) for name in names):
+        return None
+    text = f"{modules}; trained on {adapter.base}, and the model is {merge.base_name}"
+    if names[0].casefold() != names[1].casefold():
+        if merge.base_revision:
+            return warn(text, fix=FIT_FIX)
+        return note(f"{text} by its config.json, or was made from it", fix=FIT_FIX)
+    commits = (adapter.revision, merge.base_revision)
+    if all(COMMIT.fullmatch(commit) for commit in commits) and commits[0] != commits[1]:
+        return warn(f"{text} of commit {commits[1][:12]}, not {commits[0][:12]}", fix=FIT_FIX)
+    return None
+
+
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 FIT_FIX = (
     "Name the base that the adapter was trained on: base_model_name_or_path and revision of "
@@ -135,12 +198,14 @@ ADAPTER = Check(
     warns=(
         "target_modules names modules without tensors, or tensors lie in others",
         "modules_to_save names modules, and the files hold none of them",
-        "every lora_B is zero, and the length of the run is not recorded",
+        "every lora_B is zero, and the length of the run is not recorded; or some are",
     ),
     fails=(
         "the rank of a tensor is not that of adapter_config.json",
         "lora_alpha is 0",
+        "adapter_config.json is missing",
         "every lora_B is zero after 10 or more steps",
+        "no tensor is a factor of LoRA, a module lacks one, or peft does not look for their names",
     ),
     fix=TARGETS_FIX,
     limits="that the base model is the one that the adapter was trained on.",
@@ -158,7 +223,11 @@ FITS = Check(
     why="peft creates an adapter's modules by the names of the model's: on another model loading "
     "fails late or leaves modules out, and a product that is zero loads without changing anything.",
     passes=("each module of the adapters has a weight of the model, of the product's shape",),
-    warns=("some products are zero",),
+    notes=("config.json of the model names another model than the adapter's base",),
+    warns=(
+        "some products are zero",
+        "the model in the Hub's cache is of another name or commit than the adapter's base",
+    ),
     fails=(
         "a module is of no weight of the model, or its product has another shape",
         "a module lacks one of its factors",

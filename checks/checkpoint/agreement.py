@@ -10,6 +10,7 @@ from doctor.checkpoint.records import (
     Size,
     Tokenizer,
 )
+from doctor.checks.checkpoint.model_names import other_tensors, unloadable
 from doctor.checks.checkpoint.norm_causes import MIN_STEPS, length_of_run
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
@@ -20,11 +21,13 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
         return fail(f"config.json {model.unreadable}; the model cannot be built", fix=CONFIG_FIX)
     if reason := _unread(checkpoint):
         return unknown(reason)
-    if verdict := _unloadable(checkpoint):
+    if verdict := unloadable(checkpoint):
         return verdict
     sizes = [size for size in model.sizes if not (model.quantized and _packed(size))]
     beyond = _beyond(checkpoint.tokenizer, rows)
-    if verdict := _wrong(sizes, model, beyond) or _token_ids(checkpoint):
+    if verdict := _wrong(sizes, model, beyond) or other_tensors(checkpoint):
+        return verdict
+    if verdict := _token_ids(checkpoint):
         return verdict
     if verdict := _head(checkpoint) or _other_settings(checkpoint.settings):
         return verdict
@@ -34,19 +37,6 @@ def config_agrees(checkpoint: Checkpoint) -> Verdict:
     largest = checkpoint.tokenizer.largest if checkpoint.tokenizer else None
     tokens = "" if largest is None or rows is None else f"largest token {largest:,} of {rows:,}"
     return ok(", ".join(filter(None, (compared, tokens))) or "nothing that differs was found")
-
-
-def _unloadable(checkpoint: Checkpoint) -> Verdict | None:
-    """Tensors of which from_pretrained takes none; None where it takes some."""
-    model = checkpoint.model
-    if 4 * model.empty_tensors >= checkpoint.contents.tensors:
-        text = f"{model.empty_tensors:,} of {checkpoint.contents.tensors:,} tensors hold no value"
-        return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
-    if model.wrapper:
-        text = f"every name begins with {model.wrapper}, which a wrapper put there"
-        fix = PEFT_FIX if model.wrapper == "base_model.model." else WRAPPER_FIX
-        return fail(f"{text}; the names of the model required", fix=fix)
-    return None
 
 
 EXTENDED = ("rope_type", "rope_theta", "factor", "original_max_position_embeddings")
@@ -150,9 +140,12 @@ def _unread(checkpoint: Checkpoint) -> str:
     return "" if checkpoint.contents.tensors else "no header could be read"
 
 
+OF_QUANTIZATION = ("bits", "group size", "blocks with a scale")
+
+
 def _packed(size: Size) -> bool:
     """Whether quantised weights have it in another shape."""
-    return size.quantity not in ("layers", "vocabulary")
+    return size.quantity not in ("layers", "vocabulary", "experts", *OF_QUANTIZATION)
 
 
 def _only_more(size: Size) -> bool:
@@ -195,20 +188,6 @@ def _beyond(tokenizer: Tokenizer | None, rows: int | None) -> str:
 CONFIG_FIX = (
     "Save the configuration again with model.config.save_pretrained, or take config.json from the "
     "model that the run began with."
-)
-WRAPPER_FIX = (
-    "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
-    "model._orig_mod of torch.compile), or rename the tensors, name.removeprefix(prefix): "
-    "from_pretrained finds no weight of these names, and begins with random ones."
-)
-PEFT_FIX = (
-    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "
-    "then save_pretrained. from_pretrained finds no weight of these names, and begins with random "
-    "ones."
-)
-GATHER_FIX = (
-    "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "
-    "checkpoint of DeepSpeed with its zero_to_fp32.py."
 )
 SIZES_FIX = (
     "Take config.json from the same save as the weights: from_pretrained makes up what the files "
@@ -264,8 +243,10 @@ CONFIG = Check(
         "the files hold more layers or more rows than config.json names",
         "config.json ties the output head, and the files hold one of other values",
         "config.json names a class with a head for a task, and no tensor is of a head",
-        "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline or "
-        "--merged-from",
+        "the model has no place for tensors (biases), or config.json is missing beside "
+        "generation_config.json",
+        "a setting without a size (rope, activation, epsilon, scale) is not that of --baseline, "
+        "--merged-from or --equals",
         "config.json, generation_config.json or the header of a GGUF file names a token beyond the "
         "vocabulary",
         "the tokenizer's end of a text is none that the configuration of a model that generates "
@@ -275,9 +256,12 @@ CONFIG = Check(
         "another size differs, or the files hold fewer layers or rows; with GGUF also more",
         "config.json does not tie the output head of a causal model, and the files hold none",
         "the head for a task is in no tensor, after 10 or more steps",
-        "every tensor of files that from_pretrained reads begins with module., _orig_mod. or "
-        "base_model.model.",
+        "names of tensors that from_pretrained reads have module., _orig_mod., base_layer. or "
+        "another prefix in them",
         "a quarter of the tensors or more hold no value",
+        "tensors of a known family are in no file: matrices of some layers, biases, norms",
+        "quantized weights have no scales, or config.json does not say how they are quantized, or "
+        "says that they are and none is",
         "the tokenizer has a token of a number beyond the embedding's rows",
         "config.json cannot be read",
     ),

@@ -18,6 +18,7 @@ from doctor.checks.checkpoint.norm_causes import (
     MIN_STEPS,
     distance_of_steps,
 )
+from doctor.checks.checkpoint.replaced import replaced
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 CONSTANT = re.compile(
@@ -54,6 +55,11 @@ def changed_since_baseline(checkpoint: Checkpoint) -> Verdict:
         return unknown(f"no tensor could be compared{_not_compared(movement)}")
     summary = f"{movement.changed:,} of {movement.compared:,} tensors changed"
     summary += _not_compared(movement)
+    return replaced(checkpoint, movement) or _unchanged(checkpoint, movement, summary)
+
+
+def _unchanged(checkpoint: Checkpoint, movement: Movement, summary: str) -> Verdict:
+    """What is bit for bit as it was."""
     roles = [role for role in movement.unchanged_roles if not CONSTANT.fullmatch(role.role)]
     if not movement.changed:
         since = f"{summary} since {shown(movement.baseline, 300)}"
@@ -196,8 +202,13 @@ CHANGED = Check(
         "other parameters are unchanged",
         "only norms are unchanged, and the files may be a rounded copy of fp32 weights",
         "nothing changed, and the number of steps is unknown",
+        "single matrices are several times what they were, while most moved little; or a "
+        "head or an "
+        "embedding has nothing in common with the baseline's",
+        "most matrices have nothing in common with the baseline's",
     ),
     fails=(
+        "matrices of layers have nothing in common with the baseline's, while most moved little",
         "nothing changed although steps were taken, and all tensors could be compared",
         "no norm changed while other parameters did, and the files are not a rounded copy (fp32 "
         "norms, or moments in bf16 or fp16)",

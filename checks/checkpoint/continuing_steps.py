@@ -110,7 +110,7 @@ def _left(found: Continuation) -> Verdict | None:
         return None
     if done >= total:
         text = f"{done:,} of {total:,} steps are done: no step is left"
-        return warn(text, fix=END_FIX) if plan.max_steps else note(f"{text} without a longer plan")
+        return warn(text if plan.max_steps else f"{text} without a longer plan", fix=DONE_FIX)
     if plan.max_steps and found.max_steps and plan.max_steps != found.max_steps:
         text = f"the run was planned for {found.max_steps:,} steps and continues to"
         return note(f"{text} {plan.max_steps:,}: the learning rate jumps to the new schedule")
@@ -171,6 +171,11 @@ END_FIX = (
     "Continue with the number of steps of the schedule, or create a new schedule for the rest and "
     "do not load the old one."
 )
+DONE_FIX = (
+    "Raise max_steps or num_train_epochs, with a schedule for the rest: the saved "
+    "one ends here, at "
+    "its lowest rate. Or begin a new run from these weights, without optimizer and scheduler."
+)
 SCALE_FIX = (
     "Look at the last gradients of the run before resuming it: a scale below 1 means that every "
     "step overflowed. bf16 needs no scaler."
@@ -185,12 +190,12 @@ STEPS = Check(
     passes=("optimizer, scheduler and state count the same, by the framework's own relation",),
     notes=(
         "fewer optimizer steps than steps, as a scaler skips them",
-        "no step is left, or the planned end is another than the saved one",
+        "the planned end is another than the saved one",
     ),
     warns=(
         "the saved schedule ends before the planned end",
         "the scaler's scale is below 1",
-        "no step is left of the plan",
+        "no step is left of the plan, or of the run where no plan is named",
     ),
     fails=(
         "the counts are of different saves",

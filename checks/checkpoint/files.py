@@ -11,6 +11,8 @@ from doctor.judge.check import Check, Owner, Verdict, fail, ok, unknown, warn
 
 FAILS = (
     "unfinished",
+    "untagged",
+    "weightless",
     "damaged",
     "disguised",
     "missing",
@@ -25,6 +27,10 @@ WARNS = ("stale-index", "no-index", "stray", "unknown-dtype")
 FIXES = {
     "unfinished": "Resume from the checkpoint that is named as the last whole one, by its path: a "
     "trainer takes the latest by itself. If the latest is still being written, wait for its end.",
+    "untagged": "Write the name of the engine's directory into the file latest, beside it, if that "
+    "save is whole (printf global_step200 > latest), or load with tag=; else resume "
+    "from an earlier "
+    "checkpoint.",
     "disguised": "Download the real file: this one is something else under its name.",
     "missing": "Download what is missing; hf download resumes an interrupted download.",
     "empty": "Save again with the parameters gathered from all ranks: "
@@ -56,7 +62,7 @@ def _fix(checkpoint: Checkpoint, kind: str) -> str | None:
         or checkpoint.training.steps is not None
         or checkpoint.training.optimizer is not None
     )
-    if kind in ("damaged", "missing", "disguised") and (saved or checkpoint.siblings):
+    if kind in ("damaged", "missing", "disguised", "weightless") and (saved or checkpoint.siblings):
         return OWN_FIX
     return FIXES.get(kind)
 
@@ -127,6 +133,9 @@ COMPLETE = Check(
         "a shard or a tensor of the index is missing, or it names none of the shards",
         "a file of a model or an adapter holds no tensor, or only tensors without a value",
         "the latest checkpoint of a run holds no weights or is damaged",
+        "DeepSpeed's latest is missing or names no directory, or the ranks' files are of several "
+        "saves",
+        "an optimizer's state lies beside a model's configuration, and no weights",
         "a tensor is in two shards",
         "a header exceeds the limit of the safetensors library",
         "torch.save wrote a legacy file with dtypes that torch.load cannot read in that form",

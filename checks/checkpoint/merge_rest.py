@@ -42,7 +42,7 @@ def _equal_rest(merge: Merge, rest: Untouched) -> Verdict:
     if missing:
         count = rest.removed_count - len(rest.removed) + len(missing)
         return warn(f"{equal}; {count:,} are not in the merged model: {listed(missing, 3)}")
-    if verdict := _other_tokenizer(merge.tokenizer, equal):
+    if verdict := other_tokenizer(merge.tokenizer, equal):
         return verdict
     if rest.unread:
         return unknown(f"{equal}; {rest.unread:,} could not be compared")
@@ -57,7 +57,7 @@ def _equal_rest(merge: Merge, rest: Untouched) -> Verdict:
     return note(f"{equal}; {told}") if told else ok(equal)
 
 
-def _other_tokenizer(change: TokenizerChange | None, equal: str) -> Verdict | None:
+def other_tokenizer(change: TokenizerChange | None, equal: str) -> Verdict | None:
     """The warning on tokens that mean other rows, or texts that are cut otherwise."""
     if change is None or not (change.moved or change.rules):
         return None

@@ -37,3 +37,20 @@ def _candidates(adapters: tuple[AdapterUse, ...]) -> Iterator[tuple[float, str]]
     yield math.sqrt(rank), "scaled by lora_alpha / sqrt(r), as rsLoRA, not by lora_alpha / r"
     yield 1 / math.sqrt(rank), "scaled by lora_alpha / r, not by lora_alpha / sqrt(r) of rsLoRA"
     yield 0.5, "merged with half of the scale"
+
+
+FIXES = {
+    "its product, transposed": "Transpose the product of every weight that is stored as Conv1D "
+    "keeps it (fan_in_fan_out), square ones, too",
+    "its product without": "Normalize base + product, and multiply its rows by "
+    "lora_magnitude_vector",
+    "its product in a part": "Gather the adapter and the base from all ranks before merging",
+    "the product of": "Give each module its own product: compare the names, and the numbers of the "
+    "layers",
+}
+
+
+def mistake_fix(instead: str) -> str:
+    """The remedy for what was added in place of an update."""
+    hint = next(fix for start, fix in FIXES.items() if instead.startswith(start))
+    return f"{hint}. Or merge again from the base with peft's merge_and_unload()."

@@ -9,7 +9,7 @@ from statistics import median
 from doctor._util.records import Unknown
 from doctor._util.units import listed, shown
 from doctor.checkpoint.records import AdapterUse, Checkpoint, Merge, MergedWeight
-from doctor.checks.checkpoint.merge_scale import scale_reason
+from doctor.checks.checkpoint.merge_scale import mistake_fix, scale_reason
 from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 FEWEST = 30
@@ -110,6 +110,17 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
         return _wrong_scale(merge, outcomes, decided)
     if counts["other"]:
         return _other(merge, outcomes, f"{counts['other']:,} {of}")
+    return (
+        _in_part(merge, outcomes, counts, of)
+        or _wrong_median(merge, outcomes, decided)
+        or _replaced(merge)
+    )
+
+
+def _in_part(
+    merge: Merge, outcomes: dict[str, Outcome], counts: Counter[Outcome], of: str
+) -> Verdict | None:
+    """Where some weights are right and others are the base's, or have another scale."""
     if counts["absent"]:
         names = _names(outcomes, "absent")
         text = f"{counts['absent']:,} {of} are the base's: merged in part, without {names}"
@@ -117,8 +128,10 @@ def _wrong(merge: Merge, outcomes: dict[str, Outcome]) -> Verdict | None:
     if counts["scaled"]:
         names = _names(outcomes, "scaled")
         text = f"{counts['scaled']:,} {of} have another scale than the rest, such as {names}"
+        if any(each.patterns for each in merge.adapters):
+            text = f"{text}: alpha_pattern or rank_pattern of the adapter was left out"
         return fail(text, fix=AGAIN_FIX)
-    return _wrong_median(merge, outcomes, decided) or _replaced(merge)
+    return None
 
 
 def _wrong_median(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Verdict | None:
@@ -138,6 +151,10 @@ def _wrong_scale(merge: Merge, outcomes: dict[str, Outcome], decided: int) -> Ve
         for weight in merge.weights
         if weight.scale is not None and outcomes[weight.name] in ("scaled", "merged")
     ]
+    if abs(median(scales) - 1) <= NEAR:
+        share = median(each.explained for each in merge.weights if outcomes[each.name] == "scaled")
+        text = f"{decided:,} weights moved with the update, which explains {share:.0%} of it"
+        return fail(f"{text}: an adapter of another step was merged", fix=OTHER_ADAPTER_FIX)
     text = f"{decided:,} weights moved by {median(scales):.3g} times the update, 1 required"
     if reason := scale_reason(merge, median(scales)):
         text = f"{text}: {reason}"
@@ -161,9 +178,16 @@ def _other(merge: Merge, outcomes: dict[str, Outcome], count: str) -> Verdict:
         return unknown(f"{rest}; {reason}: name the converted base")
     if reason := _another_base(merge):
         return fail(f"{rest}; {reason}", fix=OTHER_FIX)
+    if known := next((each.instead for each in weights if each.instead), ""):
+        named = next(each for each in weights if each.instead)
+        text = f"{count} are not base + adapters: {shown(named.name, 120)} is the base plus {known}"
+        return fail(text, fix=mistake_fix(known))
     moving = [w.scale for w in weights if w.scale is not None]
     if moving and abs(median(moving) - 1) <= 0.25:
         return fail(f"{rest}; the adapters are in it, and something else is, too", fix=OTHER_FIX)
+    if merge.untouched and merge.untouched.compared and not merge.untouched.changed_count:
+        text = f"{rest}; all other tensors are the base's: another adapter was merged, or the"
+        return fail(f"{text} weights were trained further", fix=OTHER_ADAPTER_FIX)
     return fail(f"{rest}; the adapters are not in it, another change is", fix=OTHER_FIX)
 
 
@@ -253,6 +277,10 @@ QUANTIZED_FIX = (
 OTHER_FIX = (
     "Merge into the base that the adapter was trained on: compare base_model_name_or_path of "
     "adapter_config.json and the revision with the base that was used."
+)
+OTHER_ADAPTER_FIX = (
+    "Name the adapter that was merged, with its step; or merge again from the base with this one: "
+    "PeftModel.from_pretrained, then merge_and_unload() once."
 )
 LOST_FIX = (
     "Merge in fp32 and keep the result in fp32, or serve base and adapter without merging: what "

@@ -67,6 +67,20 @@ GRADIENT_FIX = (
     "the cause: keep the weights in fp32 and compute under torch.autocast."
 )
 
+ZEROS_FIX = (
+    "Compare the file's checksum with the source's, or scan with --deep, which finds stretches of "
+    "zeros. If the gains begin at 0.0 (zero_init_residual), print their param.grad "
+    "after backward()."
+)
+ANEW_FIX = (
+    "Compare with an earlier checkpoint (--baseline): layers that a resumed run did "
+    "not find in its "
+    "files are initialized anew, and have nothing in common with what they were. If they were "
+    "frozen on purpose, nothing is wrong; else print param.grad of a norm after backward()."
+)
+
+LAYER = re.compile(r"(?:^|\.)(\d+)\.")
+
 FOLDED = re.compile(
     r".*(?:input|post_attention|pre_feedforward)_layernorm|.*ln_[12]|.*(?:attention|ffn|mlp)_norm"
     r"|(?:.*\.)?(?:final_)?norm(?:_f)?|.*(?:attn|ffn|output)_norm"
@@ -135,7 +149,7 @@ def _norms(checkpoint: Checkpoint) -> Verdict:
     if verdict := _by_optimizer(checkpoint, initial):
         return verdict
     some = len(initial) < len(norms)
-    verdict = _some_unchanged(norms, initial) if some else _all_unchanged(checkpoint)
+    verdict = _some_unchanged(checkpoint, initial) if some else _all_unchanged(checkpoint)
     if reason := _undecided(checkpoint):
         return dataclasses.replace(verdict, summary=f"{verdict.summary}; {reason}")
     return verdict
@@ -182,7 +196,8 @@ def _undecided(checkpoint: Checkpoint) -> str:
     return f"the optimizer's state cannot be matched with the norms: {optimizer.norms.reason}"
 
 
-def _some_unchanged(norms: tuple[Norm, ...], initial: list[Norm]) -> Verdict:
+def _some_unchanged(checkpoint: Checkpoint, initial: list[Norm]) -> Verdict:
+    norms = checkpoint.contents.norms
     summary = f"{_observed(norms, initial)}, the others changed: {_names(initial)}"
     changed = [norm for norm in norms if norm.value == "other"]
     folded = all(_matches(FOLDED, norm) for norm in initial)
@@ -191,7 +206,25 @@ def _some_unchanged(norms: tuple[Norm, ...], initial: list[Norm]) -> Verdict:
             f"{summary}; all precede a linear layer, as norms folded into it do (QuaRot, "
             "SpinQuant, FlashNorm)"
         )
+    if all(norm.value == "zeros" for norm in initial) and not _is_zero_centered(checkpoint):
+        text = f"{summary}: as bytes that an unfinished download left, or gains initialized to 0.0"
+        return warn(f"{text} that did not train", fix=ZEROS_FIX)
+    if layers := _whole_layers(initial, changed):
+        text = (
+            f"{summary}; they are all norms of layer{'s' * (len(layers) > 1)} {listed(layers, 4)}"
+        )
+        return warn(f"{text}: initialized anew, or frozen", fix=ANEW_FIX)
     return warn(f"{summary}; all norms changed required", fix=GRADIENT_FIX)
+
+
+def _whole_layers(initial: list[Norm], changed: list[Norm]) -> list[str]:
+    """The numbers of layers of which no norm changed; [] where some of a layer's did."""
+    layers, others = (
+        {match[1] if (match := LAYER.search(norm.name)) else "" for norm in norms}
+        for norms in (initial, changed)
+    )
+    apart = "" not in layers and not layers & others and others - {""}
+    return sorted(layers, key=int) if apart else []
 
 
 def _matches(pattern: re.Pattern[str], norm: Norm) -> bool:
@@ -245,17 +278,24 @@ def _with_unknown_steps(observed: str, norms: tuple[Norm, ...], kind: str) -> Ve
 
 def _legitimate(checkpoint: Checkpoint) -> str | None:
     """Why norms that are all at one value may be correct."""
-    types = {checkpoint.model.model_type or "", checkpoint.model.text_model_type or ""}
-    if types & RELEASED_AT_ONE:
+    if _model_types(checkpoint) & RELEASED_AT_ONE:
         return "models of this family are released with all norms at 1.0"
     if any(ADAPTER.fullmatch(role.name) for role in checkpoint.contents.roles):
         return "these files hold adapters, and the base model beside them is frozen on purpose"
     if checkpoint.model.quantized:
         return "quantizers fold the norms into the next layer"
     zeros = any(norm.value == "zeros" for norm in checkpoint.contents.norms)
-    if zeros and not any(ZERO_CENTERED.fullmatch(name) for name in types):
+    if zeros and not _is_zero_centered(checkpoint):
         return "zero-centered norms are initialized to 0.0, and this family is not known for them"
     return None
+
+
+def _model_types(checkpoint: Checkpoint) -> set[str]:
+    return {checkpoint.model.model_type or "", checkpoint.model.text_model_type or ""}
+
+
+def _is_zero_centered(checkpoint: Checkpoint) -> bool:
+    return any(ZERO_CENTERED.fullmatch(name) for name in _model_types(checkpoint))
 
 
 def _unchanged_after_long_run(observed: str, norms: tuple[Norm, ...], history: History) -> Verdict:

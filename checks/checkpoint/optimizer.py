@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from doctor._util.records import Unknown
 from doctor._util.units import counted
 from doctor.checkpoint.dtypes import HALVES
@@ -39,6 +41,14 @@ NAN_STEPS = 2
 NAN_FIX = (
     "Return to a checkpoint from before these steps, and look for the cause with doctor triage: "
     "what is trained from here on is NaN or does not move."
+)
+LEAST_SCALE = 1.0
+"""A scaler halves its scale at each overflow, from 65536: at 1, gradients are not scaled at all."""
+
+SCALE_FIX = (
+    "Do not resume with this scaler: look for the source of Inf and NaN in the gradients (learning "
+    "rate, a model that needs more than fp16's range), return to a checkpoint from before, and "
+    "begin with a new GradScaler. bf16 needs none."
 )
 CREATED_ANEW_FIX = (
     "Check that the optimizer's state was loaded when the run was resumed, and that the GradScaler "
@@ -92,7 +102,11 @@ def _counts(moments: dict[str, int]) -> str:
 
 
 def optimizer_stepped(checkpoint: Checkpoint) -> Verdict:
-    optimizer = checkpoint.training.optimizer
+    optimizer, scale = checkpoint.training.optimizer, checkpoint.training.scale
+    if scale is not None and not LEAST_SCALE <= scale < math.inf:
+        text = f"the GradScaler's scale is {scale:.2g}, at least 1 required"
+        verdict = warn if 0 < scale < LEAST_SCALE else fail
+        return verdict(f"{text}: every step overflowed and was skipped", fix=SCALE_FIX)
     if optimizer is None:
         return skip(NO_STATE)
     if isinstance(optimizer, Unknown):
@@ -136,7 +150,16 @@ def _by_log(history: History | None, state: str) -> Verdict | None:
     if history and history.nan_at_end >= NAN_STEPS:
         last = f"the last {history.nan_at_end:,} logged losses or gradient norms are not finite"
         return warn(f"{state}; {last}", fix=NAN_FIX)
+    if history and history.losses:
+        first, least, now = history.losses
+        if now > first and now - least >= RISEN and now >= 2 * least > 0:
+            text = f"the last logged losses are about {now:.3g}, {least:.3g} was the least"
+            return warn(f"{state}; {text}: the run has diverged", fix=NAN_FIX)
     return None
+
+
+RISEN = 1.0
+"""Nats by which a loss that goes down again hardly rises. Our own number."""
 
 
 def _without_state(checkpoint: Checkpoint, optimizer: Optimizer) -> Verdict:
@@ -226,15 +249,18 @@ STEPPED = Check(
     "Neither trains, and the loss may fall nevertheless.",
     passes=("every parameter in the groups has state, with moments that are not all zero",),
     warns=(
+        "the GradScaler's scale is below 1",
         "some parameters have no state, as frozen or unused modules do",
         "some parameters have moments that are all zero after 10 or more steps",
         "no parameter has state, and the number of steps is unknown",
         "a step count or learning rate is NaN or infinite",
         "the learning rate was 0 in all logged steps, of 10 or more",
         "the last two or more logged losses or gradient norms are NaN or infinite",
+        "the last logged losses are above the first and twice the least, and 1 above it",
         "the optimizer took less than half of the trainer's steps, of 100 or more",
     ),
     fails=(
+        "the GradScaler's scale is 0 or not finite",
         "the step count is 0",
         "all moments are zero",
         "no parameter has state although the checkpoint counts steps, unless it is plain SGD",

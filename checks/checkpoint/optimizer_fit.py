@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor.checkpoint.records import Checkpoint, Optimizer
 from doctor.checks.checkpoint.optimizer import NO_STATE, unread_state
-from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
 
 
 def optimizer_fits(checkpoint: Checkpoint) -> Verdict:
@@ -29,6 +29,10 @@ def _fits(optimizer: Optimizer, entries: int) -> Verdict:
     if fit.ungrouped:
         groups = f"{optimizer.parameters - fit.ungrouped:,} parameters in the groups"
         return warn(f"state for {entries:,} parameters, {groups}; the same required", fix=FIT_FIX)
+    if all(fit.resized):
+        before, now = fit.resized
+        text = f"{fit.foreign:,} of {entries:,} entries have {before:,} rows, their weights {now:,}"
+        return fail(f"{text}: the vocabulary was resized after these steps", fix=RESIZED_FIX)
     if fit.foreign:
         shape = f"such as {list(fit.example)}" if fit.example else "scalars"
         text = (
@@ -56,6 +60,11 @@ FIT_FIX = (
     "Resume with the weights and the optimizer of one save: load_state_dict compares no shapes, so "
     "the first step fails or moves the wrong weights."
 )
+RESIZED_FIX = (
+    "Begin a new optimizer from these weights (without optimizer.pt and scheduler.pt, with a "
+    "warm-up), and resize the vocabulary before training next time: load_state_dict takes these "
+    "moments, and the first step fails or writes beyond them."
+)
 LOST_FIX = (
     "Copy the whole directory of the checkpoint, or resume with a warm-up as for a new optimizer."
 )
@@ -74,6 +83,7 @@ OPTIMIZER = Check(
         "the state has entries for parameters that are in no group",
         "the scheduler and trainer_state.json are here, and no optimizer's state",
     ),
+    fails=("entries have another number of rows than their weights, which were resized",),
     fix=FIT_FIX,
     limits="that entries of one shape belong to the right weights.",
     owner=Owner.JOB,

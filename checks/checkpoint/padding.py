@@ -15,20 +15,25 @@ def padding_token_dedicated(checkpoint: Checkpoint) -> Verdict:
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         return skip("no tokenizer files beside the weights")
-    if tokenizer.pad is None:
-        return _no_padding(tokenizer)
+    damaged = [each for each in tokenizer.problems if each.file.startswith("tokenizer")]
+    if damaged:
+        return fail(f"{damaged[0].message}: the tokenizer cannot be loaded", fix=TOKENIZER_FIX)
+    return _no_padding(tokenizer) if tokenizer.pad is None else _padding(tokenizer, tokenizer.pad)
+
+
+def _padding(tokenizer: Tokenizer, pad: str) -> Verdict:
     number = f" ({tokenizer.pad_id})" if tokenizer.pad_id is not None else ""
-    token = f"padding token {tokenizer.pad}{number}"
+    token = f"padding token {pad}{number}"
     rows = tokenizer.vocabulary
     if tokenizer.pad_id is not None and rows is not None and tokenizer.pad_id >= rows:
         return fail(f"{token}; config.json has {rows:,} embeddings", fix=ROWS_FIX)
-    if not MARKER.fullmatch(tokenizer.pad):
+    if not MARKER.fullmatch(pad):
         return warn(f"{token} is an ordinary token; a dedicated one required")
     if difference := _configured_differently(tokenizer):
         return warn(f"{token}; {difference}", fix=CONFIGURED_FIX)
-    if tokenizer.pad == tokenizer.eos:
+    if pad == tokenizer.eos:
         return ok(f"{token}, which also ends a text: collators that mask padding mask it too")
-    if tokenizer.pad == tokenizer.unk:
+    if pad == tokenizer.unk:
         return ok(f"{token}, which also stands for unknown text")
     return ok(token)
 
@@ -60,6 +65,12 @@ ROWS_FIX = (
     "model.resize_token_embeddings(len(tokenizer))"
 )
 
+TOKENIZER_FIX = (
+    "Save the tokenizer again with tokenizer.save_pretrained, or copy its files from "
+    "the model that "
+    "the run began with."
+)
+
 CONFIGURED_FIX = (
     "Set the same number in model.config and in model.generation_config:\n"
     "model.config.pad_token_id = model.generation_config.pad_token_id = tokenizer.pad_token_id"
@@ -81,7 +92,10 @@ PADDING = Check(
         "no padding token is named, or it is an ordinary token of the vocabulary",
         "a configuration names another number",
     ),
-    fails=("the padding token's number exceeds the embedding's rows in config.json",),
+    fails=(
+        "a file of the tokenizer is damaged",
+        "the padding token's number exceeds the embedding's rows in config.json",
+    ),
     fix="Add a token before get_peft_model, and resize the embeddings. Llama 3.1 and later have "
     "<|finetune_right_pad_id|>, which needs no new row.\n"
     'tokenizer.add_special_tokens({"pad_token": "<|pad|>"})\n'

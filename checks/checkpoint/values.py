@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 
 from doctor._util.records import Unknown
 from doctor._util.units import counted, shown
@@ -61,7 +62,8 @@ def _failure(values: Values) -> Verdict | None:
     if values.negative:
         more = f" and {len(values.negative) - 1:,} more" * (len(values.negative) > 1)
         summary = f"{shown(values.negative[0])}{more}: negative values in a mean of squares"
-        return fail(f"{summary}; none required", fix=MOMENT_FIX, seconds=values.seconds)
+        fix = VARIANCE_FIX if "running_var" in values.negative[0] else MOMENT_FIX
+        return fail(f"{summary}; none required", fix=fix, seconds=values.seconds)
     if values.differing:
         more = f" and {len(values.differing) - 1:,} more" * (len(values.differing) > 1)
         summary = f"the SHA-256 of {values.differing[0]}{more} is not the one that the Hub gave"
@@ -114,8 +116,13 @@ def _finite(values: Values) -> Verdict:
         if EMPTY <= share < 1:
             text = f"{share:.0%} of the rows of {shown(name)} are zeros"
             return warn(f"{summary}; {text}", fix=ROWS_FIX, seconds=values.seconds)
-    if lost := _zeros(values):
-        return warn(f"{summary}; {lost}", fix=ZEROS_FIX, seconds=values.seconds)
+    for text, fix in (
+        (_layers_apart(values), APART_FIX),
+        (_average(values), AVERAGE_FIX),
+        (_zeros(values), ZEROS_FIX),
+    ):
+        if text:
+            return warn(f"{summary}; {text}", fix=fix, seconds=values.seconds)
     summary += _alike(values)
     large = [tensor for tensor in values.large if not MASK.fullmatch(tensor.name.casefold())]
     if not large:
@@ -129,6 +136,36 @@ def _finite(values: Values) -> Verdict:
         fix=LARGE_FIX,
         seconds=values.seconds,
     )
+
+
+APART = 50.0
+"""Times the median of its kind that a layer's weights are larger. Our own number: those of trained
+models differ by ten at most."""
+
+FEWEST_LAYERS = 3
+
+
+def _layers_apart(values: Values) -> str:
+    """A layer whose matrices are far larger than those of the others, "" for none."""
+    for kind in ("attention", "MLP"):
+        rows = [row for row in values.layers if row.kind == kind and row.layer]
+        middle = median(row.rms for row in rows) if len(rows) >= FEWEST_LAYERS else 0.0
+        largest = max(rows, key=lambda row: row.rms, default=None)
+        if largest and middle > 0 and largest.rms > APART * middle:
+            times = f"{largest.rms / middle:.3g} times as large as those of most layers"
+            return f"the weights of {kind} in layer {largest.layer} are {times}"
+    return ""
+
+
+def _average(values: Values) -> str:
+    """An average that does not follow the model, "" where each does."""
+    for each in values.averages:
+        if each.zero == each.matrices:
+            return f"all matrices of {shown(each.state, 60)} are zeros"
+        if 2 * each.unrelated > each.matrices:
+            text = f"{each.unrelated:,} of {each.matrices:,} matrices of {shown(each.state, 60)}"
+            return f"{text} have nothing in common with the model's: it was not updated"
+    return ""
 
 
 def _outlier(values: Values) -> str:
@@ -182,6 +219,13 @@ MOMENT_FIX = (
     "it: the first resumed step would make the weights NaN."
 )
 
+VARIANCE_FIX = (
+    "Compute the statistics again with torch.optim.swa_utils.update_bn(loader, "
+    "model), or return to "
+    "an earlier checkpoint: the root of a negative variance is NaN in eval(). Averages of weights "
+    "that extrapolate make such ones."
+)
+
 OVERFLOW_FIX = (
     "Go back to the checkpoint in fp32 or bf16 that this one was cast from, and keep its dtype. "
     "Where it was trained in fp16, return to a checkpoint from before the overflow."
@@ -199,6 +243,17 @@ OUTLIER_FIX = (
 CHECKSUM_FIX = (
     "Download the file again: what is here is not what the Hub has. If it was changed on purpose, "
     "move it out of the cache, which is shared by all programs."
+)
+
+APART_FIX = (
+    "Return to an earlier checkpoint and compare with --baseline: a layer diverged, "
+    "or was scaled by "
+    "a conversion. If it was made so on purpose, nothing is wrong."
+)
+
+AVERAGE_FIX = (
+    "Update the average after each optimizer.step(), from the model that is trained, and begin it "
+    "as a copy of that model; do not evaluate this one."
 )
 
 ZEROS_FIX = (
@@ -236,13 +291,15 @@ FINITE = Check(
         "a matrix has values beyond a million times what nearly all of it is below",
         "a moment of the optimizer is beyond 1e20",
         "fp16 values are beyond 32752, half of fp16's largest",
+        "the weights of one layer are 50 times as large as those of most",
+        "most matrices of an average of the weights have nothing in common with the model's",
         "a stretch of zeros begins or ends inside a matrix, apart from rows of embeddings",
         "a quarter of an embedding's rows or more are zeros",
         "a matrix is all zeros that is not known to be initialized so (LoRA's B)",
     ),
     fails=(
         "a tensor that is not a mask holds a NaN or an infinity",
-        "a mean of squares in the optimizer's state is negative",
+        "a mean of squares is negative: in the optimizer's state, or a batch norm's variance",
         "without --deep: a norm does, as far as it was read",
         "a record of a file of torch.save has another CRC-32 than the zip's directory gives",
         "a file from the Hugging Face Hub has another SHA-256 than the Hub gave for it, in its "

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Agreement
 from doctor.judge.check import Check, Owner, Remedy, Verdict, fail, note, skip, warn
 from doctor.judge.combine import worst
 
-UNKNOWN, NONFINITE, BLANKS = 0.2, 0.01, 0.5
-"""Shares of tokens, of rows and of targets from which on it is a warning. Our own numbers."""
-BOXES, OUTSIDE = 0.01, 0.05
+UNKNOWN, BLANKS = 0.2, 0.5
+"""Shares of tokens and of targets from which on it is a warning. Our own numbers."""
+BOXES, OUTSIDE, SIZED = 0.01, 0.05, 0.2
 """Shares of the boxes, of which some may be mistakes of who drew them. Our own numbers."""
 LEAST_TURNED = 5
 LEAST_COMPARED = 64
@@ -20,6 +21,8 @@ LEAST_COMPARED = 64
 
 def agreed(data: Data) -> Verdict:
     rows_agree, numbering = each_split(data, _agreed), data.numbering
+    if not any(each.agreement and each.agreement.nonfinite_count for each in data.splits):
+        rows_agree = worst(rows_agree, *verdicts(data.relations, MEANINGS))
     if numbering is None or not numbering.moved:
         return rows_agree
     train, other = numbering.numbers
@@ -35,6 +38,7 @@ def _agreed(split: Split) -> Verdict:
     agreement = split.agreement
     if agreement is None:
         return skip("the batches have no tensors")
+    related = verdicts(split.relations, MEANINGS)
     found = (
         _beyond(agreement)
         or _targets(agreement)
@@ -43,7 +47,9 @@ def _agreed(split: Split) -> Verdict:
         or _columns(agreement)
         or _values(agreement)
     )
-    return found or passed("ids, targets and values agree", split)
+    if found or related:
+        return worst(*([found] if found else []), *related)
+    return passed("ids, targets and values agree", split)
 
 
 def _beyond(agreement: Agreement) -> Verdict | None:
@@ -54,12 +60,12 @@ def _beyond(agreement: Agreement) -> Verdict | None:
         found.append(warn(f"{below}; required: ids that the embedding has", fix=NEGATIVE))
     for each in agreement.indices:
         if each.beyond:
-            word = "token ids" if each.kind == "ids" else "classes"
+            word = WORDS_OF[each.kind]
             text = (
                 f"{word} go to {each.highest:,}, and {each.table} has {each.entries:,} entries, 0 "
                 f"to {each.entries - 1:,}: {rows(each.rows)}"
             )
-            fix = ENTRIES if each.kind == "ids" else CLASSES
+            fix = ENTRIES_FIXES[each.kind]
             found.append(fail(text, fix=fix) if "model" in each.table else note(text, fix=fix))
     return worst(*found) if found else None
 
@@ -90,6 +96,9 @@ def _boxes(split: Split) -> Verdict | None:
     if boxes.corners and boxes.turned >= BOXES * boxes.boxes:
         what = f"boxes are not x1, y1, x2, y2 with x1 < x2 and y1 < y2, as {boxes.corners} has them"
         return observed(share(boxes.turned, boxes.boxes, what), boxes.boxes, fix=CORNERS)
+    if boxes.likely and not boxes.corners and boxes.turned >= SIZED * boxes.boxes:
+        what = "boxes are not x1, y1, x2, y2, as torchvision's models expect them beside labels"
+        return note(share(boxes.turned, boxes.boxes, what), fix=CORNERS)
     if boxes.outside >= OUTSIDE * boxes.boxes:
         what = "boxes leave their image, as corners and as corner or center with a size"
         return observed(share(boxes.outside, boxes.boxes, what), boxes.boxes, fix=INSIDE)
@@ -107,7 +116,7 @@ def _columns(agreement: Agreement) -> Verdict | None:
 
 def _values(agreement: Agreement) -> Verdict | None:
     count = agreement.nonfinite_count
-    if count and count >= NONFINITE * agreement.rows:
+    if count:
         text = share(count, agreement.rows, f"rows have NaN or Inf in {shown(agreement.nonfinite)}")
         return observed(f"{text}: {rows(agreement.nonfinite_rows)}", agreement.rows, fix=FINITE)
     if agreement.tokens and agreement.unknown >= UNKNOWN * agreement.tokens:
@@ -144,6 +153,126 @@ LEAK = "Leave the target's column out of the features."
 FINITE = "Fill or drop what is missing before the batch is made, or give the model a mask of it."
 WORDS = "Tokenize with the tokenizer that was trained on such text."
 
+WORDS_OF = {
+    "ids": "token ids",
+    "classes": "classes",
+    "positions": "positions",
+    "types": "token_type_ids",
+}
+ENTRIES_FIXES = {
+    "ids": ENTRIES,
+    "classes": CLASSES,
+    "positions": "Truncate rows to the model's max_position_embeddings, or count positions from 0.",
+    "types": "Number the segments from 0, and give the model type_vocab_size of them.",
+}
+MEANINGS: Meanings = {
+    "start twice": Meaning(
+        "rows of labels begin with the decoder's start token {0}, which the model puts before them "
+        "once more",
+        "Cut the first label where it is decoder_start_token_id, and not where it is bos_token_id.",
+        least=0.9,
+    ),
+    "target padding": Meaning(
+        "rows of labels are padded with the padding token, which is trained",
+        "Replace the padding of labels by -100.",
+    ),
+    "target without stop": Meaning(
+        "rows of labels hold no eos_token: the decoder is not taught to stop",
+        "End the labels with eos_token_id.",
+        least=0.9,
+    ),
+    "span reversed": Meaning(
+        "answers end before they begin", "Look at how end_positions are counted.", least=0.01
+    ),
+    "span beyond": Meaning(
+        "answers lie beyond the tokens of their row",
+        "Give positions in tokens, by the offset mapping, and not in characters or words.",
+        least=0.01,
+    ),
+    "span lost": Meaning(
+        "answers are at position 0 and 0",
+        "Look at how characters are mapped to tokens: all answers lie outside their row.",
+        least=0.95,
+    ),
+    "tag on special": Meaning(
+        "rows have a rare tag on the token with which all rows begin or end: tags are moved "
+        "against their tokens",
+        "Align tags by word_ids(), and give special tokens -100.",
+        least=0.1,
+    ),
+    "length beyond": Meaning(
+        "values of {fields} are longer than any field of their batch",
+        "Count lengths in the steps that the batch has: frames after the features, not samples.",
+        least=0.5,
+    ),
+    "length counts padding": Meaning(
+        "values of {fields} count the padding of their row",
+        "Take the lengths before the rows are padded.",
+        least=0.4,
+    ),
+    "weights short": Meaning(
+        "rows have a weight in the WeightedRandomSampler: the others are never drawn",
+        "Give the sampler a weight for each row: class_weights[labels].",
+        least=0.0,
+    ),
+    "background class": Meaning(
+        "images have objects of class 0, which is the background of this detector",
+        "Number the classes of objects from 1, and give the model one class more.",
+    ),
+    "target broadcast": Meaning(
+        "outputs and targets differ in their shapes, rows x 1 and rows: the loss compares each of "
+        "{0} outputs with all targets",
+        "Bring both to one shape: output.squeeze(-1), or target.unsqueeze(-1).",
+        single=True,
+    ),
+    "row not finite": Meaning("rows of the dataset have NaN or Inf in {fields}", FINITE, least=0.0),
+    "column unscaled": Meaning(
+        "column {0} of {fields} has a mean size of {1}, and most columns one below 100",
+        "Scale the columns by the mean and the spread that they have in train.",
+        noted=True,
+        single=True,
+    ),
+    "borders wrong": Meaning(
+        "batches have {fields} that do not run from 0 to the number of tokens",
+        "Begin with 0 and add up the lengths: torch.cumsum(lengths, 0), with 0 before it.",
+        least=0.0,
+    ),
+    "label ignored otherwise": Meaning(
+        "rows have labels below 0 other than -100, which the model's loss does not ignore",
+        "Ignore labels by -100, or give the loss ignore_index.",
+        least=0.0,
+    ),
+    "special predicted": Meaning(
+        "rows predict special tokens, as those of the beginning and the end",
+        "Leave tokenizer.get_special_tokens_mask() out of the tokens that are masked.",
+        least=0.2,
+    ),
+    "map turned": Meaning(
+        "label maps have height and width in another order than their images",
+        "Read both as height x width: PIL's size is width x height, numpy's shape is not.",
+        least=0.5,
+    ),
+    "mask against padding": Meaning(
+        "attention masks exclude text and include padding",
+        "Set the mask to 1 at tokens and 0 at padding, on the side on which rows are padded.",
+    ),
+    "code for missing": Meaning(
+        "rows have a code such as -999 in {fields}, far below all other values",
+        "Fill or mask what is missing before the values are scaled.",
+        least=0.01,
+    ),
+    "whole waveform": Meaning(
+        "rows of {fields} are whole numbers up to thousands, as sound of 16 bit",
+        "Divide the sound by 32768, or let the feature extractor normalize it.",
+        least=0.5,
+    ),
+    "files unpaired": Meaning(
+        "files of {fields} stand beside a file of another name, whose partner is elsewhere",
+        "Sort both lists, or build one from the names of the other.",
+        least=0.0,
+    ),
+}
+
 AGREED = Check(
     code="DAT022",
     slug="fields-agree",
@@ -154,6 +283,7 @@ AGREED = Check(
     passes=("each field that was read fits to the others, and to the model where there is one",),
     notes=(
         "at least 20 % of the tokens stand for unknown words",
+        "at least 20 % of boxes beside labels are no corners, and no model was read",
         "token ids go beyond the tokenizer, and no model was read",
     ),
     warns=(
@@ -164,7 +294,7 @@ AGREED = Check(
         "half of 32 or more targets of a CTC loss hold its blank, or one is longer than its input",
         "rows begin or end with token ids below 0, such as the -100 of ignored labels",
         "classes or words have another number in the dataset of eval than in that of train",
-        "at least 1 % of 32 or more rows have NaN or Inf that no mask excludes",
+        "of 32 or more rows one has NaN or Inf that no mask excludes",
     ),
     fails=("token ids or classes go beyond the model's embedding or its classes",),
     fix="Look at the rows that are named.",

@@ -38,13 +38,21 @@ def _stop_trained(split: Split) -> Verdict:
     if not whole:
         return unknown("every answer that was read ends where the longest row does")
     if without >= UNSTOPPED * whole:
-        text = share(without, whole, "answers do not train a token at which generation stops")
-        text = f"{text} ({_stated(stops)}){_instead(stops)}"
-        if stops.ends and not stops.stated:
-            return note(f"{text}, unless a generation_config says so", fix=_fix(stops))
-        return observed(text, whole, fix=_fix(stops))
+        return _unstopped(stops, without, whole, _pieces(split))
     text = share(stops.stopped, whole, "answers train a token at which generation stops")
     return passed(f"{text} ({_stated(stops)})", split)
+
+
+def _unstopped(stops: Stops, without: int, whole: int, pieces: str) -> Verdict:
+    text = share(without, whole, "answers do not train a token at which generation stops")
+    text = f"{text} ({_stated(stops)}){_instead(stops)}"
+    if pieces:
+        marker = shown(pieces, 40)
+        text = f"{text}; the template's {marker} is no token of this tokenizer, but several"
+        return observed(text, whole, fix=PIECES)
+    if stops.ends and not stops.stated:
+        return note(f"{text}, unless a generation_config says so", fix=_fix(stops))
+    return observed(text, whole, fix=_fix(stops))
 
 
 def _other_cause(split: Split) -> str:
@@ -82,6 +90,16 @@ def is_foreign(split: Split) -> bool:
     return max(counts, default=0) >= 0.5 * markers.documents
 
 
+def _pieces(split: Split) -> str:
+    """A marker of the template that most documents have, and the tokenizer has not as a token."""
+    markers = split.markers
+    if not isinstance(markers, Markers):
+        return ""
+    ordered = sorted(markers.pieces, key=lambda each: "end" not in each)
+    most = max(ordered, key=lambda each: markers.pieces[each], default="")
+    return most if most and markers.pieces[most] >= 0.5 * markers.documents else ""
+
+
 def _stated(stops: Stops) -> str:
     return f"{listed([shown(each, 40) for each in stops.generation], 4)}, by {stops.source}"
 
@@ -99,6 +117,12 @@ JOINED = "Append eos_token_id to each document before documents are joined and c
 MASKED = (
     "Train the stop: give padding a token of its own, as labels that are masked by the padding's "
     "id lose an equal eos_token, or extend the mask of the answer by the stop."
+)
+
+
+PIECES = (
+    "Add the template's markers to the tokenizer as special tokens, resize the embeddings, and set "
+    "eos_token to the end of a turn; or use the template that belongs to the tokenizer."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor._util.units import listed, shown
 from doctor.checks.data.seen import each_split, observed, passed, read_of, rows, share
 from doctor.facts.data import Data, Labels, Split
 from doctor.judge.check import Check, Owner, Verdict, fail, note, skip
@@ -27,8 +28,8 @@ def _trained(split: Split) -> Verdict:
             )
         return fail(
             f"all {labels.documents:,} documents have no trained label: every label is "
-            f"{labels.ignored}{_cause(labels)}; read: {read_of(split)}",
-            fix=_fix(labels),
+            f"{labels.ignored}{_cause(labels)}{_marker(split)}; read: {read_of(split)}",
+            fix=_fix(labels) or (MARKER if _marker(split) else None),
         )
     own = labels.objective == "next token"
     if own and labels.unlabelled >= UNLABELLED * labels.documents:
@@ -56,6 +57,19 @@ def _cause(labels: Labels) -> str:
     return ""
 
 
+def _marker(split: Split) -> str:
+    """The marker of the collator that is nowhere in the rows."""
+    found = [each for each in split.relations if each.kind == "marker nowhere"]
+    if not found:
+        return ""
+    names = listed([shown(name) for each in found for name in each.fields], 3)
+    return f"; the tokens of the collator's {names} stand in none of them"
+
+
+MARKER = (
+    "Take the marker's tokens out of a tokenized row: a space or a line break before it, or text "
+    "that follows it, changes its tokens."
+)
 LENGTH = "Raise max_length, drop rows whose prompt fills it, or truncate the prompt from the left."
 
 

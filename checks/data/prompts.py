@@ -5,10 +5,12 @@ from __future__ import annotations
 from doctor._util.records import Unknown
 from doctor._util.units import shown
 from doctor.checks.data.answers import NO_ANSWERS
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Labels, Split
 from doctor.facts.data_rows import Markers
 from doctor.judge.check import Check, Owner, Verdict, note, skip, unknown
+from doctor.judge.combine import worst
 
 LOST = 0.05
 """Share of chats that lose a message. Our own number."""
@@ -32,6 +34,9 @@ def _meant(split: Split) -> Verdict:
     if labels.prompts and labels.twice >= 0.5 * labels.prompts:
         text = share(labels.twice, labels.prompts, "answers begin with their whole prompt")
         return observed(f"{text}: it stands twice, and is trained", labels.prompts, fix=TWICE)
+    between = verdicts(split.relations, MEANINGS)
+    if between:
+        return worst(*between)
     markers = split.markers
     if isinstance(markers, Markers) and markers.answers and markers.late >= MOST * markers.answers:
         text = share(markers.late, markers.answers, "answers do not train their first token")
@@ -46,6 +51,18 @@ def _share(labels: Labels) -> str:
     return f"{trained}; no document masks a prompt"
 
 
+MEANINGS: Meanings = {
+    "stop before answer": Meaning(
+        "answers follow a token at which generation stops, which ends their prompt",
+        "Tokenize the prompt without eos_token, which stands behind the answer alone.",
+        least=0.9,
+    ),
+    "start before answer": Meaning(
+        "answers begin behind a second token for the beginning",
+        "Tokenize the answer with add_special_tokens=False, or prompt and answer as one text.",
+        least=0.9,
+    ),
+}
 TWICE = "Put the prompt before an answer once: chosen, rejected or output may hold it already."
 LATE = "Begin the labels with the first token of the answer: the border is one token too late."
 
@@ -62,6 +79,7 @@ MEANT = Check(
         "half of 32 or more documents train their beginning and not their end",
         "90 % of 32 or more answers do not train the token behind the template's prompt",
         "half of 32 or more answers begin with their whole prompt",
+        "90 % of 32 or more answers follow a stop, or a second token for the beginning",
     ),
     fix="Mask the prompt and train the answer: labels[:prompt] = -100, not labels[prompt:].",
     owner=Owner.JOB,

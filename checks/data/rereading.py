@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Rereading
 from doctor.judge.check import Check, Owner, Verdict, ok, skip, warn
@@ -10,10 +11,26 @@ from doctor.judge.combine import worst
 
 
 def rows_stay(data: Data) -> Verdict:
+    once = [e for split in data.splits for e in verdicts(split.relations, MEANINGS)]
     found = [(split, split.rereading) for split in data.splits if split.rereading is not None]
-    if not found:
+    if not found and not once:
         return skip("no rows of a Dataset that are read by number")
-    return worst(*(_split(split, rereading) for split, rereading in found))
+    return worst(*once, *(_split(split, rereading) for split, rereading in found))
+
+
+MEANINGS: Meanings = {
+    "one pass": Meaning(
+        "the loader gives the same iterator each time: from the second epoch on it gives nothing",
+        "Make the rows in __iter__, and not in __init__: a generator or a map() is read once.",
+        single=True,
+    ),
+    "seed in row": Meaning(
+        "reading a row sets the global seed of {fields} to one number: all rows get the same "
+        "random changes, and the model the same dropout",
+        "Set seeds once, before the training; in a row, draw from a generator of its own.",
+        single=True,
+    ),
+}
 
 
 def _split(split: Split, rereading: Rereading) -> Verdict:
@@ -49,6 +66,8 @@ STAYS = Check(
     passes=("three rows are the same in four readings with the same random numbers",),
     warns=(
         "each reading scales or shifts a field alike, or makes it longer",
+        "reading a row sets a global seed to one number",
+        "the loader is an iterator, which ends with the first epoch",
         "a row raises an exception when it is read again",
     ),
     fix="Change a copy: x = self.x[i].clone(), x = x / 255 instead of x /= 255, "

@@ -16,6 +16,11 @@ REPEATED = 0.1
 """Shares of rows with another class than an equal one, and of equal ones. Our own numbers."""
 
 
+MOSTLY = 0.8
+"""Share of rows that occurred before which no oversampling makes. Our own number."""
+AGAIN = "Look at how a row is chosen by its number: few different ones are read again and again."
+
+
 def disjoint(data: Data) -> Verdict:
     overlap = data.overlap
     if overlap is None:
@@ -70,6 +75,10 @@ def distinct(data: Data) -> Verdict:
         )
         return observed(f"{text}: {pairs}", repeats.labelled)
     text = share(repeats.repeated, repeats.telling, "rows occurred before")
+    train = data.split()
+    one = train is not None and train.mixing is not None and train.mixing.distinct == 1
+    if repeats.repeated >= MOSTLY * repeats.telling >= MOSTLY * FEW and not one:  # see DAT009
+        return warn(f"{text}; {repeats.rows:,} rows compared", fix=AGAIN)
     if repeats.repeated >= REPEATED * repeats.telling and repeats.telling >= FEW:
         return note(f"{text}; {repeats.rows:,} rows compared")
     return ok(f"{text}; {repeats.rows:,} rows compared")
@@ -83,7 +92,10 @@ DISTINCT = Check(
     "join or an export that went wrong.",
     passes=("fewer than 0.5 % of the rows have another class than an equal row",),
     notes=("at least 10 % of the rows are equal to an earlier one",),
-    warns=("at least 0.5 % of 32 or more rows with a class do",),
+    warns=(
+        "at least 0.5 % of 32 or more rows with a class do",
+        "at least 80 % of 32 or more rows are equal to an earlier one",
+    ),
     fix="Look at the rows that are named, and decide on one class for each input, or drop them.",
     owner=Owner.JOB,
     judge=distinct,

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import NOTHING, each_split, observed, passed
 from doctor.facts.data import Data, Split
 from doctor.facts.data_rows import Inputs
-from doctor.judge.check import Check, Owner, Status, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.check import Check, Owner, Verdict, fail, note, ok, skip, unknown, warn
+from doctor.judge.combine import worst
 
 BEYOND = 3.0
 """Times the expected range. Our own number: augmentation and rounding stay far below."""
-APART = 20.0
-"""Times the values of train that those of eval span, which no normalization does. Our number."""
 BYTES = (100.0, 255.0)
 """The largest value of images that were not divided by 255."""
 
 
 def scaled(data: Data) -> Verdict:
-    found = each_split(data, _scaled)
-    train, other = data.split(), data.split("eval")
-    one = train.inputs if train is not None else None
-    two = other.inputs if other is not None else None
-    if found.status is Status.WARN or one is None or two is None or one.shape[1:] != two.shape[1:]:
-        return found
-    spans = [float(each.high) - float(each.low) for each in (one, two)]
-    if min(spans) <= 0 or max(spans) < APART * min(spans):
-        return found
-    ranges = [f"{float(each.low):.4g} to {float(each.high):.4g}" for each in (one, two)]
-    text = f"images of train have values from {ranges[0]}, those of eval from {ranges[1]}"
-    return observed(f"{text}; required: one range", min(one.samples, two.samples), fix=SPLITS)
+    return each_split(data, _scaled)
 
 
 def _scaled(split: Split) -> Verdict:
@@ -83,7 +72,6 @@ def _expected(
 
 DIVIDED = "Divide by 255 once: ToTensor() and a processor's rescale_factor do it, too."
 UNSCALED = "Divide the images by 255 (ToTensor(), rescale_factor) before they are normalized."
-SPLITS = "Give train and eval the same scaling and normalization; augmentation differs alone."
 LAST = "Bring the channels to the second axis: images.permute(0, 3, 1, 2)."
 
 SCALED = Check(
@@ -99,7 +87,6 @@ SCALED = Check(
         "occur, or whole numbers to 255 at the first convolution",
         "they are what a known normalization for 0 to 1 gives for 0 to 255",
         "they are what bytes give that were divided by 255 twice",
-        "eval's values span 20 times those of train, or a twentieth",
         "channels are last",
     ),
     fix="Apply the transforms of the weights: weights.transforms(), the image processor, or timm's "
@@ -117,6 +104,9 @@ def bounded(data: Data) -> Verdict:
         return unknown(NOTHING)
     if split.labels is None or split.labels.objective != "next token":
         return skip("no label is a token of its row")
+    joined = verdicts(split.relations, MEANINGS)
+    if joined:
+        return worst(*joined)
     offset = data.offset
     if offset is None:
         return skip("the target has no model")
@@ -134,6 +124,14 @@ def bounded(data: Data) -> Verdict:
     return ok(f"the loss of {offset.positions} positions depends on earlier tokens alone{packed}")
 
 
+MEANINGS: Meanings = {
+    "border nowhere": Meaning(
+        "rows hold several documents by their lengths, while position_ids run on over all of them: "
+        "nothing bounds what a document sees",
+        "Begin position_ids at 0 with each document, or give the model cu_seq_lens of the lengths.",
+        least=0.5,
+    )
+}
 PACKED = (
     "Use an attention that reads position_ids (flash_attention_2 with a collator without padding), "
     "or leave attention_mask out of packed batches."
@@ -146,7 +144,10 @@ BOUNDED = Check(
     why="A decoder that sees the token it must predict learns to copy it: the loss falls to 0, and "
     "generation is noise.",
     passes=("changing a label changes gradients of earlier tokens alone, and of its own document",),
-    warns=("a packed document's loss depends on another one of its row",),
+    warns=(
+        "a packed document's loss depends on another one of its row",
+        "lengths divide half of 32 or more rows into documents, and position_ids run on",
+    ),
     fails=("the loss of nearly every position depends on the last token of the row",),
     fix="Make attention causal: is_causal=True, or a mask of torch.triu.",
     owner=Owner.JOB,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from doctor._util.units import shown
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
 from doctor.checks.data.seen import FEW, each_split, observed, passed, rows, share
 from doctor.facts.data import Data, Split
-from doctor.facts.data_rows import RowTexts
+from doctor.facts.data_rows import LabelMaps, RowTexts
 from doctor.judge.check import Check, Owner, Verdict, note, skip
+from doctor.judge.combine import worst
 
 BETWEEN, KINDS, FLAT, LEAST_BORDERS = 0.15, 6, 0.7, 200
 """Share of the pixels at borders that lie between two other values (measured 0.2 to 1.0 after
@@ -15,6 +17,8 @@ of another one makes few), share of pixels within an area, and pixels at borders
 numbers."""
 MOST_CLASSES = 64
 """Values above which they may be brightness, as the targets of an image model."""
+INVENTED = 2
+"""Values; one may be the class of an outline. Our own number."""
 FAULTY = 0.02
 """Share of rows from which on it is a warning. Our own number."""
 ESCAPED = 0.2
@@ -30,13 +34,24 @@ def _whole_classes(split: Split) -> Verdict:
     if maps is None:
         return skip("the batches have no label maps of classes")
     text = f"{maps.values} values in {maps.maps} label maps"
+    return _broken(maps, text) or _borders(maps, text, split)
+
+
+def _broken(maps: LabelMaps, text: str) -> Verdict | None:
     if maps.broken == "divided":
         steps = f"{text} are steps of 1/255: numbers of classes that were divided like an image"
         return observed(f"{steps}; required: whole numbers", maps.maps, fix=UNDIVIDED)
     if maps.broken:
         return observed(f"{text} are whole within areas and fractions between them", maps.maps)
+    return None
+
+
+def _borders(maps: LabelMaps, text: str, split: Split) -> Verdict:
     if maps.borders < LEAST_BORDERS or maps.flat < FLAT:
         return passed(f"{text}, too few borders of areas to judge them", split)
+    if maps.invented >= INVENTED and maps.values <= MOST_CLASSES:
+        text = f"{text}; {maps.invented} of them stand at borders alone, between the two values"
+        return observed(f"{text}, as after interpolation", maps.maps)
     lying = share(maps.between, maps.borders, "pixels at borders lie between the two values")
     if maps.between < BETWEEN * maps.borders or maps.kinds < KINDS:
         return passed(f"{text}; {lying}", split)
@@ -62,6 +77,7 @@ MAPS = Check(
     notes=("at least 15 % do, of more than 64 values",),
     warns=(
         "in 32 or more label maps at least 15 % do, in 6 or more combinations of values",
+        "in 32 or more maps two values stand at borders alone, between those on both sides",
         "the values of 32 or more maps are 0 to 63 divided by 255, or whole within areas and "
         "fractions between them",
     ),
@@ -75,7 +91,84 @@ MAPS = Check(
 
 
 def well_written(data: Data) -> Verdict:
-    return each_split(data, _well_written)
+    return worst(each_split(data, _well_written), *verdicts(data.relations, MEANINGS))
+
+
+MEANINGS: Meanings = {
+    "prompt begins answer": Meaning(
+        "answers begin with their whole prompt",
+        "Keep the prompt in a column of its own: it is put before the answer again.",
+        least=0.5,
+    ),
+    "one answer": Meaning(
+        "answers are the same text", "Look at how answers are made: one stands in for many.", 0.2
+    ),
+    "one class": Meaning(
+        "rows have the same class in {fields}", "Look at how the labels are made.", least=1.0
+    ),
+    "text empty": Meaning(
+        "rows have a class and an empty {fields}", "Drop these rows, or find their texts.", 0.02
+    ),
+    "entities in text": Meaning(
+        "rows write letters as entities of HTML, such as &quot;, and have no tags",
+        "Decode the text once more: html.unescape(text).",
+        least=0.2,
+    ),
+    "roles repeat": Meaning(
+        "chats have two messages of one role after each other",
+        "Join the messages of one turn, or find the lost one: many templates refuse such chats.",
+    ),
+    "roles swapped": Meaning(
+        "chats begin with the assistant and end with the user",
+        "Swap the roles: the assistant's messages are trained.",
+        least=0.5,
+    ),
+    "role unknown": Meaning(
+        "chats have a role that templates do not know",
+        "Give each message one of the roles system, user, assistant and tool.",
+        least=0.01,
+    ),
+    "markers in text": Meaning(
+        "chats have a template's markers or the names of speakers in their texts",
+        "Keep the text alone in each message: the template writes markers and speakers again.",
+    ),
+    "side empty": Meaning(
+        "pairs have nothing in {fields}", "Drop these pairs, or fill the answer in.", least=0.02
+    ),
+    "prompts differ": Meaning(
+        "pairs answer two different prompts",
+        "Pair the answers by their prompt: chosen and rejected must share all but the answer.",
+    ),
+    "query is positive": Meaning(
+        "rows have the same text as query and as what it should find",
+        "Look at how the pairs are made: equal texts teach nothing.",
+    ),
+    "positive among negatives": Meaning(
+        "rows have what should be found among their negatives, too",
+        "Take the positives of a query out of its negatives.",
+        least=0.01,
+    ),
+    "header in rows": Meaning(
+        "rows are the names of the columns: headers between the rows",
+        "Leave out the headers of all files but the first one when files are joined.",
+        least=0.0,
+    ),
+    "decimals mixed": Meaning(
+        "values of {fields} are written with another decimal sign than the rest",
+        "Bring the numbers to one form before they are read: 1,5 is read as 15, or as text.",
+        least=0.01,
+    ),
+    "units mixed": Meaning(
+        "values of {fields} are written with a unit, or without one, unlike the rest",
+        "Write all numbers of a column in one unit, and the unit into its name.",
+        least=0.01,
+    ),
+    "dates mixed": Meaning(
+        "values of {fields} are dates in another order than the rest",
+        "Write all dates as YYYY-MM-DD before they are compared.",
+        least=0.01,
+    ),
+}
 
 
 def _well_written(split: Split) -> Verdict:
@@ -123,7 +216,7 @@ def _columns(texts: RowTexts) -> Verdict | None:
             same = ", ".join(f"row {a:,} and row {b:,}" for a, b in each.pairs)
             text = (
                 f"column {shown(each.column)}: {each.values} values are {each.classes} classes "
-                f"in several spellings, which differ in case or space: {same}"
+                f"in several spellings, by case, space or their beginning: {same}"
             )
             return observed(text, texts.rows, fix=SPELLED)
     for leak in texts.leaks:

@@ -24,6 +24,7 @@ SLOWDOWNS = {
     0x80: "hardware power brake",
 }
 """Bits of NVML's clock event reasons. 0x1 is idle and 0x4 the power cap: both normal."""
+HEAT, BRAKE = 0x20 | 0x40, 0x80
 SETTINGS = {0x2: "a setting of the application clocks", 0x10: "sync boost", 0x100: "a display"}
 """Bits of limits that somebody chose. Fleets do so on purpose."""
 
@@ -35,7 +36,8 @@ def free(job_gpus: JobGpus, host: Host | Unknown) -> Verdict:
         *(
             _host_free(gpu, host) if not gpu.slice and shares_memory(gpu) else _free(gpu)
             for gpu in job_gpus.gpus
-        )
+        ),
+        partly_shown=job_gpus.partly_shown,
     )
 
 
@@ -132,7 +134,8 @@ def memory_healthy(
         return unknown("no GPU of the job is visible")
     runs = {gpu.uuid: gpu for gpu in watched} if isinstance(watched, tuple) else {}
     logged = (host.kernel_events if isinstance(host, Host) else None) or ()
-    return worst(*(_healthy(gpu.label, gpu.nvml, runs, logged) for gpu in job_gpus.gpus))
+    verdicts = (_healthy(gpu.label, gpu.nvml, runs, logged) for gpu in job_gpus.gpus)
+    return worst(*verdicts, partly_shown=job_gpus.partly_shown)
 
 
 def _healthy(
@@ -245,15 +248,20 @@ def not_slowed(watched: tuple[Watched, ...], job_gpus: JobGpus | Unknown) -> Ver
     missing = [labels[uuid] for uuid in labels.keys() - {gpu.uuid for gpu in sampled}]
     verdicts = [_not_slowed(labels.get(gpu.uuid, gpu.uuid), gpu) for gpu in sampled]
     verdicts += [unknown(f"{label}: its clocks were not sampled") for label in missing]
-    return worst(*verdicts) if verdicts else unknown("no GPU's clocks were sampled")
+    if not verdicts:
+        return unknown("no GPU's clocks were sampled")
+    partly_shown = isinstance(job_gpus, JobGpus) and job_gpus.partly_shown
+    return worst(*verdicts, partly_shown=partly_shown)
 
 
 def _not_slowed(label: str, gpu: Watched) -> Verdict:
     slowdowns = [name for bit, name in SLOWDOWNS.items() if gpu.mask & bit]
     peak = f" at up to {gpu.temperature} C" if gpu.temperature is not None else ""
     if slowdowns:
+        fix = COOLING if gpu.mask & HEAT else POWER if gpu.mask & BRAKE else ""
         return warn(
-            f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected"
+            f"{label}: {', '.join(slowdowns)} in {gpu.samples} samples{peak}; none expected",
+            fix=fix,
         )
     settings = [name for bit, name in SETTINGS.items() if gpu.mask & bit]
     if settings:
@@ -267,6 +275,15 @@ def _not_slowed(label: str, gpu: Watched) -> Verdict:
     return ok(f"{label}: no slowdown in {gpu.samples} samples{peak}")
 
 
+COOLING = (
+    "The GPU is too hot, not the program too slow: check fans, dust, airflow, thermal pads and the "
+    "distance to the next card. Until then a lower power limit (sudo nvidia-smi -pl WATTS) on all "
+    "GPUs keeps the clock even. Rented: take another machine."
+)
+POWER = (
+    "The board is told to draw less power: check its power cables, the power supply and the limit "
+    "of the chassis or rack. No software limits it. Rented: take another machine."
+)
 RESET_CLOCKS = (
     "If nobody chose that, restore the clocks as root: `nvidia-smi -rac` for application clocks, "
     "`nvidia-smi -rgc` for locked ones."

@@ -145,7 +145,8 @@ def _settings(gpu: Gpu | None, known: Known) -> Iterator[Difference]:
     if gpu.power_lowered:
         limit, default = (gpu.power_limit or 0) / 1000, (gpu.power_limit_default or 0) / 1000
         text = f"power limit {limit:.0f} W, {default:.0f} W by default"
-        yield Difference("note", text)
+        is_deep = limit < DEEP * default
+        yield Difference("warn" if is_deep else "note", text, POWER if is_deep else "")
 
 
 def _summary(gpu: JobGpu, known: Known) -> str:
@@ -169,6 +170,14 @@ OTHER_MEMORY = (
     "A board whose memory was changed, or a part of one. Fill and compare all of its memory before "
     "a long run:\ndoctor run --memory-test"
 )
+DEEP = 0.45
+"""Share of the default power limit below which a GPU loses much of its speed. Fleets lower it to
+two thirds on purpose. Our own number."""
+POWER = (
+    "Restore the default, unless somebody chose this limit: nvidia-smi -q -d POWER prints it, "
+    "sudo nvidia-smi -i N -pl WATTS sets it, until the next reboot. Look for a service that lowers "
+    "it at the start."
+)
 ECC = "Turn ECC on, unless you need the memory that it takes, and reboot:\nsudo nvidia-smi -e 1"
 
 AS_NAMED = Check(
@@ -183,7 +192,10 @@ AS_NAMED = Check(
         "a name that the table lacks, other units, another PCI id, memory of another size and a "
         "lowered power limit are notes",
     ),
-    warns=("ECC is off on a GPU that is delivered with ECC on",),
+    warns=(
+        "ECC is off on a GPU that is delivered with ECC on",
+        f"the power limit is below {DEEP:.0%} of the default",
+    ),
     fails=(
         "no GPU of this name has its compute capability",
         "NVML and CUDA contradict each other on a whole GPU: another capability, or more "

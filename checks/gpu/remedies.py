@@ -33,7 +33,11 @@ LINK = (
     "`nvidia-smi nvlink -e`, then replace the board or the cable."
 )
 CABLES = f"Connect the board's auxiliary power, and check its seat. {RETURN}"
-REQUEST = "Do what the driver requests ({}), once nothing uses the GPU. If it comes back: " + RETURN
+REQUEST = (
+    "Do what the driver requests ({}), once nothing uses the GPU. If it comes back: "
+    f"{RETURN}Your own: update driver and firmware, check power, seat and heat, then replace the "
+    "GPU."
+)
 DRAIN = (
     "Reset the GPU when convenient, after draining the node: the row or page is then replaced, and "
     "the GPU works on until then."

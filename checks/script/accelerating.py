@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from doctor.checks.script import evaluate
 from doctor.checks.script.ranks import is_accelerator
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.schedules import LENGTHS, schedulers
+from doctor.checks.script.schedule_units import LENGTHS
+from doctor.checks.script.schedules import schedulers
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from doctor.checks.script import amp, evaluate
-from doctor.checks.script.loop import zeroes
 from doctor.checks.script.reading import flatten, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import steps_in_loops
 from doctor.checks.script.training import Training
+from doctor.checks.script.zeroed import zeroes
 from doctor.facts.script import Call, Value
 from doctor.facts.script_machine import ScriptMachine
 

@@ -11,7 +11,7 @@ from doctor.checks.script.naming import words
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Value
+from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 
 DONE = {"done", "dones", "terminal", "terminals", "terminated", "d", "finished"}
@@ -20,61 +20,9 @@ DISCOUNT = {"gamma", "discount"}
 ADVANTAGE = {"adv", "advs", "advantage", "advantages", "gae", "returns", "ret"}
 
 
-def environment(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """gymnasium returns two values from reset(), and five from step()."""
-    if not reading.imports_from("gymnasium"):
-        return
-    for number in reading.methods("reset", "step"):
-        call = reading.calls[number]
-        wanted = 2 if call.method == "reset" else 5
-        if not _is_environment(reading, call) or call.statement:
-            continue
-        if wanted == 5 and 1 < len(call.targets) < 5:
-            yield Match(call.span, "step() of gymnasium returns 5 values, and not 4")
-        elif wanted == 2 and len(call.targets) == 1 and not _indexed(reading, call):
-            yield Match(
-                call.span, f"{call.targets[0]} is a pair: reset() returns (observation, info)"
-            )
-
-
-def _is_environment(reading: Training, call: Call) -> bool:
-    made = (
-        list(
-            objects.makers(
-                reading,
-                Value("name", name=call.receiver),
-                call.scope,
-                reading.numbers[id(call)],
-                call.arms,
-            )
-        )
-        if call.receiver
-        else []
-    )
-    return bool(made) and all(
-        each is not None and each.name in ("gymnasium.make", "gymnasium.vector.make")
-        for each in made
-    )
-
-
-def _indexed(reading: Training, call: Call) -> bool:
-    """The pair is taken apart later: obs[0], or a name that says what it is."""
-    name = call.targets[0]
-    if any(
-        each.value.kind != "call"
-        for each in reading.assigned.get(reading.key(name, call.scope), ())
-        if each.value.call == reading.numbers[id(call)]
-    ):
-        return True
-    values = [v for v, _, scope in reading.expressions if scope == call.scope]
-    return any(
-        part.kind == "item" and part.items and part.items[0].name == name
-        for part in flatten(values)
-    )
-
-
 def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     yield from _truncated_as_end(reading)
+    yield from _end_ignored(reading)
     for each in reading.script.assignments:
         names = {w for n in (each.value.name, *each.value.names) for w in words(n)}
         if each.augmented or not (names & REWARD and names & DISCOUNT):
@@ -87,6 +35,30 @@ def returns(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             yield Match(each.span, f"the value after the end is added: {done} is not used", "warn")
         if not under_no_grad(reading, each.contexts) and _trains(reading, each.value, each):
             yield Match(each.span, f"{each.target} carries gradients of the network that it trains")
+
+
+def _end_ignored(reading: Training) -> Iterator[Match]:
+    """A function that sums discounted rewards gets the ends of episodes, and never reads them."""
+    for number, function in enumerate(reading.script.functions):
+        given = [p.name for p in function.parameters if set(words(p.name)) & DONE]
+        values = [v for v, _, scope in reading.expressions if scope == number]
+        names = {n for v in values for n in (v.name, *v.names)}
+        spoken = {w for n in names for w in words(n)}
+        rewarded = spoken & REWARD or any(set(words(p.name)) & REWARD for p in function.parameters)
+        if len(given) != 1 or not rewarded or not spoken & (DISCOUNT | {"lam", "lambda"}):
+            continue
+        names |= {n for loop in reading.script.loops
+                  if loop.scope == number and loop.iterable is not None
+                  for n in (loop.iterable.name, *loop.iterable.names)}  # fmt: skip
+        here: list[Assignment | Call] = [a for a in reading.script.assignments if a.scope == number]
+        here += [reading.calls[n] for n in reading.scope_calls(number)]
+        names |= {n for each in here for test in reading.tests(each) for n in test.names}
+        if not any(n.partition("[")[0].partition(".")[0] == given[0] for n in names):
+            span = next(s for v, s, scope in reading.expressions if scope == number
+                        and {w for n in v.names for w in words(n)} & DISCOUNT)  # fmt: skip
+            yield Match(
+                span, f"{given[0]} is never read: returns go on behind the end of an episode"
+            )
 
 
 def _network(reading: Training, value: Value, scope: int, position: int, depth: int = 3) -> bool:
@@ -108,8 +80,6 @@ def _is_network(reading: Training, call: Call) -> bool:
 
 def _trains(reading: Training, value: Value, at: object, depth: int = 3) -> bool:
     """A part comes from the trained network, with its graph."""
-    from doctor.facts.script import Assignment
-
     assert isinstance(at, Assignment)
     names = [name for name in (value.name, *value.names) if name]
     if any(reading.calls[n].method in ("detach", "item", "no_grad") for n in value.calls):
@@ -258,19 +228,6 @@ def _sign(reading: Training, value: Value, names: set[str], number: int) -> int 
 
 RULES = (
     Rule(
-        code="SCR317",
-        slug="environment-interface",
-        title="Environments of gymnasium are unpacked as they are",
-        severity="fail",
-        find=environment,
-        why="gymnasium's reset() returns (observation, info) and step() returns five values. The "
-        "four and one of the old gym raise, or feed a pair to the network.",
-        fires=("obs = env.reset(), or four targets of env.step(), of gymnasium.make()",),
-        fix="obs, info = env.reset(); obs, reward, terminated, truncated, info = env.step(action).",
-        sources=("gymnasium-interface",),
-        needs=("gymnasium",),
-    ),
-    Rule(
         code="SCR318",
         slug="return-of-values",
         title="Targets of values are constants, and end with the episode",
@@ -281,11 +238,12 @@ RULES = (
         fires=(
             "a target of a value loss that carries gradients of the trained network",
             "terminated or truncated in a replay buffer (a warning)",
+            "a function of discounted rewards that never reads its parameter done",
             "reward + gamma * value, while the flag for the end is read nowhere (a warning)",
         ),
         fix="Compute targets under no_grad: r + gamma * (1 - done) * value.",
         sources=("torch-dqn",),
-        needs=("gamma", "discount"),
+        needs=("gamma", "discount", "GAMMA", "DISCOUNT"),
     ),
     Rule(
         code="SCR319",

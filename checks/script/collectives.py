@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script.loop import stepped
 from doctor.checks.script.ranks import (
     OF_SHARDS,
     OTHERS,
@@ -18,6 +17,7 @@ from doctor.checks.script.ranks import (
 from doctor.checks.script.reading import exclusive, within
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.checks.script.zeroed import stepped
 from doctor.facts.script import Arms, Call
 from doctor.facts.script_machine import ScriptMachine
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from doctor.checks.script import objects
 from doctor.checks.script.evaluation import MODE_LAYERS
 from doctor.checks.script.graphs import under_no_grad
+from doctor.checks.script.rendering import statements
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call
@@ -118,6 +119,8 @@ def never_follows(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         return
     yield from _update_not_called(reading)
     yield from _target_not_synchronized(reading)
+    yield from _never_synchronized(reading)
+    yield from _weights_swapped(reading)
     yield from _buffers_left(reading)
 
 
@@ -176,6 +179,49 @@ def _target_not_synchronized(reading: Training) -> Iterator[Match]:
         if runs and not others:
             message = f"{call.receiver} is copied once, and never from the trained {source} again"
             yield Match(call.span, message)
+
+
+def _never_synchronized(reading: Training) -> Iterator[Match]:
+    """A network of this file that gives targets under no_grad, and that nothing ever sets."""
+    for each in reading.script.assignments:
+        name = each.target
+        if each.value.kind != "call" or not re.search(r"(^|_|\.)(target|tgt)(_|$)", name):
+            continue
+        key = reading.key(name, each.scope)
+        made = reading.calls[each.value.call]
+        known = made.name in reading.modules or made.name.startswith("torch.nn.")
+        if not known or key in reading.trained_names or len(reading.assigned.get(key, ())) > 1:
+            continue
+        runs = [c for c in reading.calls if c.loops and reading.key(c.name, c.scope) == key]
+        quiet = all(under_no_grad(reading, c.contexts) for c in runs)
+        others = [c for c in reading.calls if c is not made and _touches(reading, c, key)]
+        if runs and quiet and not others:
+            yield Match(each.span, f"{name} is never set from the network that trains")
+
+
+def _weights_swapped(reading: Training) -> Iterator[Match]:
+    """average = (1 - decay) * average + decay * new: nothing is left of the average."""
+    if not reading.mentions("decay", "momentum", "tau", "beta"):
+        return
+    for text, span, _ in reading.cached(statements):
+        found = re.fullmatch(
+            r"\(\(\(1-(?P<rate>[\w.]+)\)\*(?P<one>[\w.\[\]]+)\)\+\((?P=rate)\*(?P<two>[\w.\[\]]+)\)\)",
+            text,
+        ) or re.fullmatch(
+            r"\(\((?P<rate>[\w.]+)\*(?P<two>[\w.\[\]]+)\)\+\(\(1-(?P=rate)\)\*(?P<one>[\w.\[\]]+)\)\)",
+            text,
+        )
+        if found is None:
+            continue
+        targets = {a.target for a in reading.script.assignments if a.span == span}
+        rate = found["rate"].rpartition(".")[2].casefold()
+        slow = rate in ("decay", "ema_decay", "momentum", "beta", "m", "mu")
+        fast = rate in ("tau", "polyak_tau", "soft_tau")
+        if (slow and found["one"] in targets) or (fast and found["two"] in targets):
+            yield Match(
+                span,
+                "nearly all of the average is replaced in each step: its weights are exchanged",
+            )
 
 
 def _touches(reading: Training, call: Call, key: tuple[object, str]) -> bool:
@@ -263,6 +309,6 @@ RULES = (
         ),
         fix="Call the update after every step, and copy buffers() too.",
         sources=("torch-saving",),
-        needs=("parameters", "load_state_dict"),
+        needs=("parameters", "load_state_dict", "no_grad", "data", "state_dict"),
     ),
 )

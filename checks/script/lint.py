@@ -60,7 +60,8 @@ def lint(
 
 def _was_walked(script: Script) -> bool:
     """Whether a rule may find anything: a file without any word of a rule is only parsed."""
-    return bool(script.settings or script.identifiers or script.calls or script.imports)
+    walked = script.settings or script.identifiers or script.calls or script.imports
+    return bool(walked) or script.kind == "shell"
 
 
 def _of_rule(rule: Rule, reading: Training, machine: ScriptMachine) -> list[Hit]:

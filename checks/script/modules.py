@@ -213,66 +213,6 @@ def _is_own_layer(reading: Training, number: int, call: Call) -> bool:
     )  # fmt: skip
 
 
-DROPOUTS = {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
-
-
-def functional_dropout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from _attention_dropout(reading)
-    for number in reading.methods(*DROPOUTS, "Dropout", "Dropout2d", "Dropout()"):
-        call = reading.calls[number]
-        owner = reading.function(call.scope)
-        if owner.owner not in reading.modules or _is_wanted(reading, call):
-            continue
-        if owner.name != "forward" and not _runs_in_forward(reading, call.scope, owner.owner):
-            continue
-        if call.name.startswith("torch.nn.functional.") and call.method in DROPOUTS:
-            if "training" in call.keywords or len(call.args) > 2 or call.unpacked:
-                continue
-            yield Match(call.span, f"{call.method} without training= is on in evaluation, too")
-        elif call.name.startswith("torch.nn.Dropout") and any(
-            e.receiver_call == number and e.name.endswith("()") for e in reading.calls
-        ):
-            yield Match(call.span, "a Dropout that is made in forward is on in evaluation, too")
-
-
-def _attention_dropout(reading: Training) -> Iterator[Match]:
-    """scaled_dot_product_attention(dropout_p=self.dropout) drops in evaluation, too."""
-    for number in reading.methods("scaled_dot_product_attention"):
-        call = reading.calls[number]
-        rate = call.keywords.get("dropout_p")
-        owner = reading.function(call.scope).owner
-        if rate is None or rate.kind != "name" or not rate.name.startswith("self."):
-            continue
-        if owner in reading.modules and not _is_wanted(reading, call):
-            found = reading.assigned.get(reading.key(rate.name, call.scope), ())
-            if found and not any("train" in name for a in found for name in a.value.names):
-                yield Match(call.span, f"dropout_p={rate.name} is on in evaluation, too")
-
-
-def _runs_in_forward(reading: Training, scope: int, owner: str) -> bool:
-    sites = [reading.function(reading.calls[n].scope) for n in reading.call_sites.get(scope, ())]
-    return any(site.name == "forward" and site.owner == owner for site in sites)
-
-
-def _is_wanted(reading: Training, call: Call) -> bool:
-    """Under `if self.training`, with p=0, or in a method that samples on purpose."""
-    rate = call.args[1] if len(call.args) > 1 else call.keywords.get("p")
-    zero = rate is not None and rate.kind == "literal" and rate.literal in (0, 0.0)
-    name = f"{reading.function(call.scope).owner} {reading.function(call.scope).name}".casefold()
-    return (
-        zero
-        or any("train" in test.text for test in reading.tests(call))
-        or any(word in name for word in ("mc", "monte", "bayes", "simcse"))
-    )
-
-
 LISTED = (
     r"self\.\w+\s*=\s*[\[{(]\s*(?:torch\.)?nn\.", r"self\.\w+\s*=\s*\[\s*[A-Z]\w*\(",
     r"\.append\(\s*(?:(?:torch\.)?nn\.)?[A-Z]\w*\(",
@@ -333,20 +273,5 @@ RULES = (
             r"=\s*(?:torch\.)?nn\.[A-Z]\w+\([^\n]*\)\s*\(",
             r"=\s*(?:torch\.)?nn\.(?:Linear|Conv\dd|LSTM|GRU)\(",
         ),
-    ),
-    Rule(
-        code="SCR237",
-        slug="functional-dropout",
-        title="Dropout knows whether the model trains",
-        severity="warn",
-        find=functional_dropout,
-        why="torch.nn.functional.dropout has training=True by default: model.eval() does not "
-        "turn it "
-        "off, and every evaluation is random.",
-        fires=("F.dropout without training=, or nn.Dropout(p)(x), in a method of a module",),
-        fix="Pass training=self.training, or use an nn.Dropout of the module.",
-        sources=("torch-functional-dropout",),
-        training=False,
-        words=("dropout_p", r"(?:\bF|functional)\.\w*dropout", r"Dropout\w*\([^\n]*\)\s*\("),
     ),
 )

@@ -11,7 +11,7 @@ TRAINING = re.compile(rf"(?:train|training|trn){NOUNS}\d*")
 LOADER = re.compile(r"(?:data)?(?:loader|iter|batches)s?|dl")
 LOW = {
     "loss", "losses", "error", "err", "mae", "mse", "rmse", "ppl", "perplexity", "wer", "cer",
-    "eer",
+    "eer", "nll", "mape", "smape", "brier", "fid", "ece", "bpc", "rmsle", "logloss",
 }  # fmt: skip
 HIGH = {
     "acc", "accuracy", "f1", "auc", "auroc", "bleu", "rouge", "iou", "miou", "map", "precision",

@@ -11,6 +11,7 @@ OPERATIONS = {
     "softmax": "softmax", "Softmax": "softmax", "Softmax2d": "softmax", "sigmoid": "sigmoid",
     "Sigmoid": "sigmoid", "log_softmax": "log_softmax", "LogSoftmax": "log_softmax",
     "logsigmoid": "logsigmoid", "LogSigmoid": "logsigmoid", "argmax": "argmax",
+    "relu": "relu", "ReLU": "relu",
 }  # fmt: skip
 VIEWS = {
     "squeeze", "unsqueeze", "view", "reshape", "flatten", "contiguous", "to", "float", "double",

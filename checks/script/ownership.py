@@ -238,47 +238,6 @@ def _replaced(reading: Training, each: Assignment, owner: str, key: tuple[object
     return ""
 
 
-TYPOS = {
-    "require_grad", "requires_grads", "require_grads", "required_grad", "requires_gradient",
-    "require_gradient", "requires_gard", "requries_grad", "requires_garad", "reqires_grad",
-    "requres_grad", "requires_grad_", "require_grad_", "requiers_grad", "requires_grade",
-}  # fmt: skip
-
-
-def requires_grad_typo(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
-        owner, _, name = each.target.rpartition(".")
-        if name not in TYPOS or not owner or owner in ("self", "cls", "args", "config", "opt"):
-            continue
-        if each.value.kind == "literal" and isinstance(each.value.literal, bool):
-            yield Match(each.span, f"{each.target} is no attribute of tensors: nothing is frozen")
-
-
-def requires_grad_on_module(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    for each in reading.script.assignments:
-        owner, _, name = each.target.rpartition(".")
-        if name != "requires_grad" or not owner or not isinstance(each.value.literal, bool):
-            continue
-        if _is_module(reading, owner, each):
-            done = "frozen" if each.value.literal is False else "unfrozen"
-            yield Match(each.span, f"{owner} is a module: no parameter is {done} by {each.target}")
-
-
-def _is_module(reading: Training, name: str, at: Assignment) -> bool:
-    """Every object that the name may hold is a module of torch, of this file or of a library."""
-    value = Value("name", name=name)
-    made = list(objects.makers(reading, value, at.scope, at.position, at.arms))
-    return bool(made) and all(each is not None and _makes_module(reading, each) for each in made)
-
-
-def _makes_module(reading: Training, call: Call) -> bool:
-    return (
-        objects.is_layer(reading, call)
-        or (call.method == "from_pretrained" and call in [reading.calls[n] for n in reading.loads])
-        or call.name.startswith(("torchvision.models.", "timm.create_model"))
-    )
-
-
 RULES = (
     Rule(
         code="SCR231",
@@ -298,31 +257,5 @@ RULES = (
         limits="that lists of parameters which no optimizer gets (a warning) are meant to train.",
         fix="Make the optimizer last.",
         sources=("torch-optimizer",),
-    ),
-    Rule(
-        code="SCR232",
-        slug="requires-grad-typo",
-        title="requires_grad is spelled so",
-        severity="fail",
-        find=requires_grad_typo,
-        why="Python sets any attribute. p.require_grad = False creates a new one, and the "
-        "parameter "
-        "trains.",
-        fires=("True or False is assigned to require_grad, requires_grads and the like",),
-        fix="Write requires_grad.",
-        sources=("torchfix-rules",),
-    ),
-    Rule(
-        code="SCR233",
-        slug="requires-grad-on-module",
-        title="Parameters are frozen, not modules",
-        severity="fail",
-        find=requires_grad_on_module,
-        why="A module has no requires_grad: the assignment creates an attribute that nothing "
-        "reads, "
-        "and its parameters stay as they were.",
-        fires=("module.requires_grad = False, or True",),
-        fix="Call module.requires_grad_(False).",
-        sources=("torch-module",),
     ),
 )

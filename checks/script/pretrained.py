@@ -67,6 +67,7 @@ def prefix_of_wrapper(reading: Training, machine: ScriptMachine) -> Iterator[Mat
     if reading.mentions("consume_prefix") or any(map(_cuts_prefix, reading.calls)):
         return
     yield from _of_ddp(reading)
+    yield from _of_annotated(reading)
     yield from _of_lightning(reading)
 
 
@@ -76,6 +77,25 @@ def _cuts_prefix(call: Call) -> bool:
     named = any(text.startswith(("module", "model", "net")) for text in texts)
     renamed = call.method == "pop" and call.loops and [v.kind for v in call.args] == ["name"]
     return (named and call.method in CUTS) or bool(renamed)
+
+
+def _of_annotated(reading: Training) -> Iterator[Match]:
+    """def save(path, model: DDP) writes model.state_dict() under a key that a plain model reads."""
+    for n in reading.methods("state_dict"):
+        call = reading.calls[n]
+        kinds = [p.annotation for p in reading.function(call.scope).parameters
+                 if p.name == call.receiver]  # fmt: skip
+        if not kinds or not re.search(r"\bDDP\b|DataParallel", kinds[0]):
+            continue
+        keys = {key for _, key in _written(reading, n) if key}
+        for m in reading.methods("load_state_dict"):
+            load = reading.calls[m]
+            made = [c for v in evaluate.options(reading, Value("name", name=load.receiver), load)
+                    for c in [v.call] if v.kind == "call"]  # fmt: skip
+            plain = made and not any(c in _wraps(reading) for c in made)
+            if plain and any(key in keys for _, key in _read(reading, load)):
+                yield Match(call.span, f"the keys of {call.receiver} begin with module., and "
+                            f"{load.receiver} has none of these")  # fmt: skip
 
 
 CUTS = {"removeprefix", "startswith", "replace", "lstrip", "sub", "partition", "split"}

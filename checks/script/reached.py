@@ -9,10 +9,10 @@ from doctor.checks.script import evaluate, objects
 from doctor.checks.script.gradients import ENDS
 from doctor.checks.script.graphs import under_no_grad
 from doctor.checks.script.lineage import WRAPPERS, Lineage
-from doctor.checks.script.loop import stepped
 from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
+from doctor.checks.script.zeroed import stepped
 from doctor.facts.script import Arms, Call, Value
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.containers import MARK

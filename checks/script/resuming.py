@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.schedules import schedulers
-from doctor.checks.script.scores import improvements
 from doctor.checks.script.training import Training
 from doctor.facts.script import Assignment, Call, Value
 from doctor.facts.script_machine import ScriptMachine
@@ -22,7 +19,7 @@ def result_of_load(reading: Training, machine: ScriptMachine) -> Iterator[Match]
             yield Match(call.span, f"load_state_dict() returns the keys, and {root} becomes that")
 
 
-def _saved(reading: Training) -> list[tuple[Call, Value]]:
+def saved_dictionaries(reading: Training) -> list[tuple[Call, Value]]:
     """Calls of torch.save with a dictionary that is written out."""
     found = []
     for number in reading.methods("save"):
@@ -35,7 +32,7 @@ def _saved(reading: Training) -> list[tuple[Call, Value]]:
     return found
 
 
-def _loaded(reading: Training) -> Iterator[tuple[str, Call]]:
+def loaded_names(reading: Training) -> Iterator[tuple[str, Call]]:
     """Names that hold what torch.load returned."""
     for number in reading.methods("load"):
         call = reading.calls[number]
@@ -45,9 +42,9 @@ def _loaded(reading: Training) -> Iterator[tuple[str, Call]]:
 
 def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """start = checkpoint["epoch"], where the epoch that was trained is saved under it."""
-    for call, saved in _saved(reading):
+    for call, saved in saved_dictionaries(reading):
         if not any(n in reading.backward_numbers for loop in call.loops[:1]
-                   for n in _reached(reading, loop)):  # fmt: skip
+                   for n in calls_within(reading, loop)):  # fmt: skip
             continue
         for key, value in zip(saved.keys, saved.items, strict=True):
             if value.kind != "name" or not call.loops:
@@ -60,7 +57,7 @@ def epoch_repeated(reading: Training, machine: ScriptMachine) -> Iterator[Match]
                     yield Match(each.span, message)
 
 
-def _reached(reading: Training, loop: int) -> list[int]:
+def calls_within(reading: Training, loop: int) -> list[int]:
     inside = list(reading.by_loop.get(loop, ()))
     for n in tuple(inside):
         function = reading.target_function(reading.calls[n])
@@ -70,7 +67,7 @@ def _reached(reading: Training, loop: int) -> list[int]:
 
 
 def _starts(reading: Training, key: str) -> Iterator[Assignment]:
-    names = {name for name, _ in _loaded(reading)}
+    names = {name for name, _ in loaded_names(reading)}
     for each in reading.script.assignments:
         if each.value.kind == "item" and each.value.name in {f"{name}[{key}]" for name in names}:
             again = [
@@ -87,7 +84,7 @@ def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     saves = [
         reading.calls[n] for n in reading.methods("save") if reading.calls[n].name == "torch.save"
     ]
-    written = _saved(reading)
+    written = saved_dictionaries(reading)
     if not written or {id(call) for call in saves} != {id(call) for call, _ in written}:
         return
     keys = {key for _, saved in written for key in saved.keys}
@@ -97,7 +94,7 @@ def key_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
         for a in reading.script.assignments
     ):
         return
-    for name, load in _loaded(reading):
+    for name, load in loaded_names(reading):
         if not load.args or load.args[0].kind == "other" or load.args[0] not in paths:
             continue
         for call in reading.calls:
@@ -118,160 +115,6 @@ def _asked(reading: Training, call: Call, key: str) -> bool:
     """`if "scheduler" in checkpoint`, or a try statement around it."""
     tried = any(reading.script.branches[branch].kind == "try" for branch, _ in call.arms)
     return tried or any(key in test.text for test in reading.tests(call))
-
-
-def not_restored(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """What is saved beside the model and the epoch, and a resume does not read."""
-    if not reading.trains:
-        return
-    names = {name for name, _ in _loaded(reading)}
-    handed = any(
-        v.kind == "name" and v.name in names and c.name != "print"
-        for c in reading.calls
-        for v in (*c.args, *c.keywords.values())
-    ) or any(v.name in names for f in reading.script.functions for v in f.returns)
-    if not names or handed:
-        return
-    read = _keys_read(reading, names)
-    yield from _unused(reading, names)
-    written = _saved(reading)
-    for _, saved in written:
-        starts = [a for k in saved.keys if "epoch" in k for a in _epochs(reading, k)]
-        if not starts:
-            continue
-        for key, value in zip(saved.keys, saved.items, strict=True):
-            call = reading.calls[value.call] if value.kind == "call" else None
-            state = call is not None and call.method == "state_dict"
-            best = "best" in key.casefold() and value.kind == "name"
-            if (state or best) and key not in read:
-                name = call.receiver if call is not None else value.name
-                message = f"{name} is saved as {key}, and starts anew on a resume"
-                yield Match(starts[0].span, message)
-                return
-    yield from _best_not_saved(reading, [saved for _, saved in written])
-    yield from _state_not_saved(reading, [saved for _, saved in written])
-
-
-def _best_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
-    """A resumed run forgets the best score: its first epoch replaces the best checkpoint."""
-    starts = [a for d in written for k in d.keys if "epoch" in k for a in _epochs(reading, k)]
-    if not starts or any("best" in k.casefold() for d in written for k in d.keys):
-        return
-    for each in improvements(reading):
-        reading.step(len(reading.calls))
-        found = reading.assigned.get(reading.key(each.target, each.scope), ())
-        fixed = [a for a in found if not a.loops and a is not each]
-        if "best" in each.target.casefold() and fixed and all(
-            a.value.kind in ("literal", "call", "other") and not a.value.names for a in fixed
-        ) and any(n in reading.methods("save") and reading.calls[n].arms[-1:] == each.arms[-1:]
-                  for n in reading.methods("save")):  # fmt: skip
-            yield Match(starts[0].span, f"{each.target} starts anew on a resume: it is not saved")
-            return
-
-
-def _state_not_saved(reading: Training, written: list[Value]) -> Iterator[Match]:
-    """The epoch is restored, and an optimizer or a schedule that steps begins anew."""
-    starts = [a for d in written for k in d.keys if "epoch" in k for a in _epochs(reading, k)]
-    if not starts or reading.mentions("last_epoch", "initial_step", "save_state"):
-        return
-    made = [(n, t) for n in reading.optimizers for t in reading.calls[n].targets]
-    held = _saved_by_container(reading)
-    for number, name in (*schedulers(reading), *made):
-        call = reading.calls[number]
-        if (
-            "Plateau" in call.name
-            or "SGD" in call.name
-            or held & reading.names_of(name, call.scope)
-        ):
-            continue
-        keys, last = reading.names_of(name, call.scope), name.rpartition(".")[2]
-        steps = [
-            each
-            for n in reading.methods("step")
-            if reading.key((each := reading.calls[n]).receiver, each.scope) in keys
-        ]
-        saved = any(
-            last == reading.calls[n].receiver.rpartition(".")[2]
-            for n in reading.methods("state_dict")
-        )
-        advanced = any(each.args or not set(each.loops) <= _trains(reading) for each in steps)
-        if steps and not saved and not advanced:
-            yield Match(starts[0].span, f"{name} starts anew on a resume: it is not saved")
-            return
-
-
-def _saved_by_container(reading: Training) -> set[tuple[object, str]]:
-    """Names in dictionaries, lists and arguments, where state_dict() is called on what these hold:
-    part.state_dict() of a loop, a comprehension or a parameter, getattr(self, name).state_dict().
-    """
-    calls = [reading.calls[n] for n in reading.methods("state_dict")]
-    if all(reading.assigned.get(reading.key(each.receiver, each.scope)) for each in calls):
-        return set()
-    held = [(item, scope) for value, _, scope in reading.expressions
-            if value.kind in ("list", "dict") for item in value.items]  # fmt: skip
-    held += [(v, c.scope) for c in reading.calls for v in (*c.args, *c.keywords.values())
-             if reading.target_function(c) is not None or c.method[:1].isupper()]  # fmt: skip
-    return {reading.key(value.name, scope) for value, scope in held if value.kind == "name"}
-
-
-def _trains(reading: Training) -> set[int]:
-    """Loops in which something trains or that call what does."""
-    found = {loop for n in reading.backwards for loop in reading.calls[n].loops}
-    return found | {
-        number
-        for number in range(len(reading.script.loops))
-        if any(n in reading.backward_numbers for n in _reached(reading, number))
-        or any("train" in reading.calls[n].method for n in reading.by_loop.get(number, ()))
-    }
-
-
-def _keys_read(reading: Training, names: set[str]) -> set[str]:
-    """Keys of a loaded checkpoint that the file reads or asks for."""
-    found: set[str] = set()
-    for value, _, _ in reading.expressions:
-        for part in flatten([value]):
-            if part.kind == "item" and part.name.endswith("]"):
-                found.add(part.name.rpartition("[")[2][:-1])
-    for call in reading.calls:
-        if call.method in ("get", "pop") and call.receiver in names:
-            found |= {str(v.literal) for v in call.args[:1]}
-        if call.receiver.endswith("]"):
-            found.add(call.receiver.rpartition("[")[2][:-1])
-    return found
-
-
-def _unused(reading: Training, names: set[str]) -> Iterator[Match]:
-    """start = checkpoint["epoch"] + 1, which nothing reads."""
-    if not reading.backwards:
-        return
-    for each in reading.script.assignments:
-        loaded = any(n.partition("[")[0] in names and "epoch" in n for n in
-                     (each.value.name, *each.value.names))  # fmt: skip
-        if not loaded or "epoch" not in each.target or each.augmented:
-            continue
-        reading.step(len(reading.expressions))
-        last = each.target.rpartition(".")[2]
-        reads = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)}
-        reads |= {n for loop in reading.script.loops if loop.iterable is not None
-                  for n in loop.iterable.names}  # fmt: skip
-        reads |= {n for c in reading.script.comparisons for v in (c.left, c.right)
-                  for n in (v.name, *v.names)}  # fmt: skip
-        used = any(name.rpartition(".")[2] == last for name in reads)
-        if not used and any("epoch" in name for loop in reading.script.loops
-                            for name in loop.targets):  # fmt: skip
-            yield Match(each.span, f"{each.target} is restored, and no loop starts at it")
-
-
-def _epochs(reading: Training, key: str) -> Iterator[Assignment]:
-    """Assignments of checkpoint[key], also of checkpoint[key] + 1."""
-    names = {f"{name}[{key}]" for name, _ in _loaded(reading)}
-    for each in reading.script.assignments:
-        known = "epoch" in each.target.casefold() or any(
-            loop.iterable is not None and each.target in loop.iterable.names
-            for loop in reading.script.loops
-        )
-        if known and names & {each.value.name, *each.value.names}:
-            yield each
 
 
 RULES = (
@@ -315,24 +158,5 @@ RULES = (
         fix="Add the entry to the dictionary that is saved.",
         needs=("save",),
         sources=("srgan-pytorch-92",),
-    ),
-    Rule(
-        code="SCR303",
-        slug="optimizer-not-restored",
-        title="A resume restores what was saved",
-        severity="warn",
-        find=not_restored,
-        why="A fresh Adam has no averages, so the loss jumps after every resume; a fresh scheduler "
-        "starts its warm-up again; a fresh best score lets a worse epoch replace the best weights.",
-        fires=(
-            "a state_dict() or a best score is saved, a resume reads the epoch, and never that key",
-            "a resume reads the epoch, and the best score that decides about saving is not saved",
-            "the same of a schedule, or of an optimizer other than SGD",
-            "the epoch is read of the checkpoint, and no loop starts at it",
-        ),
-        fix="Call load_state_dict(checkpoint[...]) for each entry, and start the loop at the "
-        "restored epoch.",
-        needs=("load_state_dict",),
-        sources=("torch-optimizer-state",),
     ),
 )

@@ -7,28 +7,15 @@ from functools import partial
 from operator import is_
 
 from doctor.checks.script import evaluate, objects
-from doctor.checks.script.lightning_schedules import stepped_per_epoch
-from doctor.checks.script.loop import stepped
 from doctor.checks.script.naming import direction
 from doctor.checks.script.objects import functions_of
 from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.steps import leaves
 from doctor.checks.script.training import Training
-from doctor.facts.script import Call, Loop, Value
+from doctor.checks.script.zeroed import stepped
+from doctor.facts.script import Call, Scalar, Value
 from doctor.facts.script_machine import ScriptMachine
-
-LENGTHS = {
-    "CosineAnnealingLR": ("T_max", 1), "LinearLR": ("total_iters", 3), "StepLR": ("step_size", 1),
-    "PolynomialLR": ("total_iters", 1), "OneCycleLR": ("total_steps", 2),
-    "get_linear_schedule_with_warmup": ("num_training_steps", 2),
-    "get_cosine_schedule_with_warmup": ("num_training_steps", 2),
-    "get_polynomial_decay_schedule_with_warmup": ("num_training_steps", 2),
-    "get_scheduler": ("num_training_steps", 3),
-}  # fmt: skip
-"""The argument that says after how many steps a schedule ends, and its position."""
-GO_ON = ("CosineAnnealingLR", "LinearLR")
-"""After its length the first turns back and the second stays: one epoch of them may be meant."""
 
 
 def schedulers(reading: Training) -> Iterator[tuple[int, str]]:
@@ -47,7 +34,7 @@ def is_scheduler_call(call: Call) -> bool:
     )
 
 
-def _steps(
+def scheduler_steps(
     reading: Training, name: str, made: Call, agrees: Callable[[Call], bool]
 ) -> Iterator[Call]:
     """Steps of the scheduler, where all that the name may hold there agrees."""
@@ -56,13 +43,13 @@ def _steps(
         step = reading.calls[number]
         if reading.key(step.receiver, step.scope) not in held:
             continue
-        makers = _makers(reading, step, number)
+        makers = scheduler_makers(reading, step, number)
         known = [each for each in makers if each is not None and agrees(each)]
         if len(known) == len(makers) and any(each is made for each in known):
             yield step
 
 
-def _makers(reading: Training, step: Call, number: int) -> list[Call | None]:
+def scheduler_makers(reading: Training, step: Call, number: int) -> list[Call | None]:
     """What may have made the scheduler, also later in a loop around; None for what is unknown."""
     values = evaluate.options(reading, Value("name", name=step.receiver), step)
     values += [
@@ -82,7 +69,7 @@ def _is_plateau(made: Call) -> bool:
     return made.method == "ReduceLROnPlateau"
 
 
-def _takes_epoch(made: Call) -> bool:
+def takes_epoch(made: Call) -> bool:
     return made.name.startswith("torch.optim.") and not _is_plateau(made)
 
 
@@ -135,7 +122,7 @@ def plateau_without_metric(reading: Training, machine: ScriptMachine) -> Iterato
         made = reading.calls[number]
         if not _is_plateau(made) or made.arms:
             continue
-        for call in _steps(reading, name, made, _is_plateau):
+        for call in scheduler_steps(reading, name, made, _is_plateau):
             if not call.args and not call.keywords and not call.unpacked:
                 yield Match(call.span, f"{name}.step() of ReduceLROnPlateau needs the metric")
 
@@ -144,210 +131,14 @@ def metric_to_steps(reading: Training, machine: ScriptMachine) -> Iterator[Match
     losses = {reading.calls[n].receiver for n in reading.backwards} - {""}
     for number, name in schedulers(reading):
         made = reading.calls[number]
-        if not _takes_epoch(made):
+        if not takes_epoch(made):
             continue
-        for call in _steps(reading, name, made, _takes_epoch):
+        for call in scheduler_steps(reading, name, made, takes_epoch):
             given = call.args[0].name if len(call.args) == 1 else ""
             if given in losses or given.rpartition(".")[2].casefold() in ("loss", "val_loss"):
                 yield Match(
                     call.span, f"{name}.step({given}): {made.method} takes it for the epoch"
                 )
-
-
-def wrong_unit(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    yield from stepped_per_epoch(reading)
-    yield from _in_micro_batches(reading)
-    for number, name in schedulers(reading):
-        made = reading.calls[number]
-        length = _length(reading, made)
-        if length is None:
-            continue
-        for step in _steps(reading, name, made, partial(is_, made)):
-            applied = _applied(reading, step)
-            if step.loops and _in_epochs_of_caller(reading, made, step, length):
-                yield Match(step.span, f"{name} is as long as the epochs, and steps in every batch")
-                break
-            if step.args or step.keywords or not step.loops or applied is None:
-                continue
-            if message := _mismatch(reading, made, step, applied, length):
-                yield Match(step.span, f"{name} {message}")
-                break
-
-
-def _in_micro_batches(reading: Training) -> Iterator[Match]:
-    """The scheduler steps in an inner loop with backward(), and the optimizer after that loop."""
-    for number, name in schedulers(reading):
-        made = reading.calls[number]
-        for step in _steps(reading, name, made, _takes_epoch):
-            if not step.loops or step.arms:
-                continue
-            inside = reading.by_loop[step.loops[-1]]
-            applied = [n for n in reading.methods("step") if stepped(reading, reading.calls[n])]
-            after = [
-                n for n in applied
-                if reading.calls[n].loops == step.loops[:-1] != ()
-                and reading.calls[n].scope == step.scope
-            ]  # fmt: skip
-            summed = reading.backward_numbers & set(inside)
-            if summed and after and not set(applied) & set(inside):
-                yield Match(step.span, f"{name} steps in every batch that one step sums up")
-
-
-def _in_epochs_of_caller(reading: Training, made: Call, step: Call, length: list[Value]) -> bool:
-    """The step is in the loop of a function that the loop over epochs calls."""
-    sites = [reading.calls[n] for n in reading.call_sites.get(step.scope, ())]
-    if len(sites) != 1 or made.scope != sites[0].scope or step.args or made.loops:
-        return False
-    if made.method == "StepLR":
-        return False
-    counts = [_count(reading, reading.script.loops[n]) for n in sites[0].loops]
-    return any(_same(count, each) for count in counts if count is not None for each in length)
-
-
-def _length(reading: Training, made: Call) -> list[Value] | None:
-    """What the schedule's length may be, written out."""
-    if made.method == "OneCycleLR" and "steps_per_epoch" in made.keywords:
-        return [Value("other", name="Mult", calls=made.keywords["steps_per_epoch"].calls)]
-    name, position = LENGTHS.get(made.method, ("", 0))
-    value = evaluate.argument(reading, made, name, position) if name else None
-    if value is None:
-        return None
-    return [value, *evaluate.options(reading, value, made)]
-
-
-def _applied(reading: Training, step: Call) -> Call | None:
-    """The step of an optimizer nearest to the scheduler's, in the loops around or inside."""
-    steps = [
-        call
-        for n in reading.methods("step")
-        if stepped(reading, call := reading.calls[n])
-        and call.scope == step.scope
-        and call.loops
-        and _nested(call.loops, step.loops)
-    ]
-    return max(steps, key=lambda call: len(call.loops), default=None)
-
-
-def _ends_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> bool:
-    """The length is divided by the accumulation that decides about the optimizer's step alone."""
-    own = {branch for branch, _ in step.arms}
-    extra = [branch for branch, _ in applied.arms if branch not in own]
-    tests = [reading.script.branches[branch].test for branch in extra]
-    divided = any(each.name in ("Div", "FloorDiv") for each in length)
-    return divided and any(test is not None and "%" in test.text for test in tests)
-
-
-def _nested(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return one[: len(other)] == other or other[: len(one)] == one
-
-
-def _mismatch(reading: Training, made: Call, step: Call, applied: Call, length: list[Value]) -> str:
-    loops = [reading.script.loops[n] for n in applied.loops]
-    per_step = step.loops == applied.loops
-    epochs = [loop for loop in loops[:-1] if _count(reading, loop) is not None]
-    product = any(_is_product(reading, each) for each in length)
-    if per_step and len(loops) > 1 and not product and not _is_written_out(loops[-1]):
-        counts = [_count(reading, loop) for loop in epochs]
-        if any(_same(count, each) for count in counts if count is not None for each in length):
-            return "is as long as the epochs, and steps in every batch"
-        if len(made.loops) < len(applied.loops) - 1 or not made.loops:
-            source = _source(loops[-1])
-            whole = source and any(_is_len(reading, each, source) for each in length)
-            ends = made.method not in GO_ON and made.method != "StepLR"
-            if ends and epochs and whole and not any(_count_is_one(count) for count in counts):
-                return "is as long as one epoch, and steps through several"
-    if per_step:
-        return _too_early(reading, step, applied, length)
-    if len(step.loops) < len(applied.loops) and product and not made.loops:
-        source = _source(reading.script.loops[applied.loops[len(step.loops)]])
-        cycle = "steps_per_epoch" in made.keywords and bool(length[0].calls)
-        if cycle or (source and any(_holds_len(reading, each, source) for each in length)):
-            return "is made for every batch, and steps once per epoch"
-    return ""
-
-
-def _too_early(reading: Training, step: Call, applied: Call, length: list[Value]) -> str:
-    """A schedule that is divided by something, and steps in every batch."""
-    loops = [reading.script.loops[n] for n in applied.loops]
-    counts = [count for loop in loops[:-1] if (count := _count(reading, loop)) is not None]
-    if not _is_written_out(loops[-1]) and any(
-        _is_part(count, each) for count in counts for each in length
-    ):
-        return "is a part of the epochs long, and steps in every batch"
-    if _ends_early(reading, step, applied, length):
-        return "is made for the optimizer's steps, and steps in every batch"
-    return ""
-
-
-def _count(reading: Training, loop: Loop) -> Value | None:
-    """N of `for epoch in range(N)`, also from a first epoch on, and under tqdm."""
-    value = loop.iterable
-    while value is not None and value.kind == "call":
-        call = reading.calls[value.call]
-        if call.method == "range" and 1 <= len(call.args) <= 2:
-            return _without_one(call.args[-1])
-        value = call.args[0] if call.method in ("tqdm", "trange", "track") and call.args else None
-        if call.method == "trange":
-            return value
-    return None
-
-
-def _without_one(value: Value) -> Value:
-    """N of range(1, N + 1)."""
-    if value.kind == "other" and value.name == "Add" and len(value.items) == 2:
-        first, second = value.items
-        return first if second.kind == "literal" and second.literal == 1 else value
-    return value
-
-
-def _is_part(count: Value, length: Value) -> bool:
-    """N // 2 of N epochs."""
-    return (
-        length.kind == "other"
-        and length.name in ("FloorDiv", "Div")
-        and len(length.items) == 2
-        and _same(count, length.items[0])
-        and length.items[1].kind == "literal"
-    )
-
-
-def _count_is_one(count: Value | None) -> bool:
-    return count is not None and count.kind == "literal" and count.literal == 1
-
-
-def _is_written_out(loop: Loop) -> bool:
-    """`for x in [batch]`: as many steps as anyone can count."""
-    return loop.iterable is not None and loop.iterable.kind == "list"
-
-
-def _same(one: Value, other: Value) -> bool:
-    """The same name: equal numbers may count different things."""
-    return one.kind == "name" == other.kind and one.name == other.name
-
-
-def _source(loop: Loop) -> str:
-    """The name of what a loop over batches iterates, under enumerate and tqdm."""
-    value = loop.iterable
-    names = [name for name in ((value.name, *value.names) if value else ()) if name]
-    return names[0] if len(names) == 1 else ""
-
-
-def _is_len(reading: Training, value: Value, source: str) -> bool:
-    if value.kind != "call":
-        return False
-    call = reading.calls[value.call]
-    return call.name == "len" and bool(call.args) and call.args[0].name == source
-
-
-def _holds_len(reading: Training, value: Value, source: str) -> bool:
-    return any(
-        reading.calls[n].name == "len" and source in [v.name for v in reading.calls[n].args]
-        for n in value.calls
-    )
-
-
-def _is_product(reading: Training, value: Value) -> bool:
-    return value.kind == "other" and value.name in ("Mult", "FloorDiv", "Div")
 
 
 RATES = {"lr", "base_lr", "learning_rate", "max_lr", "peak_lr", "init_lr", "initial_lr"}
@@ -367,9 +158,15 @@ def _absolute_rates(reading: Training) -> Iterator[Match]:
             continue
         for function in functions_of(reading, given, call):
             returns = reading.function(function).returns
-            if returns and any(_is_rate(value) for value in returns):
+            given_rates = {m.keywords["lr"].literal for m in made} - {None}
+            if returns and any(_is_rate(v) or _holds(v, given_rates) for v in returns):
                 name = reading.function(function).name
                 yield Match(call.span, f"{name}() returns a rate: LambdaLR multiplies by it")
+
+
+def _holds(value: Value, rates: set[Scalar]) -> bool:
+    """The rate of the optimizer is written out in a product or a sum."""
+    return any(part.literal in rates for part in flatten([value]) if part.kind == "literal")
 
 
 def _is_rate(value: Value) -> bool:
@@ -395,7 +192,7 @@ def scheduler_settings(reading: Training, machine: ScriptMachine) -> Iterator[Ma
         gamma = evaluate.argument(reading, made, "gamma")
         if gamma is not None and gamma.kind == "literal" and gamma.literal == 0:
             yield Match(made.span, f"gamma=0 sets the rate to 0 at the first decay of {name}")
-        steps = list(_steps(reading, name, made, partial(is_, made)))
+        steps = list(scheduler_steps(reading, name, made, partial(is_, made)))
         if made.loops and any(step.loops == made.loops for step in steps):
             optimizers = {n for n in reading.optimizers if reading.calls[n].loops == made.loops}
             if not optimizers and not made.arms:
@@ -453,26 +250,6 @@ RULES = (
         fires=("step(loss) of a scheduler of torch other than ReduceLROnPlateau",),
         fix="Call scheduler.step() without an argument.",
         sources=("torch-lr-scheduler",),
-    ),
-    Rule(
-        code="SCR208",
-        slug="schedule-in-wrong-unit",
-        title="A schedule is as long as the steps that it gets",
-        severity="fail",
-        find=wrong_unit,
-        why="A schedule of as many steps as epochs ends after the first few batches; one for all "
-        "batches that steps per epoch stays in its warm-up. The rate is wrong for most of the run.",
-        fires=(
-            "a length that is the number of epochs, and step() in the loop over batches",
-            "a length of len(loader) of a schedule that ends, and step() per batch in a loop over "
-            "epochs",
-            "a length of len(loader) * epochs, and step() once per epoch",
-            "a warning: configure_optimizers of Lightning returns OneCycleLR(steps_per_epoch=...), "
-            'or a schedule of estimated_stepping_batches, without interval="step"',
-        ),
-        fix="Count the schedule in optimizer steps, epochs * len(loader), and step it after each; "
-        "or count in epochs and step it once per epoch.",
-        sources=("torch-lr-scheduler", "pytorch-65417", "pytorch-lightning-19774"),
     ),
     Rule(
         code="SCR227",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doctor.checks.script import objects
+from doctor.checks.script import evaluate, objects
 from doctor.checks.script.losses import loss_calls
 from doctor.checks.script.outcomes import VIEWS, outcomes
 from doctor.checks.script.reading import flatten
@@ -130,14 +130,28 @@ def mask_inverted(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
             values = [call.keywords[key]]
             if values[0].kind == "name":
                 values = objects.last_definition(reading, values[0].name, call) or values
-            if all(_keeps_tokens(reading, value) for value in values):
+            if all(_keeps_tokens(reading, value) for value in values) or (
+                values == [call.keywords[key]] and _is_kept_everywhere(reading, values[0], call)
+            ):
                 yield Match(call.span, f"{key} is True where tokens are: these are ignored")
+
+
+def _is_kept_everywhere(reading: Training, value: Value, call: Call) -> bool:
+    """A parameter, and all that the file assigns to its name is True where tokens are."""
+    if value.kind != "name" or not evaluate.is_parameter(reading, call.scope, value.name):
+        return False
+    found = [a.value for a in reading.script.assignments if a.target == value.name]
+    return bool(found) and all(_keeps_tokens(reading, each) for each in found)
 
 
 def _keeps_tokens(reading: Training, value: Value) -> bool:
     """tokens != pad, or the attention mask of a tokenizer as it is."""
     if value.kind == "test":
-        return bool(re.search(r"!=\s*(?:\w+\.)*\w*(?:pad|PAD)\w*\s*\)?$", value.text))
+        return bool(
+            re.search(
+                r"!=\s*(?:\w+\.)*\w*(?:pad|PAD)\w*\s*\)?$|arange\(.*<\s*\(?\w*len", value.text
+            )
+        )
     if value.kind == "call" and reading.calls[value.call].method in ("bool", "to"):
         call = reading.calls[value.call]
         return call.receiver.rpartition(".")[2] == "attention_mask"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from doctor.checks.script import evaluate
-from doctor.checks.script.lineage import lineage_of
-from doctor.checks.script.reading import exclusive
 from doctor.checks.script.rule import Match, Rule
-from doctor.checks.script.trainable import PEFT
 from doctor.checks.script.training import Training
-from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script import Assignment, Call
 from doctor.facts.script_machine import ScriptMachine
 from doctor.script.fixes import makers
 from doctor.script.fixes.makers import Fix
@@ -114,83 +111,6 @@ def _branches_on(reading: Training, name: str) -> bool:
     return False
 
 
-def tokens_without_resize(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if not reading.loads or reading.mentions("resize_token_embeddings", "smart_tokenizer"):
-        return
-    if reading.mentions("setup_chat_format", "embedding_resize", "resize_embeddings"):
-        return
-    if not any(_loads_model(reading.calls[n]) for n in reading.loads):
-        return
-    for number in reading.methods("add_special_tokens", "add_tokens"):
-        call = reading.calls[number]
-        added = _added(reading, call)
-        if (
-            not added
-            or not call.receiver
-            or not call.receiver.rpartition(".")[2].endswith(("tokenizer", "tok", "tokeniser"))
-        ):
-            continue
-        shown = ", ".join(sorted(added)[:3])
-        message = f"{shown} may be new tokens, and the embeddings are not resized"
-        if reading.is_flagged(call) and "pad" not in message.casefold():
-            reason = "a condition decides whether the vocabulary has them"
-            yield Match(call.span, message, undecided=reason)
-        elif any(_is_reserved(token) for token in added):
-            reason = "the vocabulary may already contain them"
-            yield Match(call.span, message, undecided=reason)
-        else:
-            yield Match(call.span, message)
-
-
-def _loads_model(call: Call) -> bool:
-    return "Model" in call.name or "LM" in call.name
-
-
-def _is_reserved(token: str) -> bool:
-    return token.startswith("<|") or token in ("<pad>", "</s>", "<s>", "<unk>", "<mask>")
-
-
-def _added(reading: Training, call: Call) -> set[str]:
-    """Literal tokens that a call adds."""
-    results: set[str] = set()
-    value = call.args[0] if call.args else next(iter(call.keywords.values()), None)
-    for option in evaluate.options(reading, value, call):
-        results |= {
-            item.literal
-            for item in _leaves(option)
-            if isinstance(item.literal, str) and item.kind == "literal"
-        }
-    return results
-
-
-def _leaves(value: Value) -> Iterator[Value]:
-    if value.kind in ("list", "dict"):
-        for item in value.items:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def resize_after_peft(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    if reading.mentions("modules_to_save", "trainable_token_indices"):
-        return
-    for number in reading.methods("resize_token_embeddings"):
-        call = reading.calls[number]
-        if not call.receiver:
-            continue
-        lineage = lineage_of(reading, call.receiver, call.scope, number)
-        for wrap in lineage.calls:
-            made = reading.calls[wrap]
-            if made.method not in PEFT or "prepare" in made.method:
-                continue
-            here = made.scope == call.scope
-            if (here or not call.receiver.startswith("self.")) and not (
-                here and exclusive(made.arms, call.arms)
-            ):
-                message = "embeddings are resized after PEFT: new rows neither train nor save"
-                yield Match(call.span, message)
-
-
 def nan_filter(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     for number in reading.arguments:
         call = reading.calls[number]
@@ -223,40 +143,7 @@ def compile_unconditional(reading: Training, machine: ScriptMachine) -> Iterator
             yield Match(call.span, f"torch.compile({value.name}) without a flag to turn it off")
 
 
-def new_rows_frozen(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """Tokens that texts use are added, and the adapters leave the embeddings frozen."""
-    adds = [reading.calls[n] for n in reading.methods("add_tokens", "add_special_tokens")]
-    used = [c for c in adds if c.method == "add_tokens" or any(
-        "additional_special_tokens" in v.keys for v in c.args)]  # fmt: skip
-    if not used or not reading.methods("resize_token_embeddings"):
-        return
-    if reading.mentions("embed_tokens", "lm_head", "trainable_token", "get_input_embeddings"):
-        return
-    for number in reading.methods("LoraConfig"):
-        call = reading.calls[number]
-        given = {"modules_to_save", "trainable_token_indices"} & call.keywords.keys()
-        names = evaluate.options(reading, call.keywords.get("target_modules"), call)
-        written = [v.literal for value in names for v in (value, *value.items)]
-        own = any(w in str(text) for text in written for w in ("embed", "lm_head", "wte"))
-        if not given and not call.unpacked and not own:
-            yield Match(call.span, "the rows of the added tokens stay as they were drawn: "
-                        "modules_to_save is missing")  # fmt: skip
-
-
 RULES = (
-    Rule(
-        code="SCR331",
-        slug="new-tokens-frozen",
-        title="Embeddings of added tokens are trained",
-        severity="warn",
-        find=new_rows_frozen,
-        why="LoRA freezes everything but its adapters: the new rows of the embeddings and the head "
-        "keep their random values, and the model never learns to write these tokens.",
-        fires=("tokens are added and LoraConfig has no modules_to_save",),
-        fix='Pass modules_to_save=["embed_tokens", "lm_head"], or trainable_token_indices.',
-        sources=("peft-new-tokens",),
-        needs=("LoraConfig",),
-    ),
     Rule(
         code="SCR126",
         slug="pad-token-zero",
@@ -286,33 +173,6 @@ RULES = (
         fires=("pad_token_id == 0 decides that a padding token is added",),
         fix="Test tokenizer.pad_token is None.",
         needs=("pad_token_id",),
-        sources=("bts-fix4",),
-    ),
-    Rule(
-        code="SCR128",
-        slug="tokens-added-without-resize",
-        title="Embeddings are resized where tokens are added",
-        severity="warn",
-        find=tokens_without_resize,
-        why="An id past the last row of the embedding raises an index error on the CPU and a "
-        "device-side assert on a GPU.",
-        fires=("add_special_tokens or add_tokens with new tokens, and no resize in the file",),
-        fix="Call model.resize_token_embeddings(len(tokenizer)) after adding tokens.",
-        needs=("add_special_tokens", "add_tokens"),
-        sources=("bts-fix4",),
-        limits="that the embedding has no spare rows; then added tokens fit without a resize.",
-    ),
-    Rule(
-        code="SCR129",
-        slug="resize-after-peft",
-        title="Embeddings are resized before PEFT wraps the model",
-        severity="warn",
-        find=resize_after_peft,
-        why="PEFT freezes the base model. Rows that are added later neither train nor are they "
-        "saved with the adapter.",
-        fires=("resize_token_embeddings on the result of get_peft_model",),
-        fix="Resize before get_peft_model, and name the embeddings in modules_to_save.",
-        needs=("resize_token_embeddings",),
         sources=("bts-fix4",),
     ),
     Rule(

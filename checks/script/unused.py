@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from doctor.checks.script import evaluate, objects
 from doctor.checks.script.graphs import under_no_grad
-from doctor.checks.script.reading import flatten
 from doctor.checks.script.rule import Match, Rule
 from doctor.checks.script.training import Training
 from doctor.facts.script import Call, Value
@@ -160,87 +159,6 @@ def _ends_otherwise(reading: Training, scope: int) -> bool:
     return kept or any(c.method in ("NotImplementedError", "update", "add_") for c in calls)
 
 
-def blended(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
-    """Draws of the wrong distribution, and results of diffusers taken for tensors."""
-    for number in reading.methods("rand_like", "rand"):
-        call = reading.calls[number]
-        if call.name.startswith("torch.") and _is_scaled_by_std(reading, call, number):
-            yield Match(call.span, f"{call.method}() is uniform: randn is needed here")
-    for each in reading.script.assignments:
-        made = reading.calls[each.value.call] if each.value.kind == "call" else None
-        if made is None or each.target.rpartition(".")[2] not in ("std", "sigma"):
-            continue
-        inner = (
-            made.receiver
-            if made.receiver and made.name != "torch.exp"
-            else (made.args[0].name if made.args and made.args[0].kind == "name" else "")
-        )
-        if made.method == "exp" and re.fullmatch(r"(?:\w+\.)*log_?var", inner):
-            yield Match(each.span, f"exp({inner}) is the variance, not the deviation")
-    yield from _of_diffusion(reading)
-    yield from _not_a_tensor(reading)
-
-
-def _of_diffusion(reading: Training) -> Iterator[Match]:
-    """add_noise() of a scheduler of diffusers."""
-    for number in reading.methods("add_noise"):
-        call = reading.calls[number]
-        if len(call.args) == 3 and call.args[0].name in ("noise", "eps", "epsilon"):
-            yield Match(call.span, "add_noise takes the samples first, then the noise")
-        elif len(call.args) == 3 and call.args[1].kind == "name":
-            values = objects.last_definition(reading, call.args[1].name, call)
-            if values and all(
-                v.kind == "call" and reading.calls[v.call].name in ("torch.rand_like", "torch.rand")
-                for v in values
-            ):
-                yield Match(call.span, f"{call.args[1].name} is uniform: add_noise needs randn")
-
-
-def _is_scaled_by_std(reading: Training, call: Call, number: int) -> bool:
-    """mu + std * rand_like(std)."""
-    stds = {"std", "sigma", "stddev"}
-    for value, _, scope in reading.expressions:
-        for part in flatten([value]) if scope == call.scope and number in value.calls else ():
-            if (
-                part.kind == "other"
-                and part.name == "Mult"
-                and number in part.calls
-                and (stds & {v.name for v in part.items})
-            ):
-                return True
-    names = set(call.targets)
-    return any(
-        part.name == "Mult"
-        and names & {v.name for v in part.items}
-        and stds & {v.name for v in part.items}
-        for value, _, scope in reading.expressions
-        if scope == call.scope and names
-        for part in flatten([value])
-    )
-
-
-def _not_a_tensor(reading: Training) -> Iterator[Match]:
-    """pred = unet(...) of diffusers is an object: .sample is the tensor."""
-    for number, call in enumerate(reading.calls):
-        if len(call.targets) != 1 or len(call.args) < 2 or "return_dict" in call.keywords:
-            continue
-        made = objects.callee(reading, call) if "unet" in call.name.casefold() else []
-        unet = made and all(
-            each is not None and each.name.startswith("diffusers.UNet") for each in made
-        )
-        name = call.targets[0]
-        if unet and any(
-            (reading.calls[n].receiver == name and reading.calls[n].method in ("float", "to"))
-            or (
-                reading.calls[n].method == "mse_loss"
-                and name in [v.name for v in reading.calls[n].args]
-            )
-            for n in reading.scope_calls(call.scope)
-            if n > number
-        ):
-            yield Match(call.span, f"{name} is an output of diffusers: .sample is the tensor")
-
-
 def flags(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
     """Types of command line arguments."""
     if not reading.imports_from("argparse"):
@@ -321,25 +239,6 @@ RULES = (
         needs=("forward", "configure_optimizers"),
         training=False,
         words=(r"def forward\s*\(", r"def configure_optimizers\s*\("),
-    ),
-    Rule(
-        code="SCR322",
-        slug="noise-of-another-kind",
-        title="Noise is normal, and meets samples in their order",
-        severity="warn",
-        find=blended,
-        why="Variational autoencoders and diffusion models are derived for normal noise of the "
-        "stated deviation: with uniform noise, or the variance in its place, another model is "
-        "trained.",
-        fires=(
-            "std * torch.rand_like(std)",
-            "std = torch.exp(logvar)",
-            "add_noise(noise, samples, t), or noise of torch.rand_like",
-            "the output of a UNet of diffusers in a loss, without .sample",
-        ),
-        fix="Use torch.randn_like, std = torch.exp(0.5 * logvar), add_noise(samples, noise, t).",
-        sources=("torch-vae",),
-        needs=("rand_like", "rand", "exp", "add_noise"),
     ),
     Rule(
         code="SCR323",

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from doctor._util.records import Ended, Unknown
 from doctor._util.versions import unreadable_versions
-from doctor.checks.torch_build.libraries import written_twice
+from doctor.checks.torch_build.libraries import other_cudnn, written_twice
 from doctor.checks.torch_build.replacement import Replacement, replace_torch
 from doctor.errors.match import first, row
 from doctor.facts.machine import Driver, Host, Interpreter, Torch
@@ -76,6 +76,8 @@ def _failed(summary: str, interpreter: Interpreter) -> Verdict:
     if pattern is NCCL and (twice := written_twice(interpreter, None)):
         verdict = fail_by(NCCL, f"{summary}; {twice.summary}")
         return replace(verdict, commands=(*twice.commands, *NCCL.commands))
+    if "libcudnn" in ended.detail and (other := other_cudnn(interpreter)):
+        return fail(f"{summary}; {other.summary}", *other.commands, fix=other.fix or "")
     if shadow := _incomplete(interpreter):
         fix = (
             f"Remove {shadow}, or its parent directory from PYTHONPATH: it is found before the "

@@ -32,6 +32,10 @@ DT_RPATH or load them first, measured on torch 2.9 to 2.15. cuDNN's parts can co
 
 RELEASE = re.compile(r"(\d)\.(\d{1,2})\.\d{1,2}(?:\+(cu|cpu|rocm)(\d{1,2})?[\d.]*)?$")
 """A published build; those of nightlies and of NVIDIA's containers fit each other otherwise."""
+CUDA_12_SINCE, CUDNN_9_SINCE = (2, 1), (2, 4)
+"""Releases of torch: PyPI's wheels are for CUDA 12, and the wheels are linked to cuDNN 9."""
+CUDNN_8 = "8.9.2.26"
+"""What torch 2.1 to 2.3 require."""
 SAME_NUMBER_UNTIL = (2, 8)
 """torchaudio has torch's own number up to here."""
 
@@ -97,6 +101,33 @@ def written_twice(interpreter: Interpreter | Unknown, cuda: str | None) -> Verdi
             sources=("pytorch-186591", "returnn-1802"),
         )
     return None
+
+
+def other_cudnn(interpreter: Interpreter | Unknown) -> Verdict | None:
+    """A warning if the package of cuDNN has another major version than a wheel of this torch is
+    linked to. conda's torch has its own."""
+    rows = (interpreter.installed or ()) if isinstance(interpreter, Interpreter) else ()
+    versions = dict(row.split("==", 1) for row in rows if "==" in row)
+    torch = RELEASE.match(versions.get("torch", ""))
+    if torch is None or torch[3] not in (None, "cu"):
+        return None
+    release = int(torch[1]), int(torch[2])
+    cuda = torch[4] or ("12" if release >= CUDA_12_SINCE else "11")
+    needs = 9 if release >= CUDNN_9_SINCE else 8
+    name = f"nvidia-cudnn-cu{cuda[:2]}"
+    has = versions.get(name, "")
+    if not has or has.startswith(f"{needs}.") or release < (2, 0):
+        return None
+    own = f"torch=={versions['torch']}"
+    again = f'"{name}=={CUDNN_8}"' if needs == 8 else f'--force-reinstall "{own}"'
+    return warn(
+        f"{name} {has} is installed; {own} is linked to cuDNN {needs}",
+        f"python -m pip install {again}",
+        fix=f"Install the {name} of this torch again, which another package replaced, and keep "
+        "what needs the other (faster-whisper and ctranslate2, onnxruntime, TensorFlow) in an "
+        "environment of its own or in a release for this cuDNN; or move torch, torchvision and "
+        f"torchaudio together to a release with cuDNN {has[0]} (9 since torch 2.4).",
+    )
 
 
 def companions(interpreter: Interpreter | Unknown) -> Verdict | None:

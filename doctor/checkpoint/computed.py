@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-ENDS = ("inv_freq", "position_ids", "rope_freqs.weight", "cos_cached", "sin_cached")
+ENDS = (
+    *("inv_freq", "position_ids", "rope_freqs.weight", "cos_cached", "sin_cached"),
+    *(".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias"),
+)
 """Of their names."""
 
 

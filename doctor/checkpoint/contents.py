@@ -103,7 +103,7 @@ def _examined(
             lambda directory: _continuation(directory, request.plan, checkpoint, current, stage),
         ),
     }
-    origin = request.merged_from or request.baseline
+    origin = request.merged_from or request.baseline or request.equals
     changed = changed_settings(current.directory, origin) if origin and current.directory else ()
     return {"settings": changed} | {
         field: unread(checkpoint) if current.directory is None else look(current.directory)

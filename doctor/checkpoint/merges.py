@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -19,7 +21,7 @@ from doctor.checkpoint.collected import (
     unread,
 )
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.io.files import LocalDirectory, read_json
+from doctor.checkpoint.io.files import Directory, LocalDirectory, read_json
 from doctor.checkpoint.io.stages import Stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config
@@ -69,12 +71,30 @@ def read_merge(
             every=every,
             progress=report,
         )
+    name, revision = origin_of(base.directory)
+    merge = msgspec.structs.replace(merge, base_name=name, base_revision=revision)
     if not paths.base:
         return merge
     origins = [*((each.directory, each.path) for each in used), (base.directory, merge.base)]
     compared = (compare_tokenizers(model.directory, *origin) for origin in origins)
     tokenizer = next((each for each in compared if each is not None), None)
     return msgspec.structs.replace(merge, tokenizer=tokenizer)
+
+
+CACHED = re.compile(r"/models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})(?:/|$)")
+"""A model's directory in the Hub's cache."""
+
+
+def origin_of(directory: Directory) -> tuple[str, str]:
+    """The name of a model on the Hub, and its commit; "" for what the files do not state."""
+    if isinstance(directory, LocalDirectory) and (
+        match := CACHED.search(f"{directory.path.resolve()}/")
+    ):
+        return f"{match[1]}/{match[2]}", match[3]
+    with contextlib.suppress(CheckpointError):
+        name = read_json(directory, "config.json", model_config.LIMIT).get("_name_or_path")
+        return (shown(name, 200), "") if isinstance(name, str) else ("", "")
+    return "", ""
 
 
 def read_equality(
@@ -92,7 +112,9 @@ def read_equality(
         progress("compare both", done, total, "tensors")
 
     with stage("compare both"):
-        return compare_models(one, another, other_path=redact_url(other), progress=report)
+        found = compare_models(one, another, other_path=redact_url(other), progress=report)
+    tokenizer = compare_tokenizers(one.directory, another.directory, found.other)
+    return msgspec.structs.replace(found, tokenizer=tokenizer)
 
 
 def _model(found: TensorCollector, path: str) -> Model | Unknown:

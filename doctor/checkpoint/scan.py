@@ -12,23 +12,22 @@ import msgspec
 
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.agreement import compare_with_config, is_library, one_of_several
 from doctor.checkpoint.analysis import optimizer
 from doctor.checkpoint.analysis.adapters import fit_lora
 from doctor.checkpoint.analysis.batch_statistics import read_statistics
 from doctor.checkpoint.analysis.fit import fit_optimizer
-from doctor.checkpoint.analysis.heads import lacks_head, separate_head, task_without_head
-from doctor.checkpoint.analysis.sizes import compare_sizes, embeddings, wrapper_of
 from doctor.checkpoint.analysis.tensor_names import is_packed
 from doctor.checkpoint.analysis.totals import Totals, bytes_by_dtype, count, listed_roles, shares
 from doctor.checkpoint.errors import CheckpointError
-from doctor.checkpoint.formats.torch_files import with_inventory
+from doctor.checkpoint.formats.torch_files import read_tree, with_inventory
 from doctor.checkpoint.io.files import Directory, LocalDirectory, json_object, read_whole
 from doctor.checkpoint.io.stages import Stage, no_stage
 from doctor.checkpoint.io.urls import redact_url
 from doctor.checkpoint.layouts import model_config, trainer_state
 from doctor.checkpoint.layouts.directory import find_layout
 from doctor.checkpoint.layouts.layout import Layout
-from doctor.checkpoint.layouts.shard_index import SPLIT, disagreements, sizes_differ
+from doctor.checkpoint.layouts.shard_index import disagreements, sizes_differ
 from doctor.checkpoint.layouts.tokenizer import read_tokenizer
 from doctor.checkpoint.loading import MOST_NAMES, describe_loading
 from doctor.checkpoint.pickle.nodes import gc_paused
@@ -47,6 +46,8 @@ from doctor.checkpoint.tensors import Shard, Tensor, distinct, join_states
 
 OnTensors = Callable[[Directory, LayoutContents], None]
 """Called with the directory and what its files hold, the shards in the order of the layout."""
+
+SCALER = "scaler.pt"
 
 REMOTE_READS = 200
 """Reads of an optimizer's state where each is a request."""
@@ -94,7 +95,7 @@ def scan(
             adapter=_adapter(adapter),
             unreadable=unreadable,
             **({} if configured else _described_by(shards)),
-            **_compared(layout, configured or _header(shards), contents, tensors),
+            **compare_with_config(layout, configured or _header(shards), contents, tensors),
         ),
         lora=fit_lora(adapter, tensors, layout.directory) if adapter else None,
         training=_training(layout, contents, tensors, state, stage),
@@ -172,9 +173,10 @@ def _without_values(
 ) -> list[Problem]:
     """The problem of files of a model or an adapter that were read and hold nothing."""
     adapter = layout.kind.endswith("PEFT adapter")
-    whole = layout.files and not (layout.lone_shard or layout.groups or _one_of_several(layout))
+    whole = layout.files and not (layout.lone_shard or layout.groups or one_of_several(layout))
     readable = all(shard.readable for shard in contents.shards)
-    model = adapter or (described and _is_library(contents))
+    writer = any(shard.writer for shard in contents.shards)  # with a place for the weights
+    model = adapter or writer or (described and is_library(contents))
     if not (whole and readable and model) or any(tensor.elements for tensor in tensors):
         return []
     held = f"holds {len(tensors):,} tensors, none with a value" if tensors else "holds no tensor"
@@ -194,8 +196,23 @@ def _training(
     return Training(
         steps=history.steps if history else next(steps, None),
         history=history,
+        scale=_scale(layout, contents, stage),
         optimizer=_optimizer(layout, contents, tensors, stage),
     )
+
+
+def _scale(layout: Layout, contents: LayoutContents, stage: Stage) -> float | None:
+    """The GradScaler's, in a file of the weights or in one beside them on this machine."""
+    scales = [shard.scale for shard in contents.all_shards if shard.scale is not None]
+    if scales or SCALER not in layout.beside or not isinstance(layout.directory, LocalDirectory):
+        return scales[0] if scales else None
+    with (
+        stage(f"read {SCALER}"),
+        contextlib.suppress(CheckpointError),
+        layout.directory.open(SCALER) as source,
+    ):
+        return read_tree(source, SCALER).scale()
+    return None
 
 
 def _optimizer(
@@ -216,7 +233,7 @@ def _optimizer(
             contents.ordered,
             optimizer.READS if local else min(REMOTE_READS, optimizer.READS),
         )
-    if not contents.shards or layout.lone_shard or _one_of_several(layout) or _by_ranks(layout):
+    if not contents.shards or layout.lone_shard or one_of_several(layout) or _by_ranks(layout):
         return summary
     further = [tensor for shard in contents.shards for tensor in shard.further]
     return msgspec.structs.replace(summary, fit=fit_optimizer(state, [*tensors, *further]))
@@ -232,36 +249,6 @@ def _tokenizer(layout: Layout, stage: Stage) -> Tokenizer | None:
         return read_tokenizer(layout.directory)
 
 
-def _compared(
-    layout: Layout,
-    config: dict[str, object],
-    contents: LayoutContents,
-    tensors: list[Tensor],
-) -> dict[str, Any]:
-    """Fields of ModelConfig about the tensors, where all of the model's are in the files."""
-    readable = all(shard.readable for shard in contents.shards)
-    whole = not (layout.lone_shard or layout.groups or _one_of_several(layout)) and readable
-    if not whole or any(SPLIT in shard.metadata for shard in contents.shards):
-        return {}
-    embedded = embeddings(tensors)
-    rows = max((tensor.shape[0] for tensor in embedded), default=None)
-    if not config or layout.kind.endswith("PEFT adapter"):
-        return {"embedding_rows": rows}
-    return {
-        "embedding_rows": rows,
-        "sizes": compare_sizes(config, tensors, embedded),
-        "head_missing": lacks_head(config, tensors, embedded),
-        "task_without_head": task_without_head(config, tensors),
-        "separate_head": separate_head(config, tensors, embedded, layout.directory)
-        if isinstance(layout.directory, LocalDirectory)
-        else "",
-        "wrapper": wrapper_of(tensors)
-        if config.get("model_type") and _is_library(contents)
-        else "",
-        "empty_tensors": sum(0 in tensor.shape for tensor in tensors),
-    }
-
-
 def _header(shards: Sequence[Shard]) -> dict[str, object]:
     """The model as the first file that describes it does."""
     return next((shard.config for shard in shards if shard.config), {})
@@ -272,16 +259,6 @@ def _described_by(shards: Sequence[Shard]) -> dict[str, Any]:
     named = model_config.token_ids(config := _header(shards))
     ids = {key: max(numbers) for key, numbers in named.items()}
     return {"source": "the header of the GGUF file", "token_ids": ids} if config else {}
-
-
-def _is_library(contents: LayoutContents) -> bool:
-    """Whether from_pretrained reads these files, by their names."""
-    return all(shard.file.startswith(("model", "pytorch_model")) for shard in contents.shards)
-
-
-def _one_of_several(layout: Layout) -> bool:
-    """Whether the directory has further files of weights, which were not read."""
-    return any("that was read; name another" in problem.text for problem in layout.problems)
 
 
 def _adapter_config(layout: Layout, read_json: _JsonReader) -> dict[str, object]:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from doctor import catalog
 from doctor._util.errors import UserError
 from doctor._util.records import Unknown
@@ -21,11 +23,13 @@ from doctor.collect.data_target import what_of
 from doctor.collect.interpreter import choose
 from doctor.facts.data import Data
 from doctor.facts.facts import DELIVERED, Facts, without_machine
+from doctor.facts.script import Script
 from doctor.job.job import Job
 from doctor.job.run_options import RunOptions
 from doctor.judge.engine import examine
 from doctor.report.progress import ProgressBar
 from doctor.report.report import FailOn, Report
+from doctor.script.read import read_script
 
 CHECKS = catalog.of_families("DAT")
 SPLITS = ("train", "eval")
@@ -85,8 +89,19 @@ def facts_of(request: DataRequest, section: Data | Unknown, seconds: float) -> F
         job=Job(device="cpu", working_dir=working_directory()),
         options=RunOptions(smoke=False),
         data=section,
+        scripts=scripts_of(request),
         seconds=seconds,
     )
+
+
+def scripts_of(request: DataRequest) -> tuple[Script, ...] | None:
+    """The file of the factory; None for files of rows, and where it cannot be read."""
+    path = str(request.what.get("file", ""))
+    try:
+        script = read_script(path, Path(path).read_bytes()) if path else None
+    except OSError:
+        return None
+    return None if script is None else (structs.replace(script, path=Path(path).name),)
 
 
 def judge(

@@ -30,6 +30,8 @@ from doctor.errors.tables import (
     gradients,
     graph,
     harmless,
+    host_log,
+    host_tools,
     hub,
     kernel_modules,
     kernels,
@@ -74,6 +76,8 @@ from doctor.errors.tables import (
 TABLES = (
     kernel_modules,
     machine_log,
+    host_log,
+    host_tools,
     container_gpus,
     moved_names,
     pictures,

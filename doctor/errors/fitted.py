@@ -28,7 +28,7 @@ ADVICE = re.compile(
 def fitted(cause: Cause, text: str) -> Cause:
     """The row with the fix that the numbers and names of the message give, and with commands for
     the port that it names; rows of sentences repeat what the message asks for."""
-    cause = _worded(cause, text)
+    cause = worded(cause, text)
     if cause.id == MEMORY:
         from doctor.errors.memory_numbers import describe_oom
 
@@ -47,7 +47,7 @@ def fitted(cause: Cause, text: str) -> Cause:
     return cause
 
 
-def _worded(cause: Cause, text: str) -> Cause:
+def worded(cause: Cause, text: str) -> Cause:
     """The row with the reason and the fix for the wording of the text."""
     own = (each for each in cause.wordings if holds(each.message, text))
     wording = next(own, None)

@@ -61,8 +61,17 @@ SAID: tuple[Said, ...] = (
         "cuda-toolkit-mismatch",
         r"(?:detected CUDA version \(|Installed CUDA version )(?P<toolkit>[\d.]+\d)\)?.{0,80}?"
         r"compile(?:d with| PyTorch) \(?(?P<torch>[\d.]+\d)",
-        "The toolkit is {toolkit} and torch was built with {torch}: install toolkit {torch} and "
-        "set CUDA_HOME to it. Within one major version DS_SKIP_CUDA_CHECK=1 lets DeepSpeed build.",
+        "The toolkit is {toolkit} and torch was built with {torch}: set CUDA_HOME and PATH to "
+        "toolkit {torch} (ls -d /usr/local/cuda-*; install it if it is not there), and empty "
+        "~/.cache/torch_extensions. Within one major version DS_SKIP_CUDA_CHECK=1 lets DeepSpeed "
+        "build.",
+    ),
+    (
+        "disk-full",
+        r"(?P<mount>/\S{0,200}) \(\S{1,12}\) is full; "
+        r"(?P<other>/\S{0,200}) has (?P<free>\S{1,8}) free",
+        "{mount} is full, whatever other disks have: move what is written there (output_dir, the "
+        "caches, TMPDIR) to {other} ({free} free), delete old checkpoints and the truncated one.",
     ),
     (
         "model-type-unknown architecture-unknown missing-key",

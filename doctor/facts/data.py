@@ -21,6 +21,7 @@ from doctor.facts.data_rows import (
     Overlap,
     Pace,
     Pairs,
+    Relation,
     Rendered,
     Repeats,
     Rereading,
@@ -181,6 +182,8 @@ class Split(Section, frozen=True, kw_only=True):
     seeds: Seeds | None = None
     boxes: Boxes | None = None
     rereading: Rereading | None = None
+    relations: tuple[Relation, ...] = ()
+    """Those that hold for some rows; what was looked at and holds for none is absent."""
 
 
 class Offset(Section, frozen=True, kw_only=True):
@@ -235,6 +238,8 @@ class Data(Section, frozen=True, kw_only=True):
     repeats: Repeats | Unknown | None = None
     overlap: Overlap | Unknown | None = None
     numbering: Numbering | None = None
+    relations: tuple[Relation, ...] = ()
+    """Of two splits."""
     shards: Shards | None = None
     broken: Problem | None = None
     """A row of the file further down that cannot be read."""

@@ -34,10 +34,42 @@ class Overlap(Section, frozen=True, kw_only=True):
     pairs: RowPairs = ()
 
 
+RelationKind = Literal[
+    "answer ends prompt", "prompt begins answer", "one answer", "one class", "text empty",
+    "roles repeat", "roles swapped", "role unknown", "markers in text", "side empty",
+    "prompts differ", "query is positive", "positive among negatives",
+    "header in rows", "decimals mixed", "units mixed", "dates mixed",
+    "class has one value", "column separates", "window holds target", "history ends with target",
+    "equal inputs", "decoder sees target", "span reversed", "span beyond", "span lost",
+    "start twice", "target padding", "target without stop", "tag on special", "length beyond",
+    "length counts padding", "weights short", "background class", "code for missing",
+    "whole waveform", "files unpaired", "one pass", "scale differs", "layout differs",
+    "class in eval alone", "windows shared", "eval random", "marker nowhere", "border nowhere",
+    "mask against padding", "stop before answer", "start before answer", "seed in row",
+    "map turned", "target broadcast", "column unscaled", "row not finite",
+    "entities in text", "label in text", "special predicted", "borders wrong",
+    "label ignored otherwise",
+]  # fmt: skip
+"""What holds between fields of a row, between rows, two passes or two splits."""
+
+
+class Relation(Section, frozen=True, kw_only=True):
+    """How often something holds."""
+
+    kind: RelationKind
+    part: int
+    whole: int
+    fields: tuple[str, ...] = ()
+    """Names of the fields or columns."""
+    rows: tuple[int, ...] = ()
+    numbers: tuple[Number, ...] = ()
+    """What the sentence of this kind gives, as ranges."""
+
+
 class Indices(Section, frozen=True, kw_only=True):
     """Whole numbers, and the table that they index."""
 
-    kind: Literal["ids", "classes"]
+    kind: Literal["ids", "classes", "positions", "types"]
     entries: int
     table: str
     """Whose it is: "the model's embedding"."""
@@ -93,6 +125,8 @@ class Boxes(Section, frozen=True, kw_only=True):
     boxes: int
     corners: str = ""
     """Who expects two corners: "the model", "their format"; "": not known."""
+    likely: bool = False
+    """They stand beside "labels" and are no shares of the image, as in torchvision's targets."""
     turned: int = 0
     """Boxes that are no two corners in this order."""
     outside: int = 0
@@ -180,6 +214,8 @@ class LabelMaps(Section, frozen=True, kw_only=True):
     """Pixels whose neighbours differ by 2 or more."""
     between: int = 0
     """Of those, pixels strictly between their neighbours."""
+    invented: int = 0
+    """Values that stand at borders alone, between the values on both sides."""
     kinds: int = 0
     """Different combinations of such a pixel's value and its neighbours'."""
     unit_steps: int = 0
@@ -386,4 +422,6 @@ class Markers(Section, frozen=True, kw_only=True):
     """Marker of another family -> documents that have it as plain text."""
     split: dict[str, int] = {}
     """Special token of the tokenizer -> documents that spell it in several tokens."""
+    pieces: dict[str, int] = {}
+    """Marker of the template that is no token -> documents that have it."""
     rows: tuple[int, ...] = ()

@@ -222,6 +222,10 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Flags of the script; "" for a flag without a value."""
     launcher: dict[str, str] = {}
     """Flags before the script's name."""
+    prefix: str = ""
+    """What stands before the program: variables, srun and its options."""
+    text: str = ""
+    """The whole command, on one line."""
 
 
 class Suppression(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -245,7 +249,9 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     """One file: a program, a notebook or a configuration that starts a training."""
 
     path: str
-    kind: Literal["python", "notebook", "deepspeed", "accelerate", "trainer", "axolotl", "factory"]
+    kind: Literal[
+        "python", "notebook", "deepspeed", "accelerate", "trainer", "axolotl", "factory", "shell"
+    ]
     functions: tuple[Function, ...] = ()
     classes: tuple[Class, ...] = ()
     calls: tuple[Call, ...] = ()
@@ -258,7 +264,8 @@ class Script(Section, frozen=True, kw_only=True, omit_defaults=True):
     comparisons: tuple[Comparison, ...] = ()
     bare: tuple[Bare, ...] = ()
     identifiers: frozenset[str] = frozenset()
-    """Names and attributes that occur anywhere; `ignored_labels` where -100 is set in a part."""
+    """Names and attributes that occur anywhere; `ignored_labels` where -100 is set in a part,
+    `boxes[]` where a part of boxes is."""
     settings: tuple[Setting, ...] = ()
     launches: tuple[Launch, ...] = ()
     requirements: dict[str, str] = {}

@@ -13,6 +13,8 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.facts.training import Settings
 from doctor.job.job import Job, Target
 
+NOT_IN_REPORT = "the report does not show"
+"""How the reason of a section or a field begins that no pasted report contains."""
 UNLISTED = "no process is listed"
 """Why the processes on a GPU are not known whose memory is used."""
 USED_BYTES = 2 * GIB
@@ -84,6 +86,12 @@ class JobGpus(Section, frozen=True, kw_only=True):
     gpus: tuple[JobGpu, ...]
     by: Literal["torch", "environment"]
     """Source of the visible GPUs: torch, or CUDA_VISIBLE_DEVICES applied to NVML's list."""
+
+    @property
+    def partly_shown(self) -> bool:
+        """A pasted report shows a part of what is to be known of them."""
+        records = [gpu.nvml.unread for gpu in self.gpus if gpu.nvml]
+        return any(NOT_IN_REPORT in unread.values() for unread in records)
 
     @property
     def lowest_capability(self) -> tuple[int, int] | None:

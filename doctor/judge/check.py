@@ -213,9 +213,11 @@ def ok(summary: str, *, seconds: float = 0.0, places: tuple[Place, ...] = ()) ->
     return Verdict(Status.PASS, summary, seconds=seconds, places=places)
 
 
-def note(summary: str, *, fix: str | None = None, seconds: float = 0.0) -> Verdict:
+def note(
+    summary: str, *, fix: str | None = None, owner: Owner | None = None, seconds: float = 0.0
+) -> Verdict:
     """The machine is as it should be, and something is worth reading; `fix` is what may be done."""
-    return Verdict(Status.NOTE, summary, fix=fix, seconds=seconds)
+    return Verdict(Status.NOTE, summary, fix=fix, owner=owner, seconds=seconds)
 
 
 class Remedy(TypedDict, total=False):

@@ -8,11 +8,17 @@ SEVERITY = (Status.SKIP, Status.PASS, Status.NOTE, Status.WARN, Status.UNKNOWN, 
 """In ascending order. An unknown outweighs a warning: it may hide a failure."""
 
 
-def worst(*verdicts: Verdict) -> Verdict:
+PROBLEMS = (Status.WARN, Status.FAIL)
+
+
+def worst(*verdicts: Verdict, partly_shown: bool = False) -> Verdict:
     """The worst status, with the summaries of every verdict that is not fine, worst first.
 
     Among verdicts of one status, those that the machine's owner must fix come first.
+    `partly_shown`: of what a pasted report shows, a problem outweighs what it does not show.
     """
+    if partly_shown:
+        verdicts = tuple(v for v in verdicts if v.status in PROBLEMS) or verdicts
     ordered = sorted(
         verdicts,
         key=lambda each: (-SEVERITY.index(each.status), each.owner is not Owner.MACHINE),

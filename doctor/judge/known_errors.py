@@ -12,6 +12,7 @@ from dataclasses import replace
 from doctor._util.owner import Owner
 from doctor._util.records import Ended
 from doctor.errors.cause import Cause
+from doctor.errors.fitted import worded
 from doctor.errors.match import first, row
 from doctor.errors.tables.commands import KERNEL_LOG as KERNEL_LOG
 from doctor.judge.check import Verdict, fail, unknown
@@ -126,8 +127,10 @@ def any_of(causes: Sequence[Cause]) -> str:
 
 
 def fail_by(row: Cause, summary: str, *, seconds: float = 0.0) -> Verdict:
-    """The failure that a row explains; unknown if the process was killed."""
-    if row is KILLED:
+    """The failure that a row explains, with the remedy for this wording; unknown if the process was
+    killed."""
+    row = worded(row, summary)
+    if row.id == KILLED.id:
         return unknown(f"{summary}; killed from outside, most often for want of memory: MEM002")
     return fail(
         summary,

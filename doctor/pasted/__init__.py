@@ -16,11 +16,13 @@ from doctor.pasted import (
     collect_env,
     diagnoses,
     ds_report,
+    host_tools,
     inodes,
     kernel_log,
     links,
     packages,
     printed,
+    ranks,
     rocm,
     smi_lists,
     smi_query,
@@ -47,6 +49,7 @@ READERS = (
     packages.read,
     diagnoses.read,
     inodes.read,
+    ranks.read,
 )
 """The one that comes first decides where two state the same thing."""
 
@@ -71,4 +74,5 @@ def read(text: str, *, alone: bool = True) -> Reading:
     if unjudged:
         known_as = torch_messages.reported_as(unjudged)
         reading = replace(reading, reported=(*known_as, *reading.reported))
-    return kernel_log.add_log(reading, lines)
+    reading = kernel_log.add_log(reading, lines)
+    return host_tools.add_tools(reading, lines) if alone or reading else reading

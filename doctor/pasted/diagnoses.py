@@ -14,7 +14,8 @@ from doctor.pasted.reading import Reading, gpu_named
 
 DCGM = re.compile(r"\s*\|\s*Diagnostic\s*\|\s*Result\s*\|")
 ROW = re.compile(r"\s*\|\s*([A-Za-z][\w /-]{2,40}?)\s*\|\s*(\S.{0,80}?)\s*\|")
-OF_GPU = re.compile(r"\s*\|\s*\|\s*GPU ?(\d{1,4}): Fail\s*\|")
+OF_GPU = re.compile(r"\s*\|\s*\|\s*(?:GPU ?(\d{1,4}): Fail|Fail - GPUs?: ?(\d{1,4}))\s*\|")
+WARNED = re.compile(r"GPU ?(\d{1,4})\b")
 GPUS = re.compile(r"GPUs?:? ?([\d, ]{1,60})")
 HARDWARE = (
     "memory", "gpu memory", "pcie", "sm stress", "targeted stress", "targeted power", "diagnostic",
@@ -22,6 +23,9 @@ HARDWARE = (
 )  # fmt: skip
 """DCGM's tests of the hardware; those of the deployment are about software."""
 
+HEALTH = re.compile(r"\|\s*Health Monitor Report\b")
+OF_HEALTH = re.compile(r"\|\s*-> (\d{1,4})\s*\|\s*Failure\b")
+SYSTEM = re.compile(r"\|\s*-> ([A-Z][\w ]{2,30}?)\s*\|\s*Failure\b")
 VERDICT = re.compile(r'"overall_severity"\s*:\s*"(PASS|INFO|WARNING|CRITICAL|UNKNOWN)"', re.I)
 OF_GPUS = ("gpu", "xid", "nvlink")
 LONGEST = 2**20
@@ -40,7 +44,10 @@ def read(lines: list[str]) -> Reading:
     driver = None
     if any(DCGM.match(line) for line in lines):
         kinds.append("dcgmi diag")
-        driver, gpus = _dcgm(lines)
+        driver, gpus = _detected(lines), _dcgm(lines)
+    if any(HEALTH.search(line) for line in lines):
+        kinds.append("dcgmi health")
+        gpus |= _dcgm_health(lines)
     if any(VERDICT.search(line) for line in lines):
         kinds.append("NVIDIA Health Validation")
         gpus |= _node_verdict("\n".join(lines)[:LONGEST])
@@ -59,25 +66,46 @@ def _gpus(failed: dict[str, str]) -> tuple[Gpu, ...]:
     return tuple(records)
 
 
-def _dcgm(lines: list[str]) -> tuple[str | None, dict[str, str]]:
-    """The driver's version, and the GPUs with a failed test of the hardware."""
-    driver, test = None, ""
+def _detected(lines: list[str]) -> str | None:
+    """The driver's version."""
+    rows = filter(None, map(ROW.match, lines))
+    return next((row[2] for row in rows if row[1] == "Driver Version Detected"), None)
+
+
+def _dcgm(lines: list[str]) -> dict[str, str]:
+    """The GPUs with a failed test of the hardware; "" where none is named."""
+    test = ""
     failed: dict[str, str] = {}
     for line in lines:
         if match := ROW.match(line):
-            test, result = match[1].lower(), match[2]
-            if test == "driver version detected":
-                driver = result
+            label, result = match[1].lower(), match[2]
+            if label in ("warning", "error"):
+                named = WARNED.match(result)
+                if named and "" in failed:
+                    failed.setdefault(named[1], failed.pop(""))
+                continue
+            test = label
             if result.startswith("Fail") and test in HARDWARE:
                 numbers = GPUS.search(result)
-                for each in re.findall(r"\d+", numbers[1]) if numbers else ():
+                for each in re.findall(r"\d+", numbers[1]) if numbers else ("",):
                     failed.setdefault(each, f"dcgmi diag: {match[1]} failed")
-                if not numbers:
-                    failed.setdefault("", f"dcgmi diag: {match[1]} failed")
         elif (match := OF_GPU.match(line)) and test in HARDWARE:
             failed.pop("", None)
-            failed.setdefault(match[1], f"dcgmi diag: {test} failed")
-    return driver, failed
+            failed.setdefault(match[1] or match[2], f"dcgmi diag: {test} failed")
+    return failed
+
+
+def _dcgm_health(lines: list[str]) -> dict[str, str]:
+    """The GPUs that DCGM watches and calls failed, with the failed part."""
+    failed: dict[str, str] = {}
+    index = ""
+    for line in lines:
+        if match := OF_HEALTH.search(line):
+            index = match[1]
+            failed.setdefault(index, "dcgmi health: failure")
+        elif index and (match := SYSTEM.search(line)):
+            failed[index] = f"dcgmi health: failure of {match[1].lower()}"
+    return failed
 
 
 def _node_verdict(text: str) -> dict[str, str]:

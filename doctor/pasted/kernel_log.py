@@ -6,10 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msgspec.structs import replace as with_fields
+
 from doctor.facts.kernel_lines import address, events
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, KernelEvent
+from doctor.hardware.xids import BROKEN, BY_NUMBER, Grade
 from doctor.pasted.reading import NOT_IN_REPORT, Reading, gpu_named
+from doctor.pasted.smi_table import UNREAD
 
 OTHERS = (
     re.compile(r"\bXID (\d{1,4})\b.{0,100}?\bPCI:([\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2})\b"),
@@ -41,17 +45,18 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
         own = [event for event in found if event.address == at]
         index = _index(gpus, at)
         if index is None:
-            if reading.gpus:
+            if reading.gpus and not _is_of_another(gpus, own):
                 continue
             index = len(gpus)
-            gpus.append(gpu_named(index, "", bus_id=at))
+            gpus.append(gpu_named(index, "", at, bus_id=at))
         gpus[index] = _state(gpus[index], at, own)
         xids = tuple(event.xid for event in own if event.xid is not None)
-        if xids and all(each.uuid != gpus[index].uuid for each in watched):
-            unread = {"samples": NOT_IN_REPORT}
-            watched.append(
-                Watched(uuid=gpus[index].uuid, samples=0, mask=0, xids=xids, unread=unread)
-            )
+        if xids:
+            uuid, unread = gpus[index].uuid, {"samples": NOT_IN_REPORT}
+            new = Watched(uuid=uuid, samples=0, mask=0, unread=unread)
+            record = next((each for each in watched if each.uuid == uuid), new)
+            watched = [each for each in watched if each.uuid != uuid]
+            watched.append(with_fields(record, xids=xids))
     return replace(
         reading,
         kinds=(*reading.kinds, "kernel log"),
@@ -61,6 +66,21 @@ def add_log(reading: Reading, lines: Sequence[str]) -> Reading:
     )
 
 
+def _is_of_another(gpus: Sequence[Gpu], own: Sequence[KernelEvent]) -> bool:
+    """Whether the events are of a GPU of this machine that the list lacks: a list without addresses
+    ends at a GPU that does not answer, one with addresses lacks a lost GPU alone."""
+    grades: tuple[Grade, ...] = ("link", *BROKEN)
+    if any(gpu.address for gpu in gpus):
+        grades = ("lost",)
+    return any(_is_broken(each, grades) for each in own)
+
+
+def _is_broken(event: KernelEvent, grades: Sequence[Grade] = BROKEN) -> bool:
+    """Whether the event leaves a GPU at fault: no list of GPUs need have it then."""
+    xid = BY_NUMBER.get(event.xid or 0)
+    return bool(UNREACHABLE.search(event.text) or (xid and xid.grade in grades))
+
+
 def _index(gpus: Sequence[Gpu], at: str) -> int | None:
     same = next((number for number, gpu in enumerate(gpus) if gpu.address == at), None)
     return 0 if same is None and len(gpus) == 1 and not gpus[0].bus_id else same
@@ -68,14 +88,17 @@ def _index(gpus: Sequence[Gpu], at: str) -> int | None:
 
 def _state(gpu: Gpu, at: str, own: Sequence[KernelEvent]) -> Gpu:
     """The GPU, with what the log says of its state where no report does."""
-    texts = [event.text for event in own if UNREACHABLE.search(event.text)]
-    if not texts and any(event.xid == OFF_BUS for event in own):
-        texts = ["Xid 79: GPU has fallen off the bus"]
+    text = next((event.text for event in own if UNREACHABLE.search(event.text)), "")
+    if any(event.xid == OFF_BUS for event in own):
+        text = "Xid 79: GPU has fallen off the bus"
     action = next((event.action for event in reversed(own) if event.action is not None), None)
     fields = {name: getattr(gpu, name) for name in gpu.__struct_fields__}
     fields["bus_id"] = gpu.bus_id or at
-    if texts and gpu.lost is None:
-        fields["lost"] = f"the kernel log says: {texts[0]}"
+    if text:
+        known = f"{gpu.lost}; " if gpu.lost and UNREAD not in gpu.lost else ""
+        fields["lost"] = f"{known}the kernel log says: {text}"
+    elif gpu.lost and UNREAD in gpu.lost and any(map(_is_broken, own)):
+        fields["lost"] = None  # readings that fail are what the event leads to
     if action is not None and gpu.recovery_action is None:
         fields["recovery_action"] = action
     return Gpu(**fields)

@@ -18,13 +18,37 @@ PREFIX = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d) |```(?=\S*[ .])){1,8}"
 )
 """Quotation marks, ranks, containers, timestamps of a CI, and the fence before a line's text."""
+STAMPED = re.compile(r"\[ {0,8}(?:\d{1,9}\.\d{1,6}|\w{3} \w{3} [\d: ]{13,16})\] \S|"
+                     r"\w{3} [ \d]\d \d\d:\d\d:\d\d \S+ ")  # fmt: skip
+"""How a line of a kernel log begins."""
+NARROWEST = 60
+"""Columns of a terminal."""
 BULLET = re.compile(r"\s*[-*•] (?=[`*\[\w])")
 
 
 def clean(text: str) -> list[str]:
     """The lines, without escape sequences, quotation marks, bullets and ranks of launchers."""
     lines = re.split(r"\r\n|[\n\r\x0b\x0c]", text, maxsplit=MOST)[:MOST]
-    return [_clean(line[:LONGEST]) for line in lines]
+    return _unbroken([_clean(line[:LONGEST]) for line in lines])
+
+
+def _unbroken(lines: list[str]) -> list[str]:
+    """Lines of a kernel log that a terminal broke at its width in one piece: all broken ones have
+    that length, at least two, and what follows has no time."""
+    stamped = [bool(STAMPED.match(line)) for line in lines]
+    lengths = [len(line) for line, is_one in zip(lines, stamped, strict=True) if is_one]
+    width = max(lengths, default=0)
+    is_broken = width >= NARROWEST and sum(each >= width - 1 for each in lengths) > 1
+    joined: list[str] = []
+    goes_on = False
+    for line, is_one in zip(lines, stamped, strict=True):
+        if goes_on and line and not is_one and len(line) < width:
+            joined[-1] = joined[-1].ljust(width) + line
+            goes_on = False
+            continue
+        joined.append(line)
+        goes_on = is_broken and is_one and width - 1 <= len(line)
+    return joined
 
 
 def _clean(line: str) -> str:

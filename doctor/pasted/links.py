@@ -19,6 +19,11 @@ MOST_CORRECTED = 1000
 HCA = re.compile(r"\s*(?:hca_id:\s*|CA ')(\w{2,40})'?\s*$")
 STATE = re.compile(r"\s*[Ss]tate:\s*(?:PORT_)?([A-Za-z]{4,12})\b")
 PHYSICAL = re.compile(r"\s*[Pp]hysical[_ ]state:\s*(\w{4,16})")
+RATE = re.compile(r"\s*Rate: (\d{1,4})(?:\.\d)?\s*$")
+LEAST_OTHERS = 3
+"""Ports of one rate beside which the only slower one is at fault: storage has ports of its own."""
+MOST_SLOWER = 4
+"""How many times slower it is, unless the text names it elsewhere too. Our own number."""
 LAYER = re.compile(r"\s*[Ll]ink[_ ]layer:\s*(InfiniBand|Ethernet)")
 PCI = re.compile(
     r"\s*((?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\d) .{0,60}NVIDIA.{0,80}\[(.{3,60}?)\]"
@@ -64,7 +69,7 @@ def read(lines: list[str]) -> Reading:
         gpus=first.gpus,
         watched=first.watched,
         hcas=tuple(ports),
-        reported=(*_down(ports, lines), *errors, *redirected),
+        reported=(*_down(ports, lines), *_slow_port(lines), *errors, *redirected),
     )
 
 
@@ -175,16 +180,44 @@ def _ports(lines: list[str]) -> list[Hca]:
             if "state" in fields]  # fmt: skip
 
 
+def _slow_port(lines: list[str]) -> list[Reported]:
+    """The only active port of InfiniBand whose rate is below that of all others, which is one."""
+    rates: dict[str, int] = {}
+    name, is_up = "", False
+    for line in lines:
+        if match := HCA.match(line):
+            name, is_up = match[1], False
+        elif match := STATE.match(line):
+            is_up = match[1].lower() == "active"
+        elif name and is_up and (match := RATE.match(line)):
+            rates[name] = int(match[1])
+    most = max(rates.values(), default=0)
+    slow = {port: rate for port, rate in rates.items() if rate < most}
+    others = [rate for port, rate in rates.items() if port not in slow]
+    if len(slow) != 1 or len(others) < LEAST_OTHERS:
+        return []
+    port, rate = slow.popitem()
+    if rate * MOST_SLOWER > most and port not in _words(lines):
+        return []
+    text = f"{port}: {rate} Gb/s, the other {len(others)} ports {most}"
+    return [Reported(cause="infiniband-port-slow", line=text)]
+
+
 def _down(ports: list[Hca], lines: list[str]) -> tuple[Reported, ...]:
     """Ports without a link beside others with one, if the text names the port outside of the list:
     one that nobody uses is often down."""
     if not any(port.state in ("ACTIVE", "LINKUP") for port in ports):
         return ()
     down = [port for port in ports if port.state in ("DOWN", "INIT") and port.rate != "Disabled"]
-    prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
-    words = {word for line in prose for word in WORD.findall(line)}
+    words = _words(lines)
     return tuple(
         Reported(cause=PORT_DOWN, line=f"{port.name}: {port.state} {port.rate}".strip())
         for port in down
         if port.name in words
     )
+
+
+def _words(lines: list[str]) -> set[str]:
+    """The words of the text outside of lists of ports."""
+    prose = (line for line in lines if not HCA.match(line) and not LISTS.match(line))
+    return {word for line in prose for word in WORD.findall(line)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,18 +12,15 @@ from msgspec.structs import replace
 from doctor._util.units import MIB
 from doctor.facts.load import Watched
 from doctor.facts.machine import Gpu, Hca, KernelEvent, Reported
+from doctor.facts.views import NOT_IN_REPORT as NOT_IN_REPORT
 from doctor.facts.views import UNLISTED
-
-NOT_IN_REPORT = "the report does not show"
-"""How the reason of a section begins that no report contains."""
-
 
 IDENTITY = frozenset({"index", "uuid", "name", "bus_id", "unread", "slices", "diagnosed"})
 """Fields of `Gpu` that are never unread."""
 
 
-NUMBERED = re.compile(r"(?:(?:GPU|MIG)-\d{1,4})?")
-"""In place of a UUID that no report states."""
+NUMBERED = re.compile(r"(?:(?:GPU|MIG)-\d{1,4}|[\da-f]{4}:[\da-f:.]{7})?")
+"""In place of a UUID that no report states: a number, or an address on the bus."""
 
 
 class ReportError(ValueError):
@@ -113,7 +110,8 @@ def merge(readings: Iterable[Reading]) -> Reading:
     if not stating:
         return Reading()
     values["kinds"] = tuple(kind for reading in stating for kind in reading.kinds)
-    values["gpus"] = _merged(sorted((reading.gpus for reading in stating), key=_detail)[::-1])
+    values["gpus"] = _merged([reading.gpus for reading in stating])
+    values["watched"] = _watched(stating, values["gpus"])
     values["reported"] = tuple(each for reading in stating for each in reading.reported)
     lists = (
         "visible_devices",
@@ -131,21 +129,65 @@ def merge(readings: Iterable[Reading]) -> Reading:
 
 
 def _merged(lists: list[tuple[Gpu, ...]]) -> tuple[Gpu, ...]:
-    """The list that states most, and of each of its GPUs the record that does.
-
-    Another list may be of other GPUs, or shorter: only one of the same name replaces a record, and
-    adds what `nvidia-smi -L` alone states, the UUID and the MIG instances.
-    """
-    gpus = list(lists[0])
-    for others in lists[1:]:
-        for number, (gpu, other) in enumerate(zip(gpus, others, strict=False)):
-            if gpu.name == other.name:
-                more, less = sorted((gpu, other), key=lambda each: len(each.unread))
-                uuid = less.uuid if NUMBERED.fullmatch(more.uuid) else more.uuid
-                is_counted = any(NUMBERED.fullmatch(each.uuid) for each in more.slices)
-                slices = (is_counted and less.slices) or more.slices or less.slices
-                gpus[number] = replace(more, uuid=uuid, slices=slices)
+    """The list that states most, of each of its GPUs what another list adds, and the GPUs in whose
+    place nvidia-smi prints an error: they have no number, and lists end there."""
+    numbered = [tuple(gpu for gpu in gpus if gpu.uuid) for gpus in lists]
+    first, *further = sorted(numbered, key=_detail)[::-1]
+    gpus = list(first)
+    for other in (gpu for others in further for gpu in others):
+        number = _same(gpus, other)
+        if number is not None:
+            gpus[number] = _joined(gpus[number], other)
+    for lost in (gpu for each in lists for gpu in each if not gpu.uuid):
+        number = _same(gpus, lost)
+        if number is None:
+            gpus.append(replace(lost, index=len(gpus), uuid=lost.address))
+        else:
+            gpus[number] = _joined(gpus[number], lost)
     return tuple(gpus)
+
+
+def _same(gpus: Sequence[Gpu], other: Gpu) -> int | None:
+    """The place of the GPU with its address; where one of the two lists has none, with its number
+    and its name, as another list may be of other GPUs."""
+    if other.address and any(gpu.address for gpu in gpus):
+        return next((n for n, gpu in enumerate(gpus) if gpu.address == other.address), None)
+    if not other.uuid:  # what nvidia-smi prints in place of a GPU has no number
+        return None
+    alike = (n for n, gpu in enumerate(gpus) if gpu.index == other.index
+             and (gpu.name == other.name or not (gpu.name and other.name)))  # fmt: skip
+    return next(alike, None)
+
+
+def _joined(gpu: Gpu, other: Gpu) -> Gpu:
+    """The record that states more, with what the other one alone states."""
+    more, less = sorted((gpu, other), key=lambda each: len(each.unread))
+    values = {name: getattr(less, name, None) for name in more.unread}
+    added = {name: value for name, value in values.items() if value is not None}
+    is_counted = any(NUMBERED.fullmatch(each.uuid) for each in more.slices)
+    return replace(
+        more,
+        **added,
+        name=more.name or less.name,
+        bus_id=more.bus_id or less.bus_id,
+        lost=more.lost or less.lost,
+        diagnosed=more.diagnosed or less.diagnosed,
+        unread={name: why for name, why in more.unread.items() if name not in added},
+        uuid=less.uuid if NUMBERED.fullmatch(more.uuid) else more.uuid,
+        slices=(is_counted and less.slices) or more.slices or less.slices,
+    )
+
+
+def _watched(stating: list[Reading], gpus: Sequence[Gpu]) -> tuple[Watched, ...]:
+    """One record for each GPU, the first, under the UUID that the merged list has for it."""
+    records: dict[str, Watched] = {}
+    for reading in stating:
+        for record in reading.watched:
+            own = next((gpu for gpu in reading.gpus if gpu.uuid == record.uuid), None)
+            number = _same(gpus, own) if own else None
+            uuid = gpus[number].uuid if number is not None else record.uuid
+            records.setdefault(uuid, replace(record, uuid=uuid))
+    return tuple(records.values())
 
 
 def _detail(gpus: tuple[Gpu, ...]) -> tuple[int, int]:

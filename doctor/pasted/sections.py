@@ -110,12 +110,9 @@ def _selection(reading: Reading) -> dict[str, str]:
 
 
 def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
-    if reading.driver_error and not reading.cuda_available:
-        start = Ended(how="error", detail=reading.driver_error, code=reading.driver_code)
-        return Driver(nvml=OK, cuda=start, version=reading.driver, cuda_version=reading.driver_cuda)
-    if reading.nvml_error:
-        nvml = Ended(how="error", detail=reading.nvml_error, code=reading.nvml_code)
-    elif reading.driver or reading.gpus or reading.no_devices:
+    if reading.nvml_code is not None or (reading.nvml_error and not reading.driver_error):
+        nvml = Ended(how="error", detail=reading.nvml_error or "", code=reading.nvml_code)
+    elif reading.driver_error or reading.driver or reading.gpus or reading.no_devices:
         nvml = OK
     else:
         return NO_CUDA if reading.without_nvidia else UNREAD
@@ -130,6 +127,8 @@ def _driver(reading: Reading, tables: Tables) -> Driver | Unknown:
 def _cuda_start(reading: Reading) -> Ended:
     if reading.cuda_available:
         return OK
+    if reading.driver_error:
+        return Ended(how="error", detail=reading.driver_error, code=reading.driver_code)
     if reading.no_cuda_library:
         return Ended(how="error", detail="nvidia-smi prints CUDA Version: ERR!")
     return _not_in_report("whether cuInit responds")

@@ -14,7 +14,7 @@ from doctor.pasted.reading import NOT_IN_REPORT, unread_fields
 
 Tree = Mapping[str, Any]
 
-LOST = ("GPU is lost", "GPU requires reset", "Unknown Error")
+LOST, RESET = ("GPU is lost", "Unknown Error"), "GPU requires reset"
 """Values in place of a reading where a GPU does not answer."""
 
 ABSENT = ("n/a", "[n/a]", "not supported", "[not supported]")
@@ -38,6 +38,7 @@ PLACES: dict[str, tuple[str, ...]] = {
         "remapped_rows/remapped_row_failure",
         "remapped_rows/remapping_failure_occurred",
         "remapped_rows/failure",
+        "remapping_failure_occurred",
     ),
     "retired_pages_pending": (
         "retired_pages/pending_retirement",
@@ -53,15 +54,17 @@ PLACES: dict[str, tuple[str, ...]] = {
         "gpu_power_readings/current_power_limit",
         "power_readings/power_limit",
         "power/limit",
+        "current_power_limit",
     ),
     "power_limit_default": (
         "gpu_power_readings/default_power_limit",
         "power_readings/default_power_limit",
         "power/default_limit",
+        "default_power_limit",
     ),
 }
 """Field of `Gpu` -> where the forms have it: text, XML and the columns of --query-gpu. A part of a
-report may begin below the first name."""
+report may begin below the first name, and a filtered one has the last alone."""
 
 UNCORRECTED = re.compile(
     r"(?:^|/)(?:ecc_errors/)?volatile/(?:\w*uncorrectable\w*|double_bit/total)$|"
@@ -90,9 +93,9 @@ REASONS = {
 """NVML's bits of the clocks' event reasons."""
 
 
-def gpus_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Gpu, ...]:
-    """The GPUs, by bus id and tree."""
-    return tuple(_gpu(index, bus_id, flat(tree)) for index, (bus_id, tree) in enumerate(trees))
+def gpus_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> tuple[Gpu, ...]:
+    """The GPUs, by bus id and tree; `first`: the number of the first one."""
+    return tuple(_gpu(n, bus_id, flat(tree)) for n, (bus_id, tree) in enumerate(trees, first))
 
 
 def flat(tree: Tree, above: str = "") -> dict[str, str]:
@@ -105,9 +108,11 @@ def flat(tree: Tree, above: str = "") -> dict[str, str]:
 
 
 def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
-    texts = {field: _first(leaves, places) for field, places in PLACES.items()}
+    texts = {field: first_of(leaves, places) for field, places in PLACES.items()}
     values = {field: _value(field, text) for field, text in texts.items()}
     values |= {"uncorrected": _sum(leaves, UNCORRECTED), "corrected": _sum(leaves, CORRECTED)}
+    if values["recovery_action"] is None:  # drivers before 570
+        values["recovery_action"] = _reset_status(leaves)
     used = values["memory_used"]
     if used is not None and used > USED_BYTES:
         values["memory_used"] = None
@@ -124,7 +129,7 @@ def _gpu(index: int, bus_id: str, leaves: Mapping[str, str]) -> Gpu:
 
 def _value(field: str, text: str | None) -> Any:
     """The field's value; None where it has none."""
-    if text is None or text.lower() in ABSENT or text in LOST:
+    if text is None or text.lower() in ABSENT or text in (*LOST, RESET):
         return None
     if field.startswith("memory"):
         number = text.split(" ")[0]
@@ -142,6 +147,16 @@ def _value(field: str, text: str | None) -> Any:
     return text if field in ("name", "uuid") else WORDS.get(text.lower())
 
 
+def _reset_status(leaves: Mapping[str, str]) -> int | None:
+    """The recovery action that "GPU Reset Status" asks for; None if it asks for none."""
+    asked = {"reset_required": 1, "drain_and_reset_recommended": 4}
+    if RESET in leaves.values():
+        return 1
+    found = (number for name, number in asked.items()
+             if first_of(leaves, (f"gpu_reset_status/{name}", name)) == "Yes")  # fmt: skip
+    return next(found, None)
+
+
 def _sum(leaves: Mapping[str, str], counters: re.Pattern[str]) -> int | None:
     """The sum of the volatile memory errors of one kind; None if no counter has a value."""
     values = [value for path, value in leaves.items() if counters.search(path)]
@@ -155,25 +170,25 @@ def _reasons(texts: Mapping[str, str | None]) -> dict[str, str]:
     return {f: "Not Supported" if t.lower() in ABSENT else t for f, t in stated.items()}
 
 
-def watched_of(trees: Sequence[tuple[str, Tree]]) -> tuple[Watched, ...]:
+def watched_of(trees: Sequence[tuple[str, Tree]], first: int = 0) -> tuple[Watched, ...]:
     """One look at each GPU's clocks and link, if the report has them for every GPU."""
-    records = tuple(_watched(index, flat(tree)) for index, (_, tree) in enumerate(trees))
+    records = tuple(_watched(index, flat(tree)) for index, (_, tree) in enumerate(trees, first))
     return tuple(each for each in records if each) if all(records) else ()
 
 
 def _watched(index: int, leaves: Mapping[str, str]) -> Watched | None:
-    mask = _clock_reasons(leaves)
+    mask = clock_reasons(leaves)
     link, most = _link(leaves, "current"), _link(leaves, "max")
     if mask is None and not (link and most):
         return None
     temperatures = ("temperature/gpu_temp", "temperature/gpu_current_temp", "temperature/gpu")
-    degrees = (_first(leaves, temperatures) or "").removesuffix(" C").strip()
+    degrees = (first_of(leaves, temperatures) or "").removesuffix(" C").strip()
     unread = dict.fromkeys(
         ("uncorrected", "corrected", "remapped_rows", "pcie_replays", "nvlink_errors", "xids"),
         NOT_IN_REPORT,
     )
     return Watched(
-        uuid=_first(leaves, PLACES["uuid"]) or f"GPU-{index}",
+        uuid=first_of(leaves, PLACES["uuid"]) or f"GPU-{index}",
         samples=int(mask is not None),
         mask=mask or 0,
         temperature=int(degrees) if degrees.isdecimal() and len(degrees) < 4 else None,
@@ -183,12 +198,12 @@ def _watched(index: int, leaves: Mapping[str, str]) -> Watched | None:
     )
 
 
-def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
+def clock_reasons(leaves: Mapping[str, str]) -> int | None:
     """The bits of why the clocks are what they are; None: not stated."""
     mask = None
     for path, value in leaves.items():
         branch, _, name = path.rpartition("/")
-        if not re.search(r"(?:^|/)clocks_(?:event|throttle)_reasons(?:/|$)", branch):
+        if branch and not re.search(r"(?:^|/)clocks_(?:event|throttle)_reasons(?:/|$)", branch):
             continue
         bare = name.removeprefix("clocks_event_reason_").removeprefix("clocks_throttle_reason_")
         if name == "active" and re.fullmatch(r"0x[\da-fA-F]{1,16}", value):
@@ -200,11 +215,16 @@ def _clock_reasons(leaves: Mapping[str, str]) -> int | None:
 
 def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
     """Generation (0 where only the width is stated) and width of the PCIe link, now or at most."""
-    generation = _first(
+    generation = first_of(
         leaves,
-        (f"pcie_generation/{which}", f"pcie_gen/{which}_link_gen", f"pcie/link/gen/{which}"),
+        (
+            f"pcie_generation/{which}",
+            f"pcie_gen/{which}_link_gen",
+            f"pcie/link/gen/{which}",
+            f"pcie/link/gen/gpu{which}",
+        ),
     )
-    width = _first(
+    width = first_of(
         leaves,
         (f"link_width/{which}", f"link_widths/{which}_link_width", f"pcie/link/width/{which}"),
     )
@@ -214,7 +234,7 @@ def _link(leaves: Mapping[str, str], which: str) -> tuple[int, int] | None:
     return int(numbers[0]), int(numbers[1])
 
 
-def _first(leaves: Mapping[str, str], places: Sequence[str]) -> str | None:
+def first_of(leaves: Mapping[str, str], places: Sequence[str]) -> str | None:
     """The first of these paths; one of several names may stand below others."""
     for place in places:
         if place in leaves:

@@ -8,6 +8,7 @@ from typing import Any
 from doctor.facts.machine import Gpu, Slice
 from doctor.pasted.reading import Reading, gpu_named
 from doctor.pasted.smi_gpus import gpus_of, watched_of
+from doctor.pasted.smi_load import slow_of
 
 LISTED = re.compile(r"\s*GPU (\d{1,4}): (.{3,80}?) \(UUID: (GPU-[\w-]{1,50})\)\s*$")
 SLICE = re.compile(
@@ -23,7 +24,7 @@ KNOWN = re.compile(
 """Columns of --query-gpu."""
 TELLING = re.compile(r"\.|name|driver_version|compute_cap")
 """One of them is in a header: an index, a count and a timestamp are in many others, too."""
-COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,40}(?:,[a-z_0-9.]{2,40}){0,60})")
+COMMAND = re.compile(r"--query-gpu[= ]\"?([a-z_0-9.]{2,60}(?:,[a-z_0-9.]{2,60}){0,60})")
 MOST_GPUS = 1024
 
 
@@ -104,4 +105,5 @@ def _table(rows: list[dict[str, str]]) -> Reading:
         driver=next((each for each in versions if re.fullmatch(r"\d[\d.]{2,20}", each)), None),
         gpus=gpus_of(trees),
         watched=watched_of(trees),
+        reported=tuple(slow_of(trees)),
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from doctor.pasted.reading import Reading, ReportError, cuda_number
 from doctor.pasted.smi_gpus import gpus_of, watched_of
+from doctor.pasted.smi_load import slow_of
 
 Tree = dict[str, Any]
 """Name in lower case with underscores -> text, or a tree."""
@@ -26,12 +27,22 @@ MOST_GPUS = 1024
 SECTION = re.compile(
     r"\s*(?:GPU [\dA-Fa-f]{4,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d|ECC (?:Errors|Mode)|Remapped Rows|"
     r"Retired Pages|Clocks (?:Event|Throttle) Reasons|MIG Mode|GPU Link Info|Link Width|"
-    r"PCIe Generation|Fabric)\s*$"
+    r"PCIe Generation|Fabric|GPU Reset Status)\s*$"
 )
 """With one of them a part of the log begins whose head was not copied."""
+FILTERED = re.compile(
+    r"\s*(?:HW (?:Thermal |Power Brake )?Slowdown|SW Thermal Slowdown|"
+    r"(?:Current|Default) Power Limit|Remapping Failure Occurred|Reset Required)\s*: \S"
+)
+"""Rows whose label alone says what they are, as grep prints them."""
+OF_ONE = re.compile(
+    r"nvidia-smi\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b.{0,60}?\s-q|"
+    r"nvidia-smi\b.{0,60}?\s-q\b.{0,60}?\s(?:-i|--id)[= ]?(\d{1,2})\b"
+)
+"""The command that prints the log of one GPU, with its number."""
 ELEMENT = re.compile(
-    r"\s*<(?:nvidia_smi_log|gpu id=|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
-    r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b"
+    r"\s*<(?:gpu id=|(?:nvidia_smi_log|ecc_errors|ecc_mode|remapped_rows|retired_pages|mig_mode|"
+    r"fabric|pci_gpu_link_info|clocks_(?:event|throttle)_reasons)\b)"
 )
 
 
@@ -46,17 +57,40 @@ def read(lines: list[str]) -> Reading:
         head, gpus = _read_text(lines[log + 1 :])
     elif parts := list(_parts(lines)):
         head, gpus = _read_text(parts)
+        gpus = gpus or [("", tree) for tree in map(_head, _repeated(parts)) if tree]
     else:
         return Reading()
     if not gpus and log is None and head:
         gpus = [("", head)]
+    alone = next((int(m[1] or m[2]) for line in lines if (m := OF_ONE.search(line))), 0)
+    first = alone if len(gpus) == 1 else 0
     return Reading(
         kinds=("nvidia-smi -q",),
         driver=_stated(head, "kmd_version", "driver_version"),
         driver_cuda=cuda_number(_stated(head, "cuda_umd_version", "cuda_version")),
-        gpus=gpus_of(gpus),
-        watched=watched_of(gpus),
+        gpus=gpus_of(gpus, first),
+        watched=watched_of(gpus, first),
+        reported=tuple(slow_of(gpus, first)),
     )
+
+
+def _head(lines: list[str]) -> Tree:
+    return _read_text(lines)[0]
+
+
+def _repeated(parts: list[str]) -> list[list[str]]:
+    """The parts of several GPUs whose headings were left out, by the heading that comes again."""
+    groups: list[list[str]] = [[]]
+    for line in parts:
+        begins = SECTION.match(line) or FILTERED.match(line)
+        if begins and any(_same_label(line, each) for each in groups[-1]):
+            groups.append([])
+        groups[-1].append(line)
+    return groups
+
+
+def _same_label(line: str, other: str) -> bool:
+    return line.partition(":")[0] == other.partition(":")[0]
 
 
 def _parts(lines: list[str]) -> Iterator[str]:
@@ -67,6 +101,7 @@ def _parts(lines: list[str]) -> Iterator[str]:
         is_part = bool(
             (is_part and (not line or ROW.match(line)))
             or (SECTION.match(line) and ROW.match(following))
+            or FILTERED.match(line)
         )
         if is_part:
             yield line

@@ -43,6 +43,7 @@ ERRORS = (
     ("Driver/library version mismatch", 18),
     ("couldn't communicate with the NVIDIA driver", 9),
     ("Driver Not Loaded", 9),
+    ("Failed to initialize NVML: N/A", 9),
     ("Insufficient Permissions", 4),
     ("NVIDIA-SMI couldn't find libnvidia-ml", 12),
     ("Not Found", 6),
@@ -53,11 +54,12 @@ FAILED = re.compile(
     r"\s*(?!\s)(Failed to initialize NVML: .{3,100}|NVIDIA-SMI has failed because .{3,160}|"
     r"NVIDIA-SMI couldn't .{3,160}|.{0,80}\bnvml error: .{3,100})"
 )
+UNREAD, REQUIRES_RESET = "prints ERR!", "requires reset"
 NO_DEVICES = re.compile(r"\s*No devices were found\s*$")
 NOT_STARTED = re.compile(r": Not Found\W*$")
 """The kernel module did not start the GPU, as of a kind that it does not support."""
 NO_HANDLE = re.compile(
-    r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu) ?\d{0,3}:? ?"
+    r"\s*[\"*]{0,3}(Unable to determine the device handle for (?:GPU|gpu)(?: ?\d{1,3}:)? ?"
     r"([\dA-Fa-f]{3,8}:[\dA-Fa-f]{2}:[\dA-Fa-f]{2}\.\d): .{3,120})"
 )
 
@@ -167,8 +169,10 @@ def _errors(row: list[str]) -> str | None:
     match = next((found for line in row[1:3] if (found := READINGS.match(line))), None)
     cells = match.groupdict() if match else {}
     broken = [name for name, value in cells.items() if value == "ERR!"]
-    return f"nvidia-smi prints ERR! for {', '.join(broken)}" if broken else None
+    return f"nvidia-smi {UNREAD} for {', '.join(broken)}" if broken else None
 
 
 def _lost(error: str, bus_id: str) -> Gpu:
+    if REQUIRES_RESET in error:
+        return Gpu(index=0, uuid="", name="", bus_id=bus_id, recovery_action=1)
     return Gpu(index=0, uuid="", name="", bus_id=bus_id, lost=error.strip(' "*'))

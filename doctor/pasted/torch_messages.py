@@ -53,10 +53,23 @@ KFD = ("rocm-device-denied",)
 JUDGED = (*DRIVER_CODES, *KERNEL, *CUDA, *CUDNN, *KFD, "no-kernel-image", "gpu-at-fault",
           "xid-hardware")  # fmt: skip
 """Rows that fill a field of their own, or whose lines other readers know."""
-OF_MACHINE = ("kernel_modules", "machine_log", "container_gpus", "containers")
+OF_MACHINE = (
+    "kernel_modules",
+    "machine_log",
+    "host_log",
+    "container_gpus",
+    "containers",
+    "host_tools",
+)
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
+<<<<<<< HEAD
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
 MOST_REPORTED = 32
+=======
+UNTOLD = ("harmless", "symptom", "consequence", "summary")
+MOST_REPORTED, LONGEST_LINE = 32, 800
+"""An out-of-memory message has its last number after some 600 characters."""
+>>>>>>> main
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""
 MISSING = re.compile(
@@ -65,8 +78,9 @@ MISSING = re.compile(
 IMPORTING = re.compile(r"\bimport torch\b")
 """Beside it, a missing library is one of torch's."""
 BROKEN = re.compile(
-    r"(?:.{0,200}[:\])|] {0,3}|\s*)"
-    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?)"
+    r"(?:.{0,200}(?:[:\])|] {0,3}|NCCL WARN )|\s*)"
+    r"(CUDA error: uncorrectable (?:ECC|NVLink) error(?: encountered)?|"
+    r"Cuda failure (?:\d{3} )?'uncorrectable (?:ECC|NVLink) error[^']{0,60}')"
     r"\W{0,2}(?:$|CUDA kernel|Compile|\()",
     re.IGNORECASE,
 )
@@ -87,7 +101,8 @@ DRIVEN = re.compile(r"\b(\w[\w-]{1,20}) (?:[\da-f]{4}:)?[\da-f]{2}:[\da-f]{2}\.\
 IMPORT = re.compile(r"\s*((?:ImportError|OSError|ModuleNotFoundError): .{0,300}"
                     r"(?:/torch/|libtorch|'torch\.).{0,300})")  # fmt: skip
 SAYS = re.compile(
-    r"error|exception|warn|fail|not compatible|no longer supports|driver on your system|Unable to",
+    r"error|exception|warn|fail|\bfatal\b|not compatible|no longer supports|"
+    r"driver on your system|Unable to",
     re.IGNORECASE,
 )
 """A line that prints an error, as opposed to prose and code that name one."""
@@ -161,7 +176,7 @@ def reported(lines: list[str], *, is_explained: bool, is_report: bool) -> Readin
         is_error = says and not is_explained and (is_report or cause.owner is not Owner.JOB)
         more = cause.id in better or not ids.isdisjoint(cause.refines)
         if is_error or more or table_of(cause) in OF_MACHINE:
-            found.append(Reported(cause=cause.id, line=line.strip()[:300]))
+            found.append(Reported(cause=cause.id, line=line.strip()[:LONGEST_LINE]))
     known = tuple(found[:MOST_REPORTED])
     return Reading(kinds=("known lines",), reported=known) if known else Reading()
 

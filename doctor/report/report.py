@@ -112,7 +112,8 @@ class Report:
         """The verdict in words: READY, READY with warnings, FIX, RETURN or UNKNOWN."""
         is_ready = self.outcome is Outcome.READY
         warned = self.with_status(Status.WARN) if is_ready else self._pasted_warning
-        return self.outcome.upper() + " with warnings" * bool(warned)
+        noted = not warned and bool(self._pasted_note)
+        return self.outcome.upper() + " with warnings" * bool(warned) + " with a note" * noted
 
     @property
     def _pasted_warning(self) -> tuple[Finding, ...]:
@@ -121,14 +122,21 @@ class Report:
         return self.with_status(Status.WARN) if is_pasted else ()
 
     @property
+    def _pasted_note(self) -> tuple[Finding, ...]:
+        """An error of the program that a pasted report contains, where nothing else is wrong."""
+        is_pasted = self.outcome is Outcome.UNKNOWN and self.facts.origin.startswith(ORIGIN)
+        noted = self.with_status(Status.NOTE) if is_pasted else ()
+        return tuple(each for each in noted if each.check.leads)
+
+    @property
     def next_action(self) -> str:
         """What follows the headline: the codes that matter and the first thing to do."""
         match self.outcome:
             case Outcome.READY:
                 return self._ready()
             case Outcome.UNKNOWN:
-                if self._pasted_warning:
-                    return _first_fix(self._pasted_warning)
+                if said := self._pasted_warning or self._pasted_note:
+                    return _first_fix(said)
                 finding = self._blocking or next(iter(self.with_status(Status.UNKNOWN)), None)
                 if finding is None:
                     return "no check was evaluated: all selected checks were skipped or ignored"

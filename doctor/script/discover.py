@@ -13,7 +13,8 @@ from doctor.script.text import LIMIT
 
 CODE = (".py", ".ipynb", ".pyw")
 DATA = (".json", ".yaml", ".yml")
-LAUNCH = (".sh", ".sbatch", ".slurm", ".bash", ".mk", ".job")
+SHELL = (".sh", ".sbatch", ".slurm", ".bash", ".job")
+LAUNCH = (*SHELL, ".mk")
 LAUNCH_NAMES = ("Makefile", "Dockerfile", "makefile", "Containerfile", "justfile")
 
 
@@ -26,6 +27,11 @@ class Files:
     notes: tuple[str, ...] = ()
     named_links: frozenset[str] = frozenset()
     """Links that are followed, because the user named them."""
+
+    @property
+    def shells(self) -> tuple[str, ...]:
+        """The launchers that are shell scripts, which are linted themselves."""
+        return tuple(path for path in self.launchers if path.endswith(SHELL))
 
     def read(self, path: str) -> bytes:
         """A file's bytes, one more than LIMIT if it is longer. Raises OSError."""

@@ -54,7 +54,7 @@ def _commands(text: str) -> Iterator[str]:
 
 def _launch(path: str, line: int, program: str, command: str) -> tuple[str, Launch] | None:
     command = CONTINUED.sub(" ", command)
-    words = _words(command)
+    words = words_of(command)
     scripts = [n for n, word in enumerate(words) if word.endswith(".py")]
     if not scripts:
         return None
@@ -62,11 +62,11 @@ def _launch(path: str, line: int, program: str, command: str) -> tuple[str, Laun
     name = re.sub(r"[\d.]+$", "", program)
     if name == "python" and "torch.distributed" in " ".join(words[:first]):
         name = "torchrun"
-    launch = Launch(path, line, name, _flags(words[first + 1 :]), _flags(words[1:first]))
+    launch = Launch(path, line, name, flags_of(words[first + 1 :]), flags_of(words[1:first]))
     return words[first], launch
 
 
-def _words(command: str) -> list[str]:
+def words_of(command: str) -> list[str]:
     """Words up to the end of the command."""
     import shlex
 
@@ -84,7 +84,7 @@ def _words(command: str) -> list[str]:
     return words
 
 
-def _flags(words: list[str]) -> dict[str, str]:
+def flags_of(words: list[str]) -> dict[str, str]:
     """--flag value, --flag=value and --flag; dashes within a name become underscores."""
     flags: dict[str, str] = {}
     name = ""

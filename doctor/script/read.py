@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from doctor.facts.script import Launch, Script, Span, Unreadable
-from doctor.script.discover import CODE, DATA
+from doctor.script.discover import CODE, DATA, SHELL
 from doctor.script.python import Searchable, read_notebook, read_python
 
 
@@ -20,6 +20,10 @@ def read_script(
     """The facts of a file, None for one that no rule reads; `relevant` as `read_python` has it."""
     if path.endswith(".ipynb"):
         return read_notebook(path, data)
+    if path.endswith(SHELL):
+        from doctor.script.shell import read_shell
+
+        return read_shell(path, data)
     if path.endswith(DATA):
         from doctor.script.configuration import read_configuration
 

@@ -221,9 +221,16 @@ def _assign(walk: Walk, node: ast.Assign) -> None:
         walk.record(name, element(value, number), node)
     for target in node.targets:
         if isinstance(target, ast.Subscript):
-            value_of(walk, target)
+            _changed_part(walk, target)
             if value.literal == -100:
                 walk.identifiers.add("ignored_labels")
+
+
+def _changed_part(walk: Walk, target: ast.Subscript) -> None:
+    """boxes[:, 2:] is assigned: `boxes[]` is among the identifiers."""
+    base = value_of(walk, target).items[0]
+    if base.kind == "name":
+        walk.identifiers.add(f"{base.name}[]")
 
 
 def _annotated(walk: Walk, node: ast.AnnAssign) -> None:
@@ -239,6 +246,8 @@ def _annotated(walk: Walk, node: ast.AnnAssign) -> None:
 
 def _augmented(walk: Walk, node: ast.AugAssign) -> None:
     value = value_of(walk, node.value)
+    if isinstance(node.target, ast.Subscript):
+        _changed_part(walk, node.target)
     name = walk.dotted(node.target)
     walk.record(name, value, node, augmented=True, operator=type(node.op).__name__)
 

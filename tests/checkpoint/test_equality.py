@@ -162,7 +162,6 @@ def transposed(weights: State) -> None:
         (fused, "split or fused"),
         (padded, "padded vocabulary"),
         (meta_rotated, "permuted rotary"),
-        (centred, "1 added"),
         (transposed, "transposed"),
         (lambda weights: weights.update({n: w.float() for n, w in weights.items()}), "cast of"),
     ],
@@ -287,13 +286,81 @@ def test_a_detour_through_half_precision_is_named(tmp_path: Path) -> None:
     assert "rounded to BF16" in verdict.summary
 
 
-def test_missing_tensors_warn_and_a_tied_head_is_none(tmp_path: Path) -> None:
-    fewer, tied = state(), state()
+def test_missing_tensors_fail_further_ones_warn_and_a_tied_head_is_none(tmp_path: Path) -> None:
+    fewer, separate, tied = state(), state(), state()
     del fewer["model.layers.1.mlp.down_proj.weight"]
-    del tied["lm_head.weight"]
-    one = put(tmp_path / "one", state())
-    assert judged(one, put(tmp_path / "fewer", fewer)).status is Status.WARN
-    assert judged(one, put(tmp_path / "tied", tied)).status is Status.NOTE
+    tied["lm_head.weight"] = tied["model.embed_tokens.weight"].clone()
+    one, without = put(tmp_path / "one", state()), put(tmp_path / "fewer", fewer)
+    assert judged(one, without).status is Status.WARN
+    assert "model.layers.1.mlp.down_proj.weight" in judged(without, one).summary
+    assert judged(without, one).status is Status.FAIL
+    whole = put(tmp_path / "tied", tied)
+    del separate["lm_head.weight"]
+    headless = put(tmp_path / "headless", separate)
+    assert judged(whole, headless).status is Status.NOTE
+    assert judged(headless, one).status is Status.FAIL
+    assert "not the embedding" in judged(headless, one).summary
+
+
+def every(part: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[State], None]:
+    def apply(weights: State) -> None:
+        for name in weights:
+            if part in name:
+                weights[name] = change(weights[name].float()).bfloat16()
+
+    return apply
+
+
+def low_rank(weights: State) -> None:
+    update = torch.randn(64, 2) @ torch.randn(2, WIDTH)
+    for name in weights:
+        if "gate_proj" in name:
+            weights[name] = (weights[name].float() + update).bfloat16()
+
+
+def coarse(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.float8_e4m3fn).float()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (centred, "1 was added"),
+        (every("o_proj", lambda values: values.T), "all of them square"),
+        (every("embed", lambda values: values * 8), "8 times the values"),
+        (every("k_proj", lambda values: -values), "-1 times the values"),
+        (every("up_proj", torch.zeros_like), "zeros"),
+        (every("_proj", coarse), "rounded to fp8"),
+        (every("embed", lambda values: values.roll(1, 0)), "as of tokens"),
+        (every("layers.1.", torch.randn_like), "all in layer 1"),
+        (low_rank, "rank 2 or less"),
+    ],
+)
+def test_what_a_wrong_conversion_did(
+    tmp_path: Path, change: Callable[[State], None], words: str
+) -> None:
+    converted = state()
+    change(converted)
+    verdict = judged(put(tmp_path / "one", converted), put(tmp_path / "other", state()))
+    assert verdict.status is Status.FAIL, verdict.summary
+    assert words in verdict.summary
+
+
+def test_a_shard_of_another_step(tmp_path: Path) -> None:
+    weights = state()
+    first = {name: each for name, each in weights.items() if "layers.0." in name}
+    rest = {name: each for name, each in weights.items() if name not in first}
+    for folder, factor in (("one", 1.05), ("other", 1.0)):
+        (tmp_path / folder).mkdir()
+        noisy = {
+            name: (each.float() + (factor - 1) * torch.randn(each.shape)).bfloat16()
+            for name, each in first.items()
+        }
+        save_file(noisy, tmp_path / folder / "model-00001-of-00002.safetensors")
+        save_file(rest, tmp_path / folder / "model-00002-of-00002.safetensors")
+    verdict = judged(tmp_path / "one", tmp_path / "other")
+    assert verdict.status is Status.FAIL
+    assert "all that model-00001-of-00002.safetensors holds" in verdict.summary
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:

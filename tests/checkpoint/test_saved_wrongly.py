@@ -115,6 +115,8 @@ def projections(**rows: int) -> dict[str, Any]:
     }
     for name, size in {**ROWS, **rows}.items():
         named[f"model.layers.0.x.{name}.weight"] = torch.randn(size, 64)
+    for norm in ("layers.0.input_layernorm", "layers.0.post_attention_layernorm", "norm"):
+        named[f"model.{norm}.weight"] = torch.rand(64)
     return named
 
 
@@ -164,6 +166,7 @@ def test_labels_and_positions(tmp_path: Path, config: dict[str, Any], status: St
     tensors = made(BERT) | {
         "classifier.weight": torch.randn(5, 8),
         "bert.embeddings.position_embeddings.weight": torch.randn(32, 8),
+        "bert.encoder.layer.0.w.bias": torch.randn(8),
     }
     verdict = CONFIG(checkpoint=scanned(folder(tmp_path / "m", task | config, tensors)))
     assert verdict.status is status, verdict.summary

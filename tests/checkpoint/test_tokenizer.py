@@ -149,7 +149,7 @@ def test_what_is_not_there_and_what_is_not_told(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").unlink()
     assert judge(read(tmp_path)).status is Status.UNKNOWN
     (tmp_path / "tokenizer_config.json").write_text("{")
-    assert judge(read(tmp_path)).status is Status.UNKNOWN
+    assert judge(read(tmp_path)).status is Status.FAIL
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_processes(fields: dict[str, Any], gpus: int | None, expected: Status) -
         (ONE | {"counts": {}}, Status.UNKNOWN),
         ({"scale": 0.25}, Status.WARN),
         ({"scheduler_end": 20, "one_cycle": True}, Status.FAIL),
-        ({"max_steps": 20}, Status.NOTE),
+        ({"max_steps": 20}, Status.WARN),
         ({"max_steps": 20, "plan": Plan(max_steps=20)}, Status.WARN),
         ({"max_steps": 30, "plan": Plan(max_steps=40)}, Status.NOTE),
         (

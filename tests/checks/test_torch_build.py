@@ -12,6 +12,7 @@ from doctor.checks.torch_build.imports import TORCH_IMPORTS
 from doctor.checks.torch_build.replacement import JETSON
 from doctor.checks.torch_build.vendor import BUILT_FOR_THIS_GPU
 from doctor.errors.cause import Cause
+from doctor.errors.fitted import worded
 from doctor.facts.machine import Driver, Gpu, Host, Interpreter, Libraries, Torch, TorchGpu
 from doctor.facts.views import JobGpu, JobGpus
 from doctor.hardware.product import Capability
@@ -372,7 +373,7 @@ def test_a_kernel_that_failed_overrides_the_table(
     assert kernel.detail in verdict.summary
     assert verdict.owner is owner
     assert verdict.fix
-    assert pattern is None or verdict.fix == pattern.fix
+    assert pattern is None or verdict.fix == worded(pattern, kernel.detail).fix
 
 
 NO_IMAGE = error("AcceleratorError: CUDA error: no kernel image is available for execution")

@@ -14,6 +14,10 @@ from doctor.facts.script_machine import ScriptMachine
 from doctor.script.python import read_python
 
 TABLE = tomllib.loads(Path(__file__).with_name("script_variants.toml").read_text())
+SPELLINGS = [
+    *TABLE["spelling"],
+    *tomllib.loads(Path(__file__).with_name("script_formulas.toml").read_text())["spelling"],
+]
 CODE = {each["name"]: each["code"] for each in TABLE["training"]}
 
 
@@ -37,7 +41,7 @@ def test_a_change_that_is_a_mistake_is_reported(mistake: dict[str, Any]) -> None
     assert mistake["reports"] in reported(code)
 
 
-@pytest.mark.parametrize("spelling", TABLE["spelling"], ids=lambda each: each["what"])
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=lambda each: each["what"])
 def test_another_spelling_is_reported_and_a_sound_neighbour_is_not(
     spelling: dict[str, Any],
 ) -> None:

@@ -314,8 +314,8 @@ class FasterRCNN(torch.nn.Module):
         ("corners", FasterRCNN(), Status.PASS),
         ("corners", None, Status.PASS),
         ("sizes", FasterRCNN(), Status.WARN),
-        ("sizes", None, Status.PASS),
-        ("centers", None, Status.PASS),
+        ("sizes", None, Status.NOTE),
+        ("centers", None, Status.NOTE),
         ("shares", None, Status.PASS),
         ("larger", None, Status.WARN),
     ],
@@ -426,3 +426,44 @@ def test_a_map_of_heights_is_no_interpolated_one(steps: bool, status: Status) ->
         "DAT020", [{"image": torch.rand(40, 3, 9, 9), "labels": maps[:, 0].round().long()}]
     )
     assert found.status is status, found.summary
+
+
+@pytest.mark.parametrize(
+    ("between", "status"), [([], Status.PASS), ([EOS], Status.WARN), ([3], Status.WARN)]
+)
+def test_special_tokens_between_a_prompt_and_its_answer(between: list[int], status: Status) -> None:
+    known = vocabulary.Vocabulary(bos=3, eos=EOS, pad=PAD, stops=(EOS,), source="here")
+    batches = []
+    for number in range(64):
+        prompt, answer = [3, *range(9, 16 + number % 3)], [*range(30, 36), EOS]
+        ids = torch.tensor([[*prompt, *between, *answer]])
+        labels = ids.clone()
+        labels[:, : len(prompt) + len(between)] = -100
+        batches.append({"input_ids": ids, "labels": labels})
+    assert judged("DAT013", batches, known).status is status
+
+
+@pytest.mark.parametrize(("special", "status"), [(True, Status.WARN), (False, Status.PASS)])
+def test_special_tokens_that_a_masked_model_predicts(special: bool, status: Status) -> None:
+    class Tokenizer:
+        mask_token_id, unk_token_id, all_special_ids = 4, None, (2, 3, 4)
+
+        def __len__(self) -> int:
+            return 100
+
+        def decode(self, ids: Any) -> str:
+            return str(ids)
+
+        def convert_tokens_to_ids(self, name: str) -> None:
+            return None
+
+    ids, mask = texts()
+    ids[:, 0] = 2
+    labels = torch.full_like(ids, -100)
+    labels[:, 3], ids[:, 3] = ids[:, 3], 4
+    if special:
+        labels[:, 0] = 2
+    parts = zip(ids.split(8), mask.split(8), labels.split(8), strict=True)
+    batches = [{"input_ids": i, "attention_mask": m, "labels": y} for i, m, y in parts]
+    known = vocabulary.Vocabulary(Tokenizer(), "here", pad=PAD)
+    assert judged("DAT022", batches, known).status is status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 import datetime
 import enum
@@ -423,9 +424,10 @@ def hub_cache(folder: Path) -> None:
 
 
 def ema(folder: Path) -> None:
-    model, average = plain_model(), plain_model()
+    model = plain_model()
     trained(model)
-    trained(average)
+    average = copy.deepcopy(model)
+    trained(model)
     torch.save(
         {"state_dict": model.state_dict(), "ema": average.state_dict(), "epoch": 3},
         folder / "checkpoint.pth",

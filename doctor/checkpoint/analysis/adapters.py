@@ -20,18 +20,23 @@ _LORA = re.compile(
     r"(?:\.(?:weight|default))?"
 )
 
-READS = 2_000
+LEAD = "base_model.model."
+
+BOTH = 2
+"""Factors of a module."""
+
+READS = 20_000
 MOST = 10
 
 
 def fit_lora(
     config: Mapping[str, Any], tensors: Sequence[Tensor], directory: Directory
 ) -> LoraFit | None:
-    """None where it is no plain LoRA adapter, or where no tensor is one of LoRA."""
+    """None where it is no plain LoRA adapter, or its tensors are of another method."""
     if config.get("peft_type") != "LORA" or config.get("target_parameters"):
         return None
     found = [(tensor, match) for tensor in tensors if (match := _LORA.fullmatch(tensor.name))]
-    if not found:
+    if not found and any("lora" in tensor.name for tensor in tensors):
         return None
     modules = dict.fromkeys(match["module"] for _, match in found)
     sides = [(tensor, match["side"] or "", match["embedded"] or "") for tensor, match in found]
@@ -46,6 +51,10 @@ def fit_lora(
     whole = _targets(config.get("modules_to_save"))
     saved = any(f".{name}." in f".{tensor.name}" for tensor in tensors for name in whole)
     moving = [tensor for tensor, side, embedded in sides if side == "B" or embedded == "A"]
+    zero = _zero(moving, directory)
+    factors = Counter(
+        module for module, _ in {(m["module"], m["side"] or m["embedded"]) for _, m in found}
+    )
     return LoraFit(
         rank=_whole(config.get("r")),
         other_ranks=_pattern(config.get("rank_pattern")),
@@ -55,8 +64,12 @@ def fit_lora(
         absent_targets=tuple(shown(name, 100) for name in absent[:MOST]),
         strangers=tuple(shown(name, 200) for name in strangers[:MOST]),
         unsaved=() if saved else tuple(shown(name, 100) for name in whole[:MOST]),
+        misnamed=next((shown(t.name, 200) for t, _ in found if _is_misnamed(t.name)), ""),
+        incomplete=tuple(shown(name, 200) for name, n in factors.items() if n < BOTH)[:MOST],
+        others=len(tensors) - len(found),
         b_tensors=len(moving),
-        zero_b=_zero(moving, directory),
+        zero_b=None if zero is None else len(zero),
+        zero_names=tuple(shown(name, 200) for name in zero or ())[:MOST],
     )
 
 
@@ -78,16 +91,20 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-def _zero(tensors: Sequence[Tensor], directory: Directory) -> int | None:
-    """How many of the tensors that are initialized to zero are; the first that is not ends it."""
-    count = 0
+def _is_misnamed(name: str) -> bool:
+    """Whether peft's loading passes it over: it adds the adapter's name itself."""
+    return not name.startswith(LEAD) or name.startswith(LEAD * 2) or ".default." in name
+
+
+def _zero(tensors: Sequence[Tensor], directory: Directory) -> list[str] | None:
+    """Of the tensors that are initialized to zero, those that are; None where some are unread."""
+    names = []
     with OpenFiles(directory) as files:
         reading = Reading(files, READS)
         for tensor in tensors:
             zero = reading.is_zero(tensor) if tensor.dtype in ("F32", "F16", "BF16") else None
             if zero is None:
                 return None
-            if not zero:
-                return count
-            count += 1
-    return count
+            if zero:
+                names.append(tensor.name)
+    return names

@@ -74,7 +74,7 @@ def compare(
         removed=len(removed),
         removed_names=tuple(name[:500] for name in sorted(removed)[:FEW]),
         kinds=compared.kinds(),
-        layers=changes(directory, current.values(), before, previous, plain),
+        **changes(directory, current.values(), before, previous, plain).fields(),
         unchanged_roles=tuple(compared.unchanged_roles()),
         reasons=tuple(
             Incomparable(reason=reason, count=len(names), names=tuple(names[:FEW]))

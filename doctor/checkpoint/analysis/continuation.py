@@ -21,6 +21,9 @@ CONFIG_LIMIT = 2 << 20
 
 MOST_ITEMS = 100
 
+TRAINER = {"optimizer.pt", "scheduler.pt", "training_args.bin"}
+"""Files of transformers' Trainer, where its state is missing."""
+
 ACCELERATE = {"optimizer.bin", "scheduler.bin"}
 """Files of accelerate, where its random states are missing."""
 
@@ -100,7 +103,7 @@ def _recognized(
     """The framework, with what its files show in `found`."""
     _config(directory, names, found)
     engine = next((name for name in names if name.startswith("global_step")), "")
-    if "trainer_state.json" in names:
+    if "trainer_state.json" in names or TRAINER.issubset(names):
         _trainer(directory, names, found)
         if engine:
             _zero(directory, engine, found)
@@ -129,13 +132,17 @@ def _config(directory: Directory, names: list[str], found: _Findings) -> None:
 
 
 def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
-    found.pieces["loop state"] = "trainer_state.json"
+    found.pieces["loop state"] = ""
     folder = next((name for name in names if name.startswith("optimizer_")), "")
     engine = next((name for name in names if name.startswith("global_step")), "")
     _place(found, names, "optimizer", "optimizer.pt", "optimizer.bin", folder, engine)
     _place(found, names, "scheduler", "scheduler.pt")
     _place(found, names, "scaler", "scaler.pt")
     _ranks(found, names, "rng_state.pth")
+    _piece_files(directory, found)
+    if "trainer_state.json" not in names:
+        return
+    found.pieces["loop state"] = "trainer_state.json"
     try:
         state = read_json(directory, "trainer_state.json", STATE_LIMIT)
     except CheckpointError as error:
@@ -149,7 +156,6 @@ def _trainer(directory: Directory, names: list[str], found: _Findings) -> None:
     ):
         if (number := _whole(state.get(key))) is not None and number > 0:
             found.rest[name] = number
-    _piece_files(directory, found)
 
 
 def _accelerate(directory: Directory, names: list[str], found: _Findings) -> None:

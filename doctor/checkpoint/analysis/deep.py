@@ -12,6 +12,7 @@ from typing import Any
 from doctor._util.processors import usable_processors
 from doctor._util.records import Unknown
 from doctor._util.units import shown
+from doctor.checkpoint.analysis.averages import compare_averages
 from doctor.checkpoint.analysis.checksums import damaged_records, differing_files
 from doctor.checkpoint.analysis.matrices import examine_matrices
 from doctor.checkpoint.analysis.nonfinite import FINITE, FORMATS, PAIRS, Tally
@@ -75,7 +76,7 @@ def scan_values(
     magnitudes = measure(directory, model)
     of_moments = {each: MOMENT / FAR for each in moments if each.dtype in ("F32", "BF16", "F64")}
     beyond = limits({**magnitudes.rest, **of_moments}, FAR)
-    work = ValueReader(directory, spans, progress, Limits(spans, beyond, moments))
+    work = ValueReader(directory, spans, progress, Limits(spans, beyond, every))
     work.divide(count, share)
     matrices = examine_matrices(directory, () if share[0] else model)
     differing = differing_files(directory, _files(model, spans, share), count)
@@ -96,6 +97,7 @@ def scan_values(
         copies=tuple(matrices.copies),
         zero_ranges=tuple(matrices.zero_ranges),
         zero_rows=matrices.zero_rows,
+        averages=() if share[0] else compare_averages(directory, model, further),
         further=sum(tensor.dtype in FORMATS for tensor in further),
         moments=sum(tensor.dtype in FORMATS for tensor in moments),
         problems=tuple(work.problems()),

@@ -14,18 +14,14 @@ import msgspec
 
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import FLOATS, decode, rounded
-from doctor.checkpoint.analysis.conversions import (
-    common_name,
-    dialect,
-    expert_parts,
-    parts_of,
-    rotary_rows,
-    same_convention,
-    same_rows,
-)
+from doctor.checkpoint.analysis.conversions import rotary_rows, same_convention, same_rows
 from doctor.checkpoint.analysis.equality import Difference, compare_tensors
 from doctor.checkpoint.analysis.exchanged import find_exchanged
-from doctor.checkpoint.analysis.merging.names import Model, NameIndex
+from doctor.checkpoint.analysis.matching import Match, match_names
+from doctor.checkpoint.analysis.merging.names import Model
+from doctor.checkpoint.analysis.merging.untouched import is_tied_copy
+from doctor.checkpoint.analysis.relations import relation
+from doctor.checkpoint.analysis.statistics import layer_of
 from doctor.checkpoint.analysis.tensor_names import is_norm, part_of, role
 from doctor.checkpoint.analysis.workers import Progress, work
 from doctor.checkpoint.dtypes import BITS, HALVES
@@ -37,24 +33,17 @@ from doctor.checkpoint.tensors import Tensor
 
 MOST = 20
 
+MOSTLY = 9
+"""For each tensor of a file that is equal, so many differ where the file is another one."""
+
 LARGEST = 1 << 31
 """Bytes of a tensor that is held whole to undo a conversion of its order."""
 
+SQUARE = "transposed square matrices"
+ADDED = "1 was added to the norms of one of the two, which models of the same names do not have"
+
 TRIES = 3
 """Tensors of a role for which conversions are tried in vain, before they are no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Tensors of one model that stand for those of the other: one for one, or parts for a whole."""
-
-    name: str
-    one: tuple[Tensor, ...]
-    other: tuple[Tensor, ...]
-
-    @property
-    def single(self) -> bool:
-        return len(self.one) == len(self.other) == 1
 
 
 @dataclass(slots=True)
@@ -64,6 +53,8 @@ class _Found:
     differing: list[Differing] = field(default_factory=list)
     unlike: list[Tensor] = field(default_factory=list)
     """Those that differ and are no parts of a whole."""
+    alike: list[Tensor] = field(default_factory=list)
+    """Those that are equal, at once or after a conversion."""
     reshaped: list[str] = field(default_factory=list)
     unread: Counter[str] = field(default_factory=Counter)
     in_vain: Counter[str] = field(default_factory=Counter)
@@ -106,6 +97,7 @@ def compare_models(
         converted=dict(found.converted.most_common(MOST)),
         differing=tuple(found.differing[:MOST]),
         differing_count=len(found.differing),
+        **_where(found),
         exchanged={shown(here, 200): shown(there, 200) for here, there in exchanged.items()},
         reshaped=tuple(found.reshaped[:MOST]),
         reshaped_count=len(found.reshaped),
@@ -113,59 +105,36 @@ def compare_models(
         here_count=len(here),
         there=tuple(shown(name, 200) for name in there[:MOST]),
         there_count=len(there),
+        separate=tuple(shown(name, 200) for name in _separate((one, here), (other, there))),
         unread=dict(found.unread.most_common(MOST)),
         bytes=found.read,
         seconds=time.perf_counter() - began,
     )
 
 
-def match_names(one: NameIndex, other: NameIndex) -> tuple[list[Match], list[str], list[str]]:
-    """Counterparts, and the names that only one of the two has."""
-    here, there = _renamed(one, other), _renamed(other, one)
-    keys = {tensor.name: name for name, tensor in there.tensors.items()}
-    matches: list[Match] = []
-    left = dict(there.tensors)
-    rest: dict[str, Tensor] = {}
-    for name, tensor in here.tensors.items():
-        counterpart = there.find(name)
-        key = keys[counterpart.name] if counterpart else ""
-        if counterpart is None or key not in left:
-            rest[name] = tensor
-            continue
-        del left[key]
-        matches.append(Match(name, (tensor,), (counterpart,)))
-    matches += _fused(rest, left, swapped=False)
-    matches += _fused(left, rest, swapped=True)
-    return matches, sorted(rest), sorted(left)
+def _where(found: _Found) -> dict[str, Any]:
+    """What the tensors that differ have in common, where the others do not have it."""
+    files, others = (Counter(each.file for each in some) for some in (found.unlike, found.alike))
+    layers, rest = ({layer_of(each) for each in some} for some in (found.unlike, found.alike))
+    whole = all(MOSTLY * others[file] <= count for file, count in files.items())
+    apart = "" not in layers and (rest - {""}) - layers
+    return {
+        "differing_roles": tuple(sorted({shown(role(each.name), 200) for each in found.unlike}))[
+            :10
+        ],
+        "differing_layers": tuple(sorted(layers, key=int)) if apart else (),
+        "differing_files": tuple(map(shown, files)) if whole and others.keys() - files else (),
+    }
 
 
-def _renamed(index: NameIndex, other: NameIndex) -> NameIndex:
-    renamed, inner = NameIndex(()), dialect(index.tensors, other.tensors)
-    for tensor in index.tensors.values():
-        renamed.tensors.setdefault(common_name(tensor.name, inner), tensor)
-    return renamed
-
-
-def _fused(whole: dict[str, Tensor], parts: dict[str, Tensor], *, swapped: bool) -> Iterator[Match]:
-    """Tensors of `whole` that lie in pieces in `parts`; both lose what was matched."""
-    for name, tensor in list(whole.items()):
-        candidates: list[Sequence[str]] = [*parts_of(name)]
-        if len(tensor.shape) == 3 and tensor.shape[0] <= 4096:
-            candidates += expert_parts(name, tensor.shape[0])
-        for names in candidates:
-            pieces = tuple(parts[each] for each in names if each in parts)
-            if len(pieces) == len(names) and _add_up(tensor, pieces):
-                del whole[name]
-                for each in names:
-                    del parts[each]
-                yield Match(name, *((pieces, (tensor,)) if swapped else ((tensor,), pieces)))
-                break
-
-
-def _add_up(whole: Tensor, pieces: Sequence[Tensor]) -> bool:
-    plain = all(piece.strides is None for piece in (whole, *pieces))
-    alike = len({piece.dtype for piece in pieces}) == 1
-    return plain and alike and sum(piece.elements for piece in pieces) == whole.elements
+def _separate(*sides: tuple[Model, Sequence[str]]) -> Iterator[str]:
+    """Heads and embeddings in one of the two alone that no other tensor of it is equal to."""
+    for model, alone in sides:
+        for name in alone[:MOST]:
+            tensor = model.index.find(name)
+            tied = tensor is not None and part_of(tensor) in ("embedding", "head")
+            if tensor is not None and tied and not is_tied_copy(model, tensor.name):
+                yield name
 
 
 def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Found) -> None:
@@ -185,8 +154,8 @@ def _look(match: Match, one_files: OpenFiles, other_files: OpenFiles, found: _Fo
     with found.lock:
         found.read += result.read
         _note(found, match.name, one, result, outcome, ", ".join(applied))
-        if outcome == "differs" and match.single:
-            found.unlike.append(one)
+        if match.single and outcome != "unread":
+            (found.unlike if outcome == "differs" else found.alike).append(one)
 
 
 def _note(
@@ -210,6 +179,7 @@ def _differing(name: str, one: Tensor, result: Difference) -> Differing:
         name=shown(name, 300),
         elements=result.elements,
         of=one.elements,
+        dimensions=len(one.shape),
         largest=result.largest if math.isfinite(result.largest) else 0.0,
         relative=relative if math.isfinite(relative) else None,
         reason=result.reason if result.outcome == "differs" else "",
@@ -239,12 +209,14 @@ def _conversion(
     if one.elements != other.elements or not _can_be_held(one, other):
         return "", reason
     here, there = _values(one_files, one), _values(other_files, other)
+    named_alike = same_convention(one.name, other.name)
     if here.ndim == 2 and _same(here.T, there):
-        return "transposed", reason
+        square = here.shape == there.shape and named_alike
+        return SQUARE if square else "transposed", reason
     if here.shape != there.shape:
         return "other shape" * _same(here.ravel(), there.ravel()), reason
     if is_norm(one) and (_same(here + 1, there) or _same(here, there + 1)):
-        return "norms with 1 added", reason
+        return ("", ADDED) if named_alike else ("norms with 1 added", reason)
     return _other_order(one, other, here, there, reason)
 
 
@@ -258,8 +230,9 @@ def _other_order(one: Tensor, other: Tensor, here: Any, there: Any, reason: str)
                 return text, reason
             return "", f"{text}, which models of the same names do not have"
         if same_rows(first, second):
-            return "", "the same rows in another order"
-    return "", reason
+            tokens = part_of(one) in ("embedding", "head")
+            return "", f"the same rows in another order{', as of tokens' * tokens}"
+    return "", reason or relation(here, there)
 
 
 def _is_padded(one: Tensor, other: Tensor) -> bool:

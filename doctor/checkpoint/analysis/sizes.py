@@ -8,13 +8,12 @@ ways, any of them is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from doctor.checkpoint.records import Size
-from doctor.checkpoint.records.model import Quantity
 from doctor.checkpoint.tensors import Tensor
 
 STACK = re.compile(r"((?:.*?\.)?(?:layers|layer|h|blocks|block|blk))\.(\d+)\.")
@@ -68,17 +67,7 @@ def compare_sizes(
     sizes = [*layers, *_embedding(parts, embedded)]
     if config.get("model_type") in LLAMA_LIKE:
         sizes += _projections(config, tensors)
-    return (*sizes, *_tables(config, tensors))
-
-
-WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "base_model.model.")
-
-
-def wrapper_of(tensors: Sequence[Tensor]) -> str:
-    """What a wrapper put before the name of every tensor, "" if none did."""
-    first = tensors[0].name if tensors else ""
-    begin = next((each for each in WRAPPERS if first.startswith(each)), "")
-    return begin if begin and all(each.name.startswith(begin) for each in tensors) else ""
+    return tuple(sizes)
 
 
 def parts_of(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -133,7 +122,7 @@ def _embedding(parts: list[Mapping[str, Any]], found: list[Tensor]) -> list[Size
     rows, columns = largest.shape
     return [
         *_vocabulary(parts, largest, rows),
-        *_named(parts, "hidden size", HIDDEN, largest, columns),
+        *named_sizes(parts, "hidden size", HIDDEN, largest, columns),
     ]
 
 
@@ -148,13 +137,13 @@ def _vocabulary(parts: list[Mapping[str, Any]], tensor: Tensor, rows: int) -> li
             size,
             configured=(*size.configured, *(n + m for n in size.configured for m in extra if m)),
         )
-        for size in _named(parts, "vocabulary", VOCABULARY, tensor, rows)
+        for size in named_sizes(parts, "vocabulary", VOCABULARY, tensor, rows)
     ]
 
 
-def _named(
+def named_sizes(
     parts: list[Mapping[str, Any]],
-    quantity: Quantity,
+    quantity: str,
     keys: Sequence[str],
     tensor: Tensor,
     stored: int,
@@ -175,44 +164,6 @@ def _named(
             fitting=stored if one else None,
         )
     ]
-
-
-POSITIONS = re.compile(r"(?:.*\.)?(?:wpe|position_embeddings|embed_positions)\.weight")
-POSITION_ENTRIES = ("max_position_embeddings", "n_positions")
-OFFSETS = (0, 2)
-"""Rows that some families (OPT, BART) have beyond their positions."""
-
-LABELS = re.compile(r"(?:classifier|score)(?:\.out_proj)?\.weight")
-LABELLED = re.compile(r"\w+For(?:Sequence|Token|Image)Classification")
-FEWEST_LABELS = 2
-"""num_labels where config.json names neither labels nor their number."""
-
-
-def _tables(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> Iterator[Size]:
-    """Learned positions, and the labels of a classifier; none of a model with code of its own."""
-    if "auto_map" in config:
-        return
-    matrices = [each for each in tensors if len(each.shape) == 2 and each.name.endswith(".weight")]
-    rows = [each for each in matrices if POSITIONS.fullmatch(each.name)]
-    if len(rows) == 1 and not OTHER_TOWER.search(rows[0].name):
-        for size in _named([config], "positions", POSITION_ENTRIES, rows[0], rows[0].shape[0]):
-            configured = tuple(n + more for n in size.configured for more in OFFSETS)
-            yield msgspec.structs.replace(size, configured=configured)
-    names = config.get("architectures")
-    task = names[0] if isinstance(names, list) and len(names) == 1 else None
-    classifiers = [each for each in matrices if LABELS.fullmatch(each.name)]
-    if isinstance(task, str) and LABELLED.fullmatch(task) and len(classifiers) == 1:
-        labels = config.get("id2label")
-        given = config.get("num_labels")
-        count = len(labels) if isinstance(labels, dict) else given
-        yield Size(
-            quantity="labels",
-            configured=(count if type(count) is int else FEWEST_LABELS,),
-            stored=classifiers[0].shape[0],
-            tensor=classifiers[0].name[:500],
-            entry="id2label",
-            absent=count is None,
-        )
 
 
 def _projections(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[Size]:
@@ -263,7 +214,7 @@ def _projections(config: Mapping[str, Any], tensors: Sequence[Tensor]) -> list[S
     return sizes
 
 
-PROJECTED: dict[str, Quantity] = {
+PROJECTED: dict[str, str] = {
     "q_proj": "queries",
     "k_proj": "keys",
     "v_proj": "values",

@@ -7,10 +7,12 @@ costs no more than its number of tensors. What a window does not hold is not in 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from statistics import median
 from typing import Any
 
 from doctor.checkpoint.analysis.nonfinite import FORMATS
@@ -18,7 +20,7 @@ from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.errors import CheckpointError
 from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
-from doctor.checkpoint.records import Kind, LayerChange, LayerValues
+from doctor.checkpoint.records import Kind, LayerChange, LayerValues, TensorChange
 from doctor.checkpoint.tensors import Tensor
 
 WINDOW, WINDOWS = 2 << 10, 4
@@ -28,6 +30,8 @@ MOST = 20_000
 """Tensors that are sampled; a model has some ten per layer, or ten per expert."""
 
 MOST_ROWS = 2_000
+
+MOST_CHANGED = 100
 
 WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "F64": 8}
 
@@ -167,17 +171,67 @@ def limits(rest: Mapping[Tensor, float], times: float) -> dict[Tensor, int]:
     return bits
 
 
+@dataclass(slots=True)
+class Changes:
+    """How far the samples of a checkpoint are from those of its baseline."""
+
+    sums: dict[tuple[str, Kind], list[float]] = field(default_factory=dict)
+    """Squares of the differences, of the baseline, and the number of tensors."""
+    matrices: list[TensorChange] = field(default_factory=list)
+
+    def add(self, tensor: Tensor, values: Any, before: Any) -> None:
+        import numpy
+
+        both = numpy.isfinite(values[: before.size]) & numpy.isfinite(before[: values.size])
+        values, before = values[: both.size][both], before[: both.size][both]
+        total = self.sums.setdefault((layer_of(tensor)[:9], part_of(tensor)), [0.0, 0.0, 0])
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            moved, size, now = (
+                float(numpy.square(each).sum()) for each in (values - before, before, values)
+            )
+            along = float((values * before).sum())
+        total[0], total[1], total[2] = total[0] + moved, total[1] + size, total[2] + 1
+        if len(tensor.shape) > 1 and 0 < size < math.inf and moved < math.inf:
+            self.matrices.append(
+                TensorChange(
+                    name=tensor.name[:500],
+                    kind=part_of(tensor),
+                    layer=layer_of(tensor)[:9],
+                    relative=(moved / size) ** 0.5,
+                    cosine=along / (size * now) ** 0.5 if now else 0.0,
+                    factor=(now / size) ** 0.5,
+                )
+            )
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of Movement."""
+        order = sorted(self.sums.items(), key=lambda item: (int(item[0][0] or -1), item[0][1]))
+        most = sorted(self.matrices, key=lambda each: -each.relative)[:MOST_CHANGED]
+        return {
+            "layers": tuple(
+                LayerChange(
+                    layer=key[0],
+                    kind=key[1],
+                    tensors=int(count),
+                    relative=(moved / size) ** 0.5 if size else None,
+                )
+                for key, (moved, size, count) in order[:MOST_ROWS]
+            ),
+            "matrices": len(self.matrices),
+            "median": median(each.relative for each in self.matrices) if self.matrices else None,
+            "most_changed": tuple(sorted(most, key=lambda each: each.name)),
+        }
+
+
 def changes(
     now: Directory,
     tensors: Iterable[Tensor],
     then: Directory,
     earlier: Mapping[str, Tensor],
     name: Callable[[str], str],
-) -> tuple[LayerChange, ...]:
-    """The change of each part of each layer, relative to what it was."""
-    import numpy
-
-    sums: dict[tuple[str, Kind], list[float]] = {}
+) -> Changes:
+    """The change of each matrix and each part of each layer, relative to what it was."""
+    found = Changes()
     pairs = {
         tensor: other
         for tensor in tensors
@@ -188,21 +242,5 @@ def changes(
     with OpenFiles(then) as files:
         for tensor, values in samples(now, pairs):
             with contextlib.suppress(CheckpointError):
-                before = _sample(files, pairs[tensor])
-                both = numpy.isfinite(values[: before.size]) & numpy.isfinite(before[: values.size])
-                values, before = values[: both.size][both], before[: both.size][both]
-                total = sums.setdefault((layer_of(tensor)[:9], part_of(tensor)), [0.0, 0.0, 0])
-                with numpy.errstate(over="ignore", invalid="ignore"):
-                    total[0] += float(numpy.square(values - before).sum())
-                    total[1] += float(numpy.square(before).sum())
-                total[2] += 1
-    order = sorted(sums.items(), key=lambda item: (int(item[0][0] or -1), item[0][1]))
-    return tuple(
-        LayerChange(
-            layer=key[0],
-            kind=key[1],
-            tensors=int(count),
-            relative=(moved / size) ** 0.5 if size else None,
-        )
-        for key, (moved, size, count) in order[:MOST_ROWS]
-    )
+                found.add(tensor, values, _sample(files, pairs[tensor]))
+    return found

@@ -52,7 +52,7 @@ class Limits:
         self.never_negative = {
             each
             for each in moments
-            if each.name.rpartition(": ")[2] in SQUARES and each.dtype in ("F32", "BF16", "F16")
+            if _is_square(each.name) and each.dtype in ("F32", "BF16", "F16")
         }
         self._squares = {
             id(span)
@@ -71,6 +71,11 @@ class Limits:
     def squares(self, span: Span) -> bool:
         """Whether a span holds tensors without negative values."""
         return id(span) in self._squares
+
+
+def _is_square(name: str) -> bool:
+    """Whether it is a mean of squares: a second moment, the variance of a batch norm."""
+    return name.rpartition(": ")[2] in SQUARES or name.endswith("running_var")
 
 
 class ValueReader:

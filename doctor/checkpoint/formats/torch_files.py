@@ -93,6 +93,7 @@ def _shard(source: Source, file: str) -> Shard:
         unread=tree.nested_unread,
         optimizer=optimizer,
         step=tree.step(),
+        scale=tree.scale(),
         writer=tree.writer(),
     )
 

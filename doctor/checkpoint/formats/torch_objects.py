@@ -26,6 +26,7 @@ Keys of dictionaries may be any node; take them only where `type(key) is str` or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,6 +83,9 @@ WRITERS = {
 """Programs, and keys at the top of what they save."""
 STEPS = ("global_step", "global_steps", "iter_num", "iteration", "step", "steps")
 """Where they keep how many steps the run had taken."""
+
+SCALERS = re.compile(r"scaler|MixedPrecision|^amp(?:_|$)")
+"""Names of what holds a GradScaler's state; also those of Lightning's plugins."""
 
 OTHERS = ("optim", "sched", "scaler", "rng", "random_state", "callbacks", "loops", "hyper_param")
 """Words in the names of what is beside the weights."""
@@ -200,6 +204,16 @@ class Tree:
         for key in STEPS:
             if type(value := top.get(key)) is int and 0 <= value < 1 << 53:
                 return value
+        return None
+
+    def scale(self) -> float | None:
+        """The scale of a GradScaler, whose state this is or lies in it; None where none does."""
+        top = mapping(self.value)
+        states = [top, *(top[key] for key in top if type(key) is str and SCALERS.search(key))]
+        for state in map(mapping, states):
+            value = state.get("scale")
+            if "growth_factor" in state and isinstance(value, float | int):
+                return float(value)
         return None
 
     def writer(self) -> str:

@@ -35,6 +35,8 @@ def describe_file_type(data: bytes) -> str | None:
         return _pointer(first)
     if first.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
         return "a web page, probably what a failed download answered"
+    if re.match(rb'\s*\{\s*"(?:error|message|detail|errors)"\s*:', first):
+        return "a download's error, in JSON"
     if re.match(rb"\x80[\x01-\x05]", first):
         return "a pickle, as torch.save wrote before 1.6"
     for at, magic, text in _MAGIC:

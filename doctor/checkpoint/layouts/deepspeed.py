@@ -182,9 +182,21 @@ def _optimizer(tree: Tree, source: Source, file: str, engine: Engine) -> list[Te
             slots,
             steps,
             [mapping(group) for group in members(base.get("param_groups"))],
+            _begin(source, [tensor for tensor in tensors if tensor]),
         )
     )
     return []
+
+
+BEGIN = 4096
+
+
+def _begin(source: Source, flats: list[Tensor]) -> bytes:
+    """The first bytes of the longest."""
+    longest = max(flats, key=lambda each: each.elements, default=None)
+    if longest is None:
+        return b""
+    return source.read(min(BEGIN, longest.end - longest.begin), longest.begin)
 
 
 def _slots(
@@ -229,6 +241,8 @@ def _assemble(
 ) -> None:
     """Put what the ranks' files give together into the last of the files."""
     try:
+        if engine.ranks and not weights:
+            raise CheckpointError("missing", "has no file of model states")
         whole, state = assembled(under, lead, engine)
     except CheckpointError as error:
         problem = error.problem(under or ".")

@@ -240,10 +240,19 @@ def _by_content(directory: Directory, names: list[str]) -> Layout | None:
     return _lone(directory, found, ".pt") if found else None
 
 
+OF_A_MODEL = ("adapter_config.json", "config.json", "trainer_state.json")
+"""Files that a save of weights writes, too."""
+
+
 def _states_alone(directory: Directory, names: list[str]) -> Layout | None:
-    if any(STATES.fullmatch(name) for name in names):
-        return Layout(directory, "an optimizer's state without weights")
-    return None
+    states = [name for name in names if STATES.fullmatch(name)]
+    if not states:
+        return None
+    described = next((name for name in OF_A_MODEL if name in names), "")
+    text = f"lies beside {described}, and no file of weights does"
+    problem = Problem(kind="weightless", file=shown(states[0]), text=text)
+    kind = "an optimizer's state without weights"
+    return Layout(directory, kind, problems=(problem,) if described else ())
 
 
 def _other_suffix(directory: Directory, names: list[str]) -> Layout | None:
@@ -273,7 +282,7 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
     """The weights with what the trainer saved beside them."""
     states = tuple(name for name in names if STATES.fullmatch(name))
     beside = tuple(name for name in names if NOT_WEIGHTS.fullmatch(name))
-    zero = zero_state(layout, names)
+    zero, untagged = zero_state(layout, names)
     return replace(
         layout,
         kind=_saved_by(names, layout.kind),
@@ -281,6 +290,7 @@ def _with_other_files(layout: Layout, names: list[str]) -> Layout:
         beside=beside,
         pickles=tuple(name for name in names if PICKLED.fullmatch(name)),
         groups=(*layout.groups, *zero),
+        problems=(*layout.problems, *untagged),
         modules=_modules(layout.directory, names),
     )
 

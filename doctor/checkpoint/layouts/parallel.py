@@ -20,6 +20,7 @@ TAG_LIMIT = 4096
 _WEIGHTS = re.compile(r"pytorch_model_fsdp_\d+")
 _STATE = re.compile(r"optimizer_\d+")
 _RANK = re.compile(r"mp_rank_\d{2,}(?:_\d{3,})*")
+_TAGGED = re.compile(r"global_step\d+")
 _ENGINE = re.compile(r"mp_rank_\d+_model_states\.pt|.*zero_pp_rank_\d+_mp_rank_\d+_.*_states\.pt")
 _MEGATRON = ("model_optim_rng.pt", "model_rng.pt")
 
@@ -149,11 +150,25 @@ def _iteration(directory: Directory, entries: list[str], under: str) -> Layout |
     return Layout(directory, "Megatron-LM checkpoint", problems=(problem,))
 
 
-def zero_state(layout: Layout, names: list[str]) -> tuple[FileGroup, ...]:
-    """DeepSpeed's engine beside a model's weights, as transformers' Trainer leaves it."""
+def zero_state(
+    layout: Layout, names: list[str]
+) -> tuple[tuple[FileGroup, ...], tuple[Problem, ...]]:
+    """DeepSpeed's engine beside a model's weights, as transformers' Trainer leaves it.
+
+    And what keeps DeepSpeed from finding it: it reads the directory's name in `latest`.
+    """
     if any(each.reader == "deepspeed" for each in layout.groups):
-        return ()
+        return (), ()
     if any(_ENGINE.fullmatch(name) for name in names):
-        return (FileGroup("deepspeed", state=True),)
+        return (FileGroup("deepspeed", state=True),), ()
     tag = _latest(layout.directory, names)
-    return (FileGroup("deepspeed", f"{tag}/", state=True),) if isinstance(tag, str) else ()
+    if isinstance(tag, str):
+        return (FileGroup("deepspeed", f"{tag}/", state=True),), ()
+    engines = [name for name in names if _TAGGED.fullmatch(name)]
+    if not engines or "trainer_state.json" not in names:
+        return (), ()
+    text = "names no directory" if "latest" in names else "is missing"
+    problem = Problem(
+        kind="untagged", file="latest", text=f"{text}, and DeepSpeed looks there for {engines[-1]}"
+    )
+    return (FileGroup("deepspeed", f"{engines[-1]}/", state=True),), (problem,)

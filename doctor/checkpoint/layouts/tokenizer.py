@@ -105,7 +105,12 @@ def _head(directory: Directory, problems: list[Problem]) -> tuple[str | None, in
         if error.kind != "missing":
             problems.append(Problem(kind="note", file=name, text=error.text))
         return None, None
-    return data[:HEAD].decode("utf-8", "ignore"), _last_number(data) if local else None
+    try:
+        number = _last_number(data) if local else None
+    except msgspec.DecodeError:
+        number = None
+        problems.append(Problem(kind="note", file=name, text="is not valid JSON"))
+    return data[:HEAD].decode("utf-8", "ignore"), number
 
 
 class _Model(msgspec.Struct):
@@ -117,10 +122,13 @@ class _File(msgspec.Struct):
 
 
 def _last_number(data: bytes) -> int | None:
-    """The largest number in the vocabulary of a whole tokenizer.json; None where it has none."""
+    """The largest number in the vocabulary of a whole tokenizer.json; None where it has none.
+
+    Raises DecodeError for what is no JSON.
+    """
     try:
         vocabulary = msgspec.json.decode(data, type=_File).model.vocab
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return None
     if isinstance(vocabulary, list):
         return len(vocabulary) - 1 if vocabulary else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 from typing import Any, NoReturn
 
 import msgspec
@@ -76,6 +77,7 @@ def _entries(data: bytes) -> list[dict[str, object]]:
         {
             "step": _scalar(entry.step),
             "learning_rate": _scalar(entry.learning_rate),
+            "loss": _scalar(entry.loss),
             "nan": b'"nan"' in (bytes(entry.grad_norm), bytes(entry.loss)),
         }
         for entry in logged
@@ -119,8 +121,21 @@ def read_history(state: dict[str, Any]) -> History | None:
         lr_squares=squares,
         covered=covered,
         lr_max=largest,
+        losses=_losses(state.get("log_history")),
         nan_at_end=_nan_at_end(state.get("log_history")),
     )
+
+
+FEWEST_LOSSES = 10
+
+
+def _losses(history: object) -> tuple[float, float, float] | None:
+    entries = history if isinstance(history, list) else []
+    losses = [each.get("loss") for each in entries if isinstance(each, dict)]
+    finite = [float(loss) for loss in losses if isinstance(loss, int | float)]
+    if len(finite) < FEWEST_LOSSES:
+        return None
+    return finite[0], min(finite), median(finite[-3:])
 
 
 def _nan_at_end(history: object) -> int:

@@ -41,6 +41,8 @@ class Rank:
     """Slot -> one tensor for each of `flats`."""
     steps: list[float | None]
     groups: list[dict[Any, Any]]
+    begin: bytes = b""
+    """The first bytes of the longest of `flats`."""
 
 
 def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], OptimizerState | None]:
@@ -63,6 +65,7 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
         raise CheckpointError(
             "damaged", f"has {len(ranks)} files of optimizer states, {count} are of a run"
         )
+    _of_one_save(ranks)
     cut = rank_slices if ranks[0].stage == 3 else group_slices
     masters = cut(engine.shapes, [rank.flats for rank in ranks])
     if ranks[0].stage == 3:
@@ -73,6 +76,21 @@ def assembled(under: str, lead: str, engine: Engine) -> tuple[list[Tensor], Opti
     groups = tuple(_groups(lead, engine))
     state = OptimizerState(f"{under}*_optim_states.pt", groups, entries, tuple(led), engine.low)
     return [_led(lead, tensor) for tensor in whole], state
+
+
+FEWEST = 64
+"""Bytes of several values that two ranks cannot have in common."""
+
+
+def _of_one_save(ranks: Sequence[Rank]) -> None:
+    """Raises CheckpointError where the ranks' files are of several saves, or copies."""
+    steps = sorted({step for rank in ranks for step in rank.steps[:1] if step is not None})
+    if len(steps) > 1:
+        text = f"has optimizer states of steps {steps[0]:g} and {steps[-1]:g}, of one required"
+        raise CheckpointError("damaged", text)
+    begins = [rank.begin for rank in ranks if len(set(rank.begin)) > FEWEST]
+    if len(ranks) > 1 and len(set(begins)) < len(begins):
+        raise CheckpointError("damaged", "has the same optimizer states for two ranks, as a copy")
 
 
 def _led(lead: str, tensor: Tensor) -> Tensor:

@@ -25,10 +25,11 @@ from doctor.checkpoint.records.merge import (
     Replaced,
     Untouched,
 )
-from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig, Size
+from doctor.checkpoint.records.model import ChangedSetting, LoraFit, ModelConfig, Quantization, Size
 from doctor.checkpoint.records.problems import Problem, ProblemKind
 from doctor.checkpoint.records.training import Fit, History, NormEvidence, Optimizer, Training
 from doctor.checkpoint.records.values import (
+    Average,
     Constant,
     Copy,
     Incomparable,
@@ -38,17 +39,18 @@ from doctor.checkpoint.records.values import (
     Movement,
     NonFinite,
     Outlier,
+    TensorChange,
     UnchangedRole,
     Values,
     ZeroRange,
 )
 
 __all__ = [
-    "AdapterUse", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant", "Contents",
-    "Continuation", "Copy", "Differing",
+    "AdapterUse", "Average", "BatchStatistics", "ChangedSetting", "Checkpoint", "Constant",
+    "Contents", "Continuation", "Copy", "Differing",
     "Equality", "Files", "Fit", "History", "Incomparable", "Kind", "Large", "LayerChange",
     "LayerUpdate", "LayerValues", "Loading", "LoraFit", "Merge", "MergedWeight", "ModelConfig",
     "Movement", "NonFinite", "Norm", "NormEvidence", "Optimizer", "Outlier", "Plan", "Problem",
-    "ProblemKind", "Replaced", "Role", "Share", "Sibling", "Size", "Tokenizer", "Training",
-    "UnchangedRole", "Untouched", "Values", "ZeroRange",
+    "ProblemKind", "Quantization", "Replaced", "Role", "Share", "Sibling", "Size",
+    "TensorChange", "Tokenizer", "Training", "UnchangedRole", "Untouched", "Values", "ZeroRange",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.records import Section
+from doctor.checkpoint.records.merge import TokenizerChange
 
 
 class Differing(Section, frozen=True, kw_only=True):
@@ -12,6 +13,7 @@ class Differing(Section, frozen=True, kw_only=True):
     elements: int
     """That differ."""
     of: int
+    dimensions: int = 0
     largest: float
     """Magnitude of the largest difference."""
     relative: float | None
@@ -32,6 +34,12 @@ class Equality(Section, frozen=True, kw_only=True):
     differing: tuple[Differing, ...] = ()
     """The first twenty, in the order of their names."""
     differing_count: int = 0
+    differing_roles: tuple[str, ...] = ()
+    """Their names once layer numbers are removed; the first ten."""
+    differing_layers: tuple[str, ...] = ()
+    """The numbers of their layers, where all lie in numbered ones and not in each of these."""
+    differing_files: tuple[str, ...] = ()
+    """Of several files, those that hold them, where nearly all of what is in these differs."""
     exchanged: dict[str, str] = {}
     """Of the first twenty that differ -> the tensor of the other that has these values."""
     reshaped: tuple[str, ...] = ()
@@ -43,6 +51,10 @@ class Equality(Section, frozen=True, kw_only=True):
     there: tuple[str, ...] = ()
     """Only in the other; the first twenty."""
     there_count: int = 0
+    separate: tuple[str, ...] = ()
+    """Of those in one of the two alone: heads that are not the embedding of the same model."""
+    tokenizer: TokenizerChange | None = None
+    """None: one of the two has no tokenizer.json."""
     unread: dict[str, int] = {}
     """Why tensors could not be compared -> their number."""
     bytes: int = 0

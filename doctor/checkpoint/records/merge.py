@@ -22,8 +22,12 @@ class AdapterUse(Section, frozen=True, kw_only=True):
     alpha: float | None = None
     modules: int = 0
     """Modules with both factors."""
+    patterns: bool = False
+    """It has a rank_pattern or an alpha_pattern."""
     base: str = ""
     """base_model_name_or_path."""
+    revision: str = ""
+    """revision of adapter_config.json."""
     unmatched: tuple[str, ...] = ()
     """Modules that no tensor of the base has the name of; the first ten."""
     unmatched_count: int = 0
@@ -47,7 +51,7 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     layer: str
     kind: Kind
     elements: int
-    """That were read."""
+    """That were measured: where all rows are read, others may be left out that are alike."""
     base: float
     """Of the base's values."""
     update: float
@@ -78,6 +82,8 @@ class MergedWeight(Section, frozen=True, kw_only=True):
     """The dtype that the merged values were rounded to, also where they are stored wider."""
     quantized: str = ""
     """The kind of quantization of the base that explains what is left: nf4, int8."""
+    instead: str = ""
+    """What was added in place of the update, where a known mistake explains it."""
     nonfinite: int = 0
 
 
@@ -156,6 +162,10 @@ class Merge(Section, frozen=True, kw_only=True):
     """A merged model beside base plus adapters."""
 
     base: str
+    base_name: str = ""
+    """What the Hub's cache calls the base, or else its own config.json."""
+    base_revision: str = ""
+    """The commit of it in the Hub's cache."""
     adapters: tuple[AdapterUse, ...] = ()
     weights: tuple[MergedWeight, ...] = ()
     """Those that adapters change and that could be read; the first twenty thousand."""

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from doctor._util.records import Section
-
-Quantity = Literal[
-    "layers",
-    "hidden size",
-    "intermediate size",
-    "vocabulary",
-    "queries",
-    "keys",
-    "values",
-    "positions",
-    "labels",
-]
 
 
 class Size(Section, frozen=True, kw_only=True):
     """A size that config.json gives, and that of the tensors."""
 
-    quantity: Quantity
+    quantity: str
+    """What is counted: "layers", "vocabulary", "patch size"."""
     configured: tuple[int, ...]
     """Every value that the configuration allows."""
     stored: int
@@ -34,6 +21,22 @@ class Size(Section, frozen=True, kw_only=True):
     """Its value that would agree with the tensors."""
     absent: bool = False
     """config.json does not have the entry, so that a default counts."""
+
+
+class Quantization(Section, frozen=True, kw_only=True):
+    """How the weights are quantized, by config.json and by the tensors."""
+
+    method: str = ""
+    """quant_method of config.json: gptq, awq, fp8, ..."""
+    described: bool = False
+    """config.json or a file of the quantizer beside it says how to read the weights."""
+    packed: int = 0
+    """Weights in the form of a quantizer."""
+    example: str = ""
+    """One of them."""
+    unscaled: tuple[str, ...] = ()
+    """Of these, those whose scales are in no tensor; the first ten."""
+    unscaled_count: int = 0
 
 
 class ModelConfig(Section, frozen=True, kw_only=True):
@@ -58,8 +61,20 @@ class ModelConfig(Section, frozen=True, kw_only=True):
     separate_head: str = ""
     """A head with values of its own although config.json ties it to the embedding."""
     wrapper: str = ""
-    """What DistributedDataParallel, torch.compile or peft put before the names of all tensors
-    beside a config.json: "module."."""
+    """What DistributedDataParallel, torch.compile, FSDP, peft or a program of one's own put into
+    the names of tensors beside a config.json: "module."."""
+    lacks_config: bool = False
+    """Files of from_pretrained's names lie beside a generation_config.json, and no config.json."""
+    wrapped: int = 0
+    """Tensors whose names have it."""
+    missing: tuple[str, ...] = ()
+    """Tensors that the model of config.json has and no file holds; the first ten."""
+    missing_count: int = 0
+    ignored: tuple[str, ...] = ()
+    """Tensors that the model of config.json does not have; the first ten."""
+    ignored_count: int = 0
+    quantization: Quantization | None = None
+    """None: nothing is quantized, nor said to be."""
     empty_tensors: int = 0
     """Tensors without any element, beside a config.json."""
     source: str = "config.json"
@@ -88,9 +103,17 @@ class LoraFit(Section, frozen=True, kw_only=True):
     """Modules with tensors that target_modules does not name; the first ten."""
     unsaved: tuple[str, ...] = ()
     """The names in modules_to_save where there is a tensor of none of them; the first ten."""
+    misnamed: str = ""
+    """A tensor whose name peft does not look for, as it begins otherwise or names the adapter."""
+    incomplete: tuple[str, ...] = ()
+    """Modules with one of the two factors alone; the first ten."""
+    others: int = 0
+    """Tensors that are no factors of LoRA, nor of modules_to_save."""
     b_tensors: int = 0
     zero_b: int | None = None
-    """Tensors lora_B that are all zeros; None: not all were read, and none was not zero."""
+    """Tensors lora_B that are all zeros; None: not all could be read."""
+    zero_names: tuple[str, ...] = ()
+    """The first ten of them."""
 
 
 class ChangedSetting(Section, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ ProblemKind = Literal[
     "unknown-dtype",
     "twice",
     "unfinished",
+    "untagged",
+    "weightless",
     "over-limit",
     "unloadable",
     "not-inspectable",

@@ -20,6 +20,8 @@ class History(Section, frozen=True, kw_only=True):
     """Steps that the log covers."""
     lr_max: float = 0.0
     """The largest logged learning rate; 0: not recorded."""
+    losses: tuple[float, float, float] | None = None
+    """The first logged one, the least, and the median of the last three; None: fewer than ten."""
     nan_at_end: int = 0
     """The last entries of the log whose loss or gradient norm is NaN or infinite."""
 
@@ -67,6 +69,8 @@ class Fit(Section, frozen=True, kw_only=True):
     """Entries for whose shape there is no weight, or no further one."""
     example: tuple[int, ...] = ()
     """The shape of one of them."""
+    resized: tuple[int, int] = (0, 0)
+    """Rows of such an entry, and of a weight that is otherwise of its shape and has no entry."""
     ungrouped: int = 0
     """Entries of parameters that are in no group."""
 
@@ -120,5 +124,7 @@ class Training(Section, frozen=True, kw_only=True):
     steps: int | None = None
     """Steps that the run had taken, by trainer_state.json or the checkpoint's own counter."""
     history: History | None = None
+    scale: float | None = None
+    """The GradScaler's; None: the files hold no state of one."""
     optimizer: Optimizer | Unknown | None = None
     """None: the files hold no optimizer's state."""

@@ -103,6 +103,34 @@ class LayerChange(Section, frozen=True, kw_only=True):
     """Norm of the difference by the norm of the baseline; None where that is 0."""
 
 
+class TensorChange(Section, frozen=True, kw_only=True):
+    """How far one matrix is from the baseline, by a sample of it."""
+
+    name: str
+    kind: Kind
+    layer: str
+    """Its number, "" outside of the numbered layers."""
+    relative: float
+    """Norm of the difference by the norm of the baseline."""
+    cosine: float
+    """Of the angle between both: 0 where they have nothing in common."""
+    factor: float
+    """By how many times it is longer than it was."""
+
+
+class Average(Section, frozen=True, kw_only=True):
+    """An average of the weights beside them, by samples of its matrices."""
+
+    state: str
+    """What it is called in the file."""
+    matrices: int
+    equal: int
+    """Of these, those with the model's values."""
+    unrelated: int
+    """Those that have nothing in common with the model's."""
+    zero: int
+
+
 class Values(Section, frozen=True, kw_only=True):
     """The result of reading every stored value."""
 
@@ -124,7 +152,8 @@ class Values(Section, frozen=True, kw_only=True):
     large: tuple[Large, ...] = ()
     """Tensors that hold them, most first; twenty at most."""
     negative: tuple[str, ...] = ()
-    """Means of squares in the optimizer's state that hold negative values; the first hundred."""
+    """Means of squares (second moments, variances of batch norms) that hold negative values; the
+    first hundred."""
     outliers: tuple[Outlier, ...] = ()
     """The first hundred."""
     layers: tuple[LayerValues, ...] = ()
@@ -140,6 +169,7 @@ class Values(Section, frozen=True, kw_only=True):
     """Files whose SHA-256 is the one that the Hugging Face Hub gave for them."""
     differing: tuple[str, ...] = ()
     """Files whose SHA-256 is not."""
+    averages: tuple[Average, ...] = ()
     further: int = 0
     """Of `tensors`, those of other state_dicts in the files (ema, discriminator)."""
     moments: int = 0
@@ -192,6 +222,12 @@ class Movement(Section, frozen=True, kw_only=True):
     kinds: dict[str, tuple[int, int]] = {}
     """norm, attention, MLP, embedding, head or other -> how many changed, of how many compared."""
     layers: tuple[LayerChange, ...] = ()
+    matrices: int = 0
+    """That were sampled in both."""
+    median: float | None = None
+    """Of the relative changes of these."""
+    most_changed: tuple[TensorChange, ...] = ()
+    """The hundred that changed most, relative to what they were, in the order of their names."""
     unchanged_roles: tuple[UnchangedRole, ...] = ()
     """By role, most tensors first."""
     reasons: tuple[Incomparable, ...] = ()

@@ -95,9 +95,9 @@ def run_lint(
     hits = (
         linter.file(files.scripts[0], data)
         if data is not None
-        else hits_of(linter, files.scripts, options.processes)
+        else list(hits_of(linter, (*files.scripts, *files.shells), options.processes))
     )
-    read = files.scripts or named_launchers(options.paths, files)
+    read = files.scripts or named_launchers(options.paths, files) or (files.shells if hits else ())
     findings = tuple(findings_of(hits, checks) if read else not_decided(checks))
     if linter.cache is not None:
         linter.cache.trim()

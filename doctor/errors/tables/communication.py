@@ -91,6 +91,7 @@ ROWS = (
     ),
     Cause(
         id="nccl-error",
+        yields_to=("imex-not-ready",),
         code="LOG026",
         title="No call of NCCL failed",
         messages=(

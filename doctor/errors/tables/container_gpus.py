@@ -76,6 +76,18 @@ ROWS = (
         owner=Owner.MACHINE,
     ),
     Cause(
+        id="container-without-compute",
+        messages=(r"NVIDIA_DRIVER_CAPABILITIES=['\"]?(?!\S{0,40}(?:compute|all))[a-z]{4}",),
+        examples=("NVIDIA_DRIVER_CAPABILITIES=utility",),
+        why="The container gets the driver's tools and not libcuda: nvidia-smi works there, with "
+        "N/A for the CUDA version, and CUDA does not.",
+        fix="Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility (or all), in the "
+        "image's ENV, docker run -e or the pod.",
+        owner=Owner.ENVIRONMENT,
+        commands=("ldconfig -p | grep libcuda", "env | grep NVIDIA_"),
+        next_check="DRV001",
+    ),
+    Cause(
         id="container-without-driver",
         messages=(
             r"The NVIDIA Driver was not detected|Failed to detect NVIDIA driver version",

@@ -20,6 +20,19 @@ ROWS = (
             "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
             "nvidia-container-cli: initialization error: driver error: failed to process request",
         ),
+        wordings=(
+            Wording(
+                r"nvidia-container-cli: .{0,60}version mismatch",
+                "nvidia-container-cli: initialization error: nvml error: driver/library version "
+                "mismatch: unknown",
+                "The host's driver was upgraded under the running kernel module, so that no new "
+                "container gets a GPU.",
+                "Reboot the host once running jobs have ended (or unload and load the nvidia "
+                "modules while nothing uses them), and hold the driver's packages out of automatic "
+                "upgrades.",
+                ("nvidia-smi", "cat /proc/driver/nvidia/version"),
+            ),
+        ),
         why="Docker cannot give the container a GPU: the NVIDIA container toolkit is not "
         "installed or not configured, Docker was not restarted afterwards, or the host's driver "
         "does not work.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from doctor._util.owner import Owner
-from doctor.errors.cause import Cause
+from doctor.errors.cause import Cause, Wording
 from doctor.errors.tables.commands import KERNEL_LOG, LD_PATHS, WHO_USES_IT
 
 ROWS = (
@@ -122,15 +122,25 @@ ROWS = (
             r"No CUDA GPUs are available",
             r"no CUDA-capable device",
             r"CUDA_ERROR_NO_DEVICE",
-            r"invalid device ordinal",
             r"CUDA_ERROR_INVALID_DEVICE",
         ),
         examples=(
             "CUDA error: no CUDA-capable device is detected",
-            "CUDA error: invalid device ordinal",
             "RuntimeError: No CUDA GPUs are available",
             "cuInit: CUDA_ERROR_NO_DEVICE (100)",
             "cuDeviceGet: CUDA_ERROR_INVALID_DEVICE (101)",
+        ),
+        wordings=(
+            Wording(
+                r"invalid device ordinal",
+                "CUDA error: invalid device ordinal",
+                "A rank asks for a GPU whose number is beyond those that this process sees.",
+                "Start as many processes per node as GPUs are visible (--nproc_per_node, "
+                "num_processes), or request more GPUs from the scheduler (--gres=gpu:N, "
+                "nvidia.com/gpu) and name them all in CUDA_VISIBLE_DEVICES. A rank takes "
+                "LOCAL_RANK as its device, not RANK.",
+                ("nvidia-smi -L", "echo $CUDA_VISIBLE_DEVICES $LOCAL_RANK $LOCAL_WORLD_SIZE"),
+            ),
         ),
         why="The process sees no GPU of this number: CUDA_VISIBLE_DEVICES, the container or the "
         "scheduler hides it.",
@@ -196,10 +206,6 @@ ROWS = (
         id="gpu-at-fault",
         errors=("RuntimeError",),
         messages=(
-            r"uncorrectable ECC",
-            r"ECC_UNCORRECTABLE",
-            r"uncorrectable NVLink",
-            r"NVLINK_UNCORRECTABLE",
             r"GPU is lost",
             r"GPU requires re",
             r"fallen off the bus",
@@ -208,16 +214,36 @@ ROWS = (
             r"the sum came back as",
         ),
         examples=(
-            "AcceleratorError: CUDA error: uncorrectable ECC error encountered",
-            "cuCtxSynchronize: CUDA_ERROR_ECC_UNCORRECTABLE (214)",
-            "CUDA error: uncorrectable NVLink error detected during the execution",
             "nvmlDeviceGetHandleByIndex: GPU is lost (15)",
             "nvmlInit: GPU requires reset (16)",
             "GPU 0000:03:00.0: GPU has fallen off the bus.",
             "Unable to determine the device handle for GPU0000:CA:00.0: Unknown Error",
             "nvmlInit: Insufficient External Power (8)",
             "ValueError: the sum came back as 3.0, not 16777216",
-            "cuCtxSynchronize: CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
+        ),
+        wordings=(
+            Wording(
+                r"uncorrectable ECC|ECC_UNCORRECTABLE",
+                "AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+                "A cell of the GPU's memory had an error that could not be corrected. No setting "
+                "of the job matters.",
+                "Stop what uses this GPU, then reset it (sudo nvidia-smi -i N --gpu-reset) or "
+                "reboot: since Ampere that replaces the row, and until then the error can come "
+                "back. If it does afterwards, or a row cannot be remapped: rented, return the "
+                "machine; your own, replace the GPU.",
+                ("nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", *KERNEL_LOG),
+            ),
+            Wording(
+                r"uncorrectable NVLink|NVLINK_UNCORRECTABLE",
+                "CUDA error: uncorrectable NVLink error detected during the execution",
+                "A link between two GPUs, or to their switch, failed: either end or the board may "
+                "be at fault.",
+                "Reset all GPUs of the machine together, or reboot, once nothing uses them. If it "
+                "comes back: rented, return the machine; your own, read the counters of the links "
+                "(nvidia-smi nvlink -e), then replace the board or the bridge. "
+                "NCCL_P2P_DISABLE=1 avoids the link until then, slowly.",
+                ("nvidia-smi nvlink -s; nvidia-smi nvlink -e", *KERNEL_LOG),
+            ),
         ),
         why="The GPU, its power or its connection failed.",
         fix="Known-good code failed on this GPU. Try it on another GPU with the same environment; "

@@ -42,10 +42,11 @@ ROWS = (
             "nvmlInit: RM has detected an NVML/RM version mismatch.",
         ),
         why="A library of the driver has another version than the kernel module.",
-        fix="Run nvidia-smi on the host. If it works there, this image or environment brings its "
-        "own libnvidia-ml.so.1 or libcuda.so.1: remove them there. If it fails there too, the "
-        "driver was upgraded under the running kernel module: reboot the host; rented, return the "
-        "machine.",
+        fix="On the host the driver was upgraded under the running kernel module: reboot it once "
+        "running jobs have ended (or unload and load the nvidia modules while nothing uses them), "
+        "and hold the driver's packages out of automatic upgrades; rented, return the machine. If "
+        "nvidia-smi works on the host and fails in a container, the image brings its own "
+        "libnvidia-ml.so.1 or libcuda.so.1: remove them there.",
         owner=Owner.ENVIRONMENT,
         commands=(
             "cat /proc/driver/nvidia/version",

@@ -253,6 +253,7 @@ ROWS = (
     Cause(
         id="path-not-permitted",
         refines=("file-missing",),
+        yields_to=("file-system-failed",),
         errors=("PermissionError", "OSError"),
         messages=(r"PermissionError: \[Errno 13\]", r"\[WinError 5\] Access is denied"),
         examples=(

@@ -250,11 +250,14 @@ ROWS = (
         messages=(
             r"Torch not compiled with CUDA enabled",
             r"CUDA driver initialization failed, you might not have a CUDA gpu",
+<<<<<<< HEAD
             r"Found no NVIDIA driver on your system|cannot find any torch accelerator|No supported "
             r"gpu backend found|Unsloth currently only works on",
+=======
+            r"cannot find any torch accelerator",
+>>>>>>> main
             r"CUDA_ERROR_NOT_INITIALIZED",
             r"No CUDA GPUs are available",
-            r"CUDA unknown error - this may be due to an incorrectly set up environment",
             r"no CUDA-capable device is detected|invalid device ordinal",
             r"cuda runtime error \((?:38|100)\)",
             r"CUDA-capable device\(s\) is/are busy or unavailable",
@@ -270,11 +273,7 @@ ROWS = (
             "UserWarning: CUDA initialization: CUDA driver initialization failed, you might not "
             "have a CUDA gpu.",
             "CUDA_ERROR_NOT_INITIALIZED: initialization error",
-            "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
-            "NVIDIA GPU",
             "RuntimeError: No CUDA GPUs are available",
-            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
-            "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
             "RuntimeError: CUDA error: invalid device ordinal",
             "RuntimeError: cuda runtime error (100) : no CUDA-capable device is detected",
             "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
@@ -286,6 +285,34 @@ ROWS = (
             "you run some cuda functions before calling NumCudaDevices() that might have already "
             "set an error? Error 802: system not yet initialized",
             "RuntimeError: Cannot access accelerator device when none is available.",
+            "RuntimeError: Please install PyTorch with CUDA: cannot find any torch accelerator",
+        ),
+        wordings=(
+            Wording(
+                r"Found no NVIDIA driver on your system",
+                "RuntimeError: Found no NVIDIA driver on your system. Please check that you have "
+                "an NVIDIA GPU",
+                "This torch is built for CUDA, and no driver is visible to it: the container was "
+                "started without its GPUs, or the host's driver is not installed or not loaded.",
+                "In a container: start it with the GPUs (docker run --gpus all, apptainer --nv, "
+                "nvidia.com/gpu in Kubernetes). On the host: nvidia-smi must work first; install "
+                "or load the driver. Torch need not be reinstalled. On a machine without a GPU "
+                "choose the CPU in the code.",
+                ("nvidia-smi", "docker run --rm --gpus all ubuntu nvidia-smi"),
+            ),
+            Wording(
+                r"CUDA unknown error - this may be due to an incorrectly set up environment",
+                "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up "
+                "environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
+                "cuInit returns 999. Where nvidia-smi lists the GPUs, the module nvidia_uvm is the "
+                "usual reason: a suspend or an upgrade of the driver left it behind, or its "
+                "device node is missing.",
+                "Load nvidia_uvm anew while no program uses the GPU (sudo rmmod nvidia_uvm; sudo "
+                "modprobe nvidia_uvm), or reboot. In a container: create it anew with the GPUs, as "
+                "/dev/nvidia-uvm must exist in it. In the program: set CUDA_VISIBLE_DEVICES before "
+                "torch is imported.",
+                ("ls -l /dev/nvidia-uvm*", "sudo rmmod nvidia_uvm && sudo modprobe nvidia_uvm"),
+            ),
         ),
         why="The code asks for a GPU that this process cannot use: torch is a CPU build, another "
         "process holds the GPU in exclusive mode, no driver is visible (a container without "
@@ -324,10 +351,12 @@ ROWS = (
         ),
         why="A kernel read or wrote memory that is not its own: a defect of a custom or fused "
         "kernel, an index that is not checked, or rarely a failing GPU. The CUDA context is lost.",
-        fix="Check NUM003 and TOR004 first. Run with CUDA_LAUNCH_BLOCKING=1 to find the call. "
-        "Reinstall or rebuild extensions for this torch and this GPU, then replace custom kernels "
-        'one at a time (attn_implementation="eager", no torch.compile, no fused optimizer). If '
-        "only one machine fails with the same code, test its GPU.",
+        fix="Find the kernel: run with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, and "
+        "look at the indices and bounds of your own Triton or CUDA kernels. Replace custom kernels "
+        'one at a time (attn_implementation="eager", no torch.compile, no fused optimizer), and '
+        "rebuild extensions for this torch and this GPU (NUM003 and TOR004 examine cuDNN's). "
+        "An error that follows the job to other machines is the program's; if one machine alone "
+        "fails with the same code, test its GPU.",
         owner=Owner.ENVIRONMENT,
         commands=("CUDA_LAUNCH_BLOCKING=1 python train.py",),
         sources=("pytorch-169849",),

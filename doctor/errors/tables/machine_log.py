@@ -265,51 +265,23 @@ ROWS = (
         commands=("sudo dmesg | grep -i amdgpu",),
     ),
     Cause(
-        id="cpu-too-hot",
-        messages=(r"temperature above threshold, cpu clock throttled",),
-        examples=(
-            "CPU0: Core temperature above threshold, cpu clock throttled (total events = 1)",
-        ),
-        why="The processor is too hot and lowers its clock: loaders and launches become slow.",
-        fix="Check the processor's cooling and the airflow. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        role="warning",
-        commands=("sensors",),
-    ),
-    Cause(
-        id="host-hardware-error",
+        id="imex-not-ready",
         messages=(
-            r"\[Hardware Error\]: (?:Machine check|CPU \d|.{0,40}Uncorrected)",
-            r"EDAC .{0,40}(?:UE|CE) memory (?:read|write|scrub)",
+            r"nvidia-imex\S{0,10}: Failed with result|nvidia-imex\.service could not be found",
+            r"MNNVL .{0,60}not supported on some system component",
         ),
         examples=(
-            "mce: [Hardware Error]: Machine check events logged",
-            "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+            "nvidia-imex.service: Failed with result 'exit-code'.",
+            "NCCL WARN MNNVL (cliqueSize 8) is available but not supported on some system "
+            "component",
         ),
-        why="The processor reports errors of its memory, caches or buses.",
-        fix="Read which part it names (ras-mc-ctl --summary, rasdaemon, the BMC's log); replace a "
-        "module with uncorrected errors. Rented: return the machine.",
+        why="The nodes of an NVLink domain (GB200 NVL72) share memory through the service IMEX, "
+        "and it does not run on one of them.",
+        fix="Start nvidia-imex on every node of the domain, in the driver's version and with the "
+        "same /etc/nvidia-imex/nodes_config.cfg; nvidia-imex-ctl -N must show all READY. Until "
+        "then NCCL_MNNVL_ENABLE=0 uses InfiniBand between the nodes. Rented: return the machine.",
         owner=Owner.MACHINE,
-        role="warning",
-        commands=("sudo ras-mc-ctl --summary", "sudo dmesg | grep -iE 'mce|edac'"),
-    ),
-    Cause(
-        id="file-system-failed",
-        messages=(
-            r"(?:EXT4-fs|XFS|BTRFS)\S{0,2} (?:error|\(\S{1,20}\): .{0,60}(?:shutdown|corrupt))",
-            r"nvme\S{0,12}: (?:I/O \d+ .{0,30}timeout|controller is down)|blk_update_request: I/O",
-            r"Remounting filesystem read-only",
-        ),
-        examples=(
-            "EXT4-fs error (device nvme0n1p1): ext4_find_entry",
-            "nvme nvme0: controller is down; will reset: CSTS=0xffffffff",
-            "EXT4-fs (sda1): Remounting filesystem read-only",
-        ),
-        why="A disk or its file system failed; the kernel may have made it read-only.",
-        fix="Save what can be read, look at the disk's own report, then replace it or check the "
-        "file system unmounted. Rented: return the machine.",
-        owner=Owner.MACHINE,
-        commands=("sudo smartctl -a /dev/nvme0", "mount | grep ' ro[,)]'"),
+        commands=("nvidia-imex-ctl -N", "systemctl status nvidia-imex"),
     ),
     Cause(
         id="driver-call-hangs",

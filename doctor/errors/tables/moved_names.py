@@ -75,8 +75,7 @@ ROWS = (
                 r"cannot import name '(?:Optional|load_state_dict_from_url|PILLOW_VERSION|"
                 r"model_urls|_log_api_usage_once|InterpolationMode|ResNet50_Weights)' from "
                 r"'(?:torch|PIL)|No module named 'torchvision\.(?:models\.utils|"
-                r"models\.segmentation\.segmentation|prototype)|operator torchvision::nms does "
-                r"not exist",
+                r"models\.segmentation\.segmentation|prototype)",
                 "ImportError: cannot import name 'Optional' from 'torch.jit.annotations' "
                 "(/opt/torch/jit/annotations.py)",
                 "torchvision and torch (or Pillow) are of different times: one was upgraded "
@@ -86,6 +85,16 @@ ROWS = (
                 "with PILLOW_VERSION needs Pillow<7). In your own code: "
                 "load_state_dict_from_url is in torch.hub.",
                 ("python -m pip show torch torchvision Pillow",),
+            ),
+            Wording(
+                r"operator torchvision::nms does not exist|Couldn't load custom C\+\+ ops",
+                "RuntimeError: operator torchvision::nms does not exist",
+                "The compiled part of torchvision was built for another torch than the installed "
+                "one: one of the two was upgraded alone.",
+                "Reinstall torchvision in the version of this torch, from the same index (0.19 "
+                "for torch 2.4, 0.20 for 2.5, 0.21 for 2.6, and so on; torchaudio as well). TOR004 "
+                "names it where both versions are known.",
+                ("python -m pip show torch torchvision",),
             ),
             Wording(
                 r"module 'torchaudio' has no attribute|No module named 'torchaudio\.|cannot "

@@ -10,6 +10,7 @@ from doctor.judge.sources.log_threads import LOG_THREADS
 from doctor.judge.sources.machine_pages import MACHINE_PAGES
 from doctor.judge.sources.machine_threads import MACHINE_THREADS
 from doctor.judge.sources.node_threads import NODE_THREADS
+from doctor.judge.sources.script_pages import SCRIPT_PAGES
 from doctor.judge.sources.script_threads import SCRIPT_THREADS
 from doctor.judge.sources.source import Source
 from doctor.judge.sources.torch_pages import TORCH_PAGES
@@ -36,6 +37,7 @@ SOURCES = {
         *LOG_THREADS,
         *NODE_THREADS,
         *DATA_THREADS,
+        *SCRIPT_PAGES,
         *SCRIPT_THREADS,
     )
 }

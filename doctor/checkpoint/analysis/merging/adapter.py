@@ -81,8 +81,11 @@ class Adapter:
     parameters: bool = False
     """It has factors of parameters that are no modules, such as all experts of a layer."""
     base_name: str = ""
+    revision: str = ""
     rank: int | None = None
     alpha: float | None = None
+    patterns: bool = False
+    """Some modules have a rank or an alpha of their own."""
     unscaled_reason: str = ""
     """Why the first module without a scale has none."""
 
@@ -123,9 +126,12 @@ def _describe(adapter: Adapter, config: Mapping[str, object]) -> None:
     if isinstance(start, str) and CONVERTED.match(start):
         adapter.converted = shown(start, 40)
     adapter.fan_in_fan_out = config.get("fan_in_fan_out") is True
+    adapter.patterns = bool(config.get("alpha_pattern") or config.get("rank_pattern"))
     adapter.parameters = bool(config.get("target_parameters"))
     name = config.get("base_model_name_or_path")
     adapter.base_name = shown(name, 200) if isinstance(name, str) else ""
+    revision = config.get("revision")
+    adapter.revision = shown(revision, 80) if isinstance(revision, str) else ""
     rank, alpha = config.get("r"), finite_number(config.get("lora_alpha"))
     adapter.rank, adapter.alpha = rank if type(rank) is int else None, alpha
 

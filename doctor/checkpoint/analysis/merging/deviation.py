@@ -17,6 +17,10 @@ from doctor.checkpoint.analysis.merging.quantized import kind_of_quantization
 KEPT = 20_000
 """Elements of a weight that are kept to estimate the scale from updates near a rounding."""
 
+ALIKE = 1.5
+"""Times the squares of what is left of the blocks that were measured. Our own number: a block has
+thousands of elements, and a product that it lacks is several times their rounding."""
+
 ENOUGH = 200
 """Elements with updates well above the rounding, from which a scale is estimated directly."""
 
@@ -68,6 +72,19 @@ def add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any
 
     with numpy.errstate(over="ignore", invalid="ignore"):
         _add(sums, base, merged, updates, rows)
+
+
+def is_alike(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> bool:
+    """Whether what is left of one more block is as small as of those that were measured."""
+    import numpy
+
+    if not sums.elements:
+        return False
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        expected, _ = _sum(base if sums.wide else rounded(sums.grid, base), updates, rows)
+        numpy.subtract(merged, expected, out=expected)
+        left = _squares(expected)
+    return bool(left <= ALIKE * sums.residual / sums.elements * merged.size)
 
 
 def _add(sums: Sums, base: Any, merged: Any, updates: Sequence[Update], rows: Any) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from doctor._util.units import shown
 from doctor.checkpoint.analysis.arithmetic import narrower
-from doctor.checkpoint.analysis.conversions import FUSED
-from doctor.checkpoint.analysis.merging import deviation
-from doctor.checkpoint.analysis.merging.adapter import Adapter, Factors
+from doctor.checkpoint.analysis.merging import deviation, mistakes
+from doctor.checkpoint.analysis.merging.adapter import Adapter
 from doctor.checkpoint.analysis.merging.layers import layers
-from doctor.checkpoint.analysis.merging.names import Model, NameIndex
+from doctor.checkpoint.analysis.merging.names import Model
 from doctor.checkpoint.analysis.merging.products import (
-    Part,
     Update,
     is_of_experts,
     joined,
@@ -29,11 +30,13 @@ from doctor.checkpoint.analysis.merging.rows import (
     numbers,
     read_rows,
 )
+from doctor.checkpoint.analysis.merging.targets import Target, find_targets
 from doctor.checkpoint.analysis.merging.untouched import compare_replaced, compare_untouched
 from doctor.checkpoint.analysis.statistics import layer_of
 from doctor.checkpoint.analysis.tensor_names import part_of
 from doctor.checkpoint.analysis.workers import Progress, work
 from doctor.checkpoint.errors import CheckpointError
+from doctor.checkpoint.io.files import Directory
 from doctor.checkpoint.io.open_files import OpenFiles
 from doctor.checkpoint.records.merge import AdapterUse, Merge, MergedWeight
 from doctor.checkpoint.tensors import Tensor
@@ -41,18 +44,11 @@ from doctor.checkpoint.tensors import Tensor
 SAMPLE = 1 << 17
 """Elements of each weight that are compared, unless all are."""
 
+MEASURED = 8
+"""Where all rows are read, one of so many blocks is measured, and others that are not alike."""
+
 MOST = 20_000
 FEW = 10
-
-
-@dataclass(slots=True)
-class Target:
-    """One weight of the base, and which factors of which adapters change it."""
-
-    base: Tensor
-    merged: Tensor | None
-    parts: list[tuple[int, Part]] = field(default_factory=list)
-    """Number of the adapter, and its factors."""
 
 
 @dataclass(slots=True)
@@ -80,14 +76,17 @@ def examine_merge(
     """`merged` None: only whether the adapters fit the base. `every`: all rows, not a sample."""
     began = time.perf_counter()
     found = _Found()
-    targets, unmatched = _targets(merged, base, adapters, found.unread)
+    targets, unmatched = find_targets(merged, base, adapters, found.unread)
 
     def look(target: Target, opened: Sequence[OpenFiles]) -> None:
         _examine(target, opened, adapters, merged is not None, every, found)
 
-    directories = [(merged or base).directory, base.directory]
-    work(targets, [*directories, *(each.directory for each in adapters)], look, threads, progress)
+    models = [(merged or base).directory, base.directory]
+    directories = [*models, *(each.directory for each in adapters)]
+    work(targets, directories, look, threads, progress)
     found.weights.sort(key=lambda each: each.name)
+    if merged:
+        _explain_unlike(found, targets, adapters, directories)
     replaced, changed_names = compare_replaced(merged, base, adapters) if merged else ([], set())
     touched = {target.merged.name for target in targets if target.merged is not None}
     untouched = (
@@ -110,43 +109,22 @@ def examine_merge(
     )
 
 
-def _targets(
-    merged: Model | None, base: Model, adapters: Sequence[Adapter], unread: list[str]
-) -> tuple[list[Target], dict[int, list[str]]]:
-    """The weights that adapters change; and for each adapter the modules that have none.
-
-    `unread` gets those whose weight peft names by its own module.
-    """
-    targets: dict[str, Target] = {}
-    unmatched: dict[int, list[str]] = {}
-    for number, adapter in enumerate(adapters):
-        for module, factors in adapter.factors.items():
-            if not factors.whole or adapter.unsupported:
-                continue
-            weight, part = _weight(base.index, module, factors)
-            if weight is None and adapter.parameters:
-                unread.append(f"{shown(module, 200)}: its parameter has another name")
-                continue
-            if weight is None:
-                unmatched.setdefault(number, []).append(module)
-                continue
-            target = targets.get(weight.name)
-            if target is None:
-                other = merged.index.find(weight.name) if merged else None
-                target = targets[weight.name] = Target(weight, other)
-            target.parts.append((number, part))
-    return list(targets.values()), unmatched
-
-
-def _weight(index: NameIndex, module: str, factors: Factors) -> tuple[Tensor | None, Part]:
-    """The module's weight, or the one that it is fused into."""
-    if found := index.find(f"{module}.weight") or index.find(module):
-        return found, Part(factors)
-    owner, _, last = module.rpartition(".")
-    for fused, parts in FUSED:
-        if last in parts and (found := index.find(f"{owner}.{fused}.weight")):
-            return found, Part(factors, parts.index(last), len(parts))
-    return None, Part(factors)
+def _explain_unlike(
+    found: _Found,
+    targets: Sequence[Target],
+    adapters: Sequence[Adapter],
+    directories: Sequence[Directory],
+) -> None:
+    """Name what the first weights hold that their updates do not explain."""
+    unlike = [at for at, weight in enumerate(found.weights) if mistakes.is_unlike(weight)]
+    if not unlike:
+        return
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(OpenFiles(each)) for each in directories]
+        for at in unlike[: mistakes.MOST]:
+            with contextlib.suppress(CheckpointError, MemoryError):
+                text = mistakes.explain(found.weights[at], targets, adapters, opened)
+                found.weights[at] = msgspec.structs.replace(found.weights[at], instead=text)
 
 
 def _examine(
@@ -207,13 +185,16 @@ def _compare(
         text = f"its shape is {list(target.merged.shape)}, the base's {list(target.base.shape)}"
         raise CheckpointError("note", text)
     sums, read = deviation.Sums(), _column_norms(updates, base_files, before)
-    for ranges in blocks(rows, before.columns, None if every else SAMPLE):
+    for number, ranges in enumerate(blocks(rows, before.columns, None if every else SAMPLE)):
         one = read_rows(base_files, before, ranges)
         other = read_rows(files, after, ranges)
         read += one.size + other.size
         if not sums.elements:
             sums.grid = narrower(after.dtype, other)
-        deviation.add(sums, one, other, updates, numbers(ranges))
+        at = numbers(ranges)
+        measured = not (every and number % MEASURED)
+        if measured or not deviation.is_alike(sums, one, other, updates, at):
+            deviation.add(sums, one, other, updates, at)
     return _record(target, updates, sums), read * 2
 
 
@@ -288,7 +269,9 @@ def _use(
         rank=adapter.rank,
         alpha=adapter.alpha,
         modules=len(factors) - len(incomplete),
+        patterns=adapter.patterns,
         base=adapter.base_name,
+        revision=adapter.revision,
         unmatched=tuple(shown(name, 200) for name in none[:FEW]),
         unmatched_count=len(none),
         misfits=tuple(shown(text, 300) for text in misfits[:FEW]),

@@ -62,7 +62,7 @@ def compare_untouched(
             added_count=len(added),
             removed=tuple(shown(name, 200) for name in removed[:MOST]),
             removed_count=len(removed),
-            copies=tuple(shown(name, 200) for name in removed[:MOST] if _is_copy(base, name)),
+            copies=tuple(shown(name, 200) for name in removed[:MOST] if is_tied_copy(base, name)),
             unread=outcomes["unread"],
         ),
         read,
@@ -78,7 +78,7 @@ def _alone(merged: Model, base: Model, touched: set[str]) -> tuple[list[str], li
     return sorted(added), sorted(removed, key=lambda name: (is_computed(name), name))
 
 
-def _is_copy(base: Model, name: str) -> bool:
+def is_tied_copy(base: Model, name: str) -> bool:
     """Whether a head or an embedding is tied: equal to another one of its model."""
     tensors = list(base.index.tensors.values())
     tensor = next(each for each in tensors if each.name == name)

@@ -3,6 +3,7 @@ with the loss, values with what can be learned from."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -18,6 +19,7 @@ MOST_COMPARED = 512
 LENGTHS = ("target_lengths", "label_lengths", "labels_lengths", "label_length", "targets_lengths")
 INPUT_LENGTHS = ("input_lengths", "input_length", "feature_lengths")
 CLASSIFIERS = ("ForSequenceClassification", "ForImageClassification", "ForAudioClassification")
+POSITIONS = re.compile(r"(^|\.)(position_embeddings|wpe|embed_positions)$")
 NO_CLASS = 1e-6
 """How far a feature may be from its target in an affine relation, as a share of its range."""
 
@@ -26,7 +28,12 @@ class Agreement:
     """Counts over batches; `record` has them."""
 
     def __init__(self, vocabulary: Vocabulary, module: Foreign, criterion: Foreign) -> None:
-        self.tables = {"ids": entries_of(module, vocabulary), "classes": classes_of(module)}
+        self.tables = {
+            "ids": entries_of(module, vocabulary),
+            "classes": classes_of(module),
+            "positions": positions_of(module),
+            "types": types_of(module),
+        }
         self.highest: Dict[str, int] = {}
         self.beyond: Dict[str, List[int]] = {}
         self.lowest_id = 0
@@ -48,6 +55,10 @@ class Agreement:
         if tokens is not None:
             self._add_index("ids", tokens.ids, first_row)
             self._add_negative(tokens.ids, first_row)
+            places = torch.arange(tokens.ids.shape[1]).expand(tokens.ids.shape)
+            self._add_index("positions", tokens.others.get("position_ids", places), first_row)
+            if "token_type_ids" in tokens.others:
+                self._add_index("types", tokens.others["token_type_ids"], first_row)
             text = tokens.ids if tokens.mask is None else tokens.ids[tokens.mask != 0]
             self.tokens += text.numel()
             if isinstance(self.unknown_id, int):
@@ -215,6 +226,23 @@ def classes_of(module: Foreign) -> Any:
     config = observing.attribute(module, "config")
     count = observing.attribute(config, "num_labels")
     return (count, "the model's classes") if isinstance(count, int) and count > 1 else None
+
+
+def positions_of(module: Foreign) -> Any:
+    """The table of positions that are learned, of a model of one stack; RoBERTa's begins later."""
+    config = observing.attribute(module, "config")
+    if config is None or observing.attribute(config, "is_encoder_decoder", False):
+        return None
+    for name, each in module.named_modules() if isinstance(module, torch.nn.Module) else ():
+        if isinstance(each, torch.nn.Embedding) and POSITIONS.search(name):
+            first = observing.attribute(each, "offset", 0) or 1 + (each.padding_idx or -1)
+            return each.num_embeddings - first, "the model's table of positions"
+    return None
+
+
+def types_of(module: Foreign) -> Any:
+    count = observing.attribute(observing.attribute(module, "config"), "type_vocab_size")
+    return (count, "the model's table of types") if isinstance(count, int) and count > 0 else None
 
 
 def blank_of(criterion: Foreign, module: Foreign) -> Optional[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from ..foreign import Foreign, containers, observing
 from . import rows
 from .documents import host
+from .relations import Relations
 from .targets import Source, as_batch, size
 
 SAMPLES, SECONDS = 64, 2.0
@@ -24,16 +25,17 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
     count = size(dataset) or 0
     if not count or not observing.has(dataset, "__getitem__"):
         return None
-    stated = "the model" if type(module).__module__.startswith(
-        "torchvision.models.detection") else ""  # fmt: skip
+    stated = "the model" if is_detector(module) else ""
     deadline = time.monotonic() + SECONDS
     boxes = turned = outside = 0
+    target_form = False
     for index in range(0, count, -(-count // SAMPLES)):
         found = sample_of(dataset[index])
         if found is None or time.monotonic() > deadline:
             break
         stated = stated or found[2]
         at, limit = found[0], found[1]
+        target_form = target_form or (found[3] and float(limit.max()) > 1)
         boxes += len(at)
         turned += int((at[:, 2:] <= at[:, :2]).any(1).sum())
         outside += int(leaves(at, limit).sum())
@@ -41,11 +43,33 @@ def of_samples(source: Source, module: Foreign) -> Optional[Dict[str, Any]]:
         return None
     return {
         "type": "Boxes", "boxes": boxes, "corners": stated, "turned": turned, "outside": outside,
+        "likely": target_form,
     }  # fmt: skip
 
 
-def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str]]:
-    """N x 4 boxes, width and height that they may have, and who states that they are corners."""
+def backgrounds(source: Source, module: Foreign) -> List[Dict[str, Any]]:
+    """Objects of class 0, which is the background of torchvision's detectors."""
+    dataset = rows.dataset_of(source)
+    count = size(dataset) or 0
+    if not count or not is_detector(module):
+        return []
+    relations, deadline = Relations(), time.monotonic() + SECONDS
+    for index in range(0, count, -(-count // SAMPLES)):
+        named = containers.tensors(as_batch(dataset[index]))
+        labels = next((e for n, e in named.items() if n.split(".")[-1] == "labels"), None)
+        if labels is None or labels.is_floating_point() or time.monotonic() > deadline:
+            break
+        relations.count("background class", bool((labels == 0).any()), index)
+    return relations.records()
+
+
+def is_detector(module: Foreign) -> bool:
+    return type(module).__module__.startswith("torchvision.models.detection")
+
+
+def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str, bool]]:
+    """N x 4 boxes, width and height that they may have, who states that they are corners, and
+    whether they stand beside "labels", as in torchvision's targets."""
     named = containers.tensors(as_batch(sample))
     image = next((e for e in named.values() if e.dim() == 4 and e.shape[1] in (1, 3)), None)
     found = next((e for n, e in named.items() if n.split(".")[-1] in NAMES), None)
@@ -56,7 +80,8 @@ def sample_of(sample: Foreign) -> Optional[Tuple[torch.Tensor, torch.Tensor, str
     if len(made) and float(made.abs().max()) <= 1:
         limit = torch.ones(2)
     form = str(observing.attribute(found, "format", "")).upper()
-    return made, limit, "their format" if form.endswith("XYXY") else ""
+    last = {name.split(".")[-1] for name in named}
+    return made, limit, "their format" if form.endswith("XYXY") else "", {"boxes", "labels"} <= last
 
 
 def leaves(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:

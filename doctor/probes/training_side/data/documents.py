@@ -138,7 +138,15 @@ def _spans(tokens: Tokens, row: int, pad: Optional[int]) -> List[Tuple[int, int]
     """Start and end of each document of a row."""
     low, high = text_of_row(tokens, row, pad)
     cuts = [cut for cut in borders(tokens, row) if low < cut < high]
-    return list(zip([low, *cuts], [*cuts, high])) if high > low else []
+    spans = list(zip([low, *cuts], [*cuts, high])) if high > low else []
+    return spans[:-1] if len(spans) > 1 and _is_filling(tokens, row, *spans[-1]) else spans
+
+
+def _is_filling(tokens: Tokens, row: int, start: int, end: int) -> bool:
+    """Whether the last document is padding with positions of its own: one token, and no label."""
+    labels = tokens.labels[row, start:end] if tokens.labels is not None else None
+    alike = bool((tokens.ids[row, start:end] == tokens.ids[row, start]).all())
+    return alike and labels is not None and not bool((labels >= 0).any())
 
 
 def text_of_row(tokens: Tokens, row: int, pad: Optional[int]) -> Tuple[int, int]:
@@ -171,6 +179,17 @@ def borders(tokens: Tokens, row: int) -> List[int]:
         fresh = (each[1:] == 0) & (each[:-1] > 0)
         return [int(at) + 1 for at in torch.nonzero(fresh)]
     return []
+
+
+def lacks_borders(tokens: Tokens) -> bool:
+    """Whether lengths say that the row holds several documents, and its positions run on."""
+    positions = next((tokens.others[name] for name in POSITIONS if name in tokens.others), None)
+    if len(tokens.ids) != 1 or positions is None or borders(tokens, 0):
+        return False
+    width = tokens.ids.shape[1]
+    counts = [each for name, each in tokens.others.items() if "len" in name and each.dim() == 1]
+    several = any(len(each) > 1 and int(each.sum()) == width for each in counts)
+    return several and int(positions.max()) == width - 1
 
 
 def _changes(marks: torch.Tensor) -> List[int]:

@@ -17,6 +17,9 @@ BYTE, FEW_CLASSES = 255.0, 64
 """By which images are divided, and the classes of a map at most: more may be brightness."""
 AREAS = 0.95
 """Share of the pixels within areas that are whole numbers. Our own number."""
+OFTEN, MOSTLY, HARDLY = 20, 0.5, 0.02
+"""Pixels of a value, and shares of them, that tell a value which interpolation invented. Our own
+numbers."""
 STEP = 2
 """Between classes 0 and 1 there is no other one."""
 
@@ -57,6 +60,7 @@ class LabelMaps:
             "between": between,
             "kinds": len(kinds),
             "unit_steps": unit_steps,
+            "invented": invented(self._kept),
         }
 
     def _record_of_fractions(self) -> Optional[Dict[str, Any]]:
@@ -76,6 +80,22 @@ class LabelMaps:
         enough = len(areas) and bool(whole.float().mean() > AREAS)
         several = enough and len(torch.unique(areas[whole])) > 2
         return {**maps, "broken": "interpolated"} if several else None
+
+
+def invented(maps: List[torch.Tensor]) -> int:
+    """Values that lie nowhere within an area, and nearly always between the two at their sides."""
+    if any(int(each.min()) < 0 or int(each.max()) > BYTE for each in maps):
+        return 0
+    counts = torch.zeros(3, int(BYTE) + 1)
+    for each in maps:
+        here = each[1:-1, 1:-1]
+        sides = ((each[:-2, 1:-1], each[2:, 1:-1]), (each[1:-1, :-2], each[1:-1, 2:]))
+        lies = [((a < here) & (here < b)) | ((b < here) & (here < a)) for a, b in sides]
+        marks = (torch.ones_like(here).bool(), lies[0] | lies[1])
+        for number, values in enumerate((*(here[mark] for mark in marks), _inside(each))):
+            counts[number] += torch.bincount(values, minlength=counts.shape[1])
+    there, between, inside = counts
+    return int(((there >= OFTEN) & (between >= MOSTLY * there) & (inside <= HARDLY * there)).sum())
 
 
 def _inside(each: torch.Tensor) -> torch.Tensor:

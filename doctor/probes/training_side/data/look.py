@@ -18,15 +18,20 @@ from ... import wire
 from ..foreign import Foreign, observing
 from . import (
     files,
+    finite_rows,
+    held_tokenizer,
     keeper,
     numbering,
     offsets,
+    output_classes,
     pace,
     reading,
     rows,
     split_look,
     targets,
+    two_splits,
     vocabulary,
+    written_rows,
 )
 
 HANG_SECONDS = 60.0
@@ -67,6 +72,8 @@ class Look:
         self.vocabulary = vocabulary.Vocabulary()
         self.opened = targets.Opened([])
         self.split: Optional[split_look.SplitLook] = None
+        self.batches: Dict[str, List[Foreign]] = {}
+        """The first ones of each split."""
         self.sending = threading.Lock()
 
     def run(self) -> None:
@@ -105,25 +112,50 @@ class Look:
         if train is None or (other is None and not self.request.get("repeats", True)):
             return
         if other is not None:
-            found = observing.attempt(lambda: numbering.of_splits(train, other), None)
-            note(numbering=found)
+            note(numbering=observing.attempt(lambda: numbering.of_splits(train, other), None))
         seconds = COMPARED * float(self.request["seconds"])
         with wire.stage("compare rows"):
             try:
-                content = rows.read(train, seconds)
+                written = written_rows.WrittenRows()
+                finite = finite_rows.FiniteRows(train)
+                content = rows.read(train, seconds, written.add if train.by_row else finite.add)
+                found = written.records(content.complete) + finite.records()
+                note(relations=found)
                 broken = observing.attribute(train.items, "broken")
                 note(repeats=rows.repeats(content), broken=named(broken) if broken else None)
                 if other is not None:
-                    note(overlap=rows.overlap(content, other, seconds))
+                    overlap, classes = rows.overlap(content, other, seconds)
+                    note(overlap=two_splits.shared_indices(train, other) or overlap)
+                    note(relations=found + self._of_splits(train, other, content, classes))
             except Exception as error:
                 reason = "reading the rows raised %s" % type(error).__name__
                 note(repeats=unknown(reason), overlap=unknown(reason) if other else None)
+
+    def _of_splits(
+        self, train: targets.Source, other: targets.Source, content: rows.Content, classes: Any
+    ) -> List[Dict[str, Any]]:
+        """Records of what differs between the splits, or is the same and should not be."""
+        found = observing.attempt(
+            lambda: two_splits.of_batches(self.batches["train"], self.batches["eval"]), []
+        )
+        stated = [two_splits.stated_classes(each) for each in (train, other)]
+        ours, theirs = stated if all(stated) else (content.classes, classes)
+        whole = all(stated) or content.complete
+        looks = (
+            lambda: two_splits.of_classes(ours, theirs) if whole else None,
+            lambda: two_splits.random_eval(train, other),
+            lambda: two_splits.windows(train, other),
+        )
+        each = [observing.attempt(look, None) for look in looks]
+        return found + [one for one in each if one is not None]
 
     def _read_vocabulary(self) -> None:
         opened = self.opened
         tokenizer = opened.tokenizer
         if tokenizer is None:
             tokenizer = observing.attribute(opened.collator, "tokenizer")
+        if tokenizer is None and not self.request["tokenizer"]:
+            tokenizer = observing.attempt(lambda: held_tokenizer.of_sources(opened.sources), None)
         self.vocabulary = vocabulary.of_objects(
             tokenizer, opened.module, opened.trainer, self.request["tokenizer"]
         )
@@ -144,13 +176,22 @@ class Look:
             assert self.opened.module is not None
             assert self.opened.loss is not None
             look.mixing.measure(self.opened.module, self.opened.loss, look.batches[0])
+            module, loss = self.opened.module, self.opened.loss
+            look.classes = observing.attempt(
+                lambda: output_classes.beyond(module, loss, look.batches), None
+            )
+            look.more = observing.attempt(
+                lambda: output_classes.broadcast(module, loss, look.batches[0]), []
+            )
             if look.inputs.samples:
                 look.inputs.measure(self.opened.module, self.opened.loss, look.batches)
         if source.name == "train" and self.request.get("pace"):
             with wire.stage("time the loader"):
                 look.pace = pace.pace(source)
+        record = look.record()
+        self.batches[source.name] = look.batches[: two_splits.MOST_BATCHES]
         with self.sending:
-            wire.send(note={"split": look.record(), "shown": look.shown})
+            wire.send(note={"split": record, "shown": look.shown})
             self.split = None
         if measured:
             self._measure(look)

@@ -15,8 +15,9 @@ CHOSEN = ("chosen", "chosen_input_ids", "chosen_ids", "chosen_labels", "positive
           "positive_input_ids")  # fmt: skip
 REJECTED = ("rejected", "rejected_input_ids", "rejected_ids", "rejected_labels", "negative",
             "negative_input_ids")  # fmt: skip
-SCORES = ("score_chosen", "chosen_score", "chosen_rating")
-REJECTED_SCORES = ("score_rejected", "rejected_score", "rejected_rating")
+KINDS = ("score", "rating", "reward", "avg_rating", "logps", "votes", "quality")
+SCORES = tuple(f % k for k in KINDS for f in ("%s_chosen", "chosen_%s", "chosen-%s"))
+REJECTED_SCORES = tuple(f % k for k in KINDS for f in ("%s_rejected", "rejected_%s", "rejected-%s"))
 
 
 class Pairs:

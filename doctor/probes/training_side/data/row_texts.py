@@ -15,6 +15,7 @@ from .chats import ANSWERS, PROMPTS, messages_of
 from .columns import Columns
 from .leaks import Leaks
 from .pages import ANSWERED, ends_with_question, is_page
+from .views import LABELS
 
 MOST_ROWS = 5
 CONTEXTS = ("context", "passage", "paragraph")
@@ -183,6 +184,18 @@ def is_garbled(text: str) -> bool:
     return False
 
 
+def _join_short(groups: Dict[str, Set[str]]) -> None:
+    """Put classes that are the beginning of one other class with it, where several are."""
+    long = {
+        one: [other for other in groups if other != one and other.startswith(one)]
+        for one in groups
+        if one.isalpha()
+    }
+    short = {one: others[0] for one, others in long.items() if len(others) == 1}
+    for one, other in short.items() if len(short) > 1 else ():
+        groups[other] |= groups.pop(one)
+
+
 def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[str, Any]]:
     """A record for a column whose classes are equal but for case and space around them."""
     if not values or sum(map(len, values.values())) < 4 * len(values):
@@ -191,6 +204,8 @@ def _spellings(name: str, values: Optional[Dict[str, List[int]]]) -> List[Dict[s
     for value in values:
         if len(value.strip()) >= SHORTEST:
             groups.setdefault(" ".join(value.casefold().split()), set()).add(value)
+    if name.lower() in LABELS:
+        _join_short(groups)
     several = [group for group in groups.values() if len(group) > 1]
     if not several:
         return []

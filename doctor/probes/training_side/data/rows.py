@@ -6,7 +6,8 @@ import hashlib
 import os
 import time
 import unicodedata
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from collections import Counter
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -31,6 +32,8 @@ LEAST_SHORT = 64
 COMMON = 3
 """Occurrences within train from which on an equal row says nothing about a leak."""
 CHUNK = 512
+BLANK = 8
+"""Rows that may be empty before a row has content."""
 SPACES = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 PAIRS = 3
 
@@ -55,6 +58,10 @@ class Content:
         self.conflicts: Dict[bytes, Tuple[int, int]] = {}
         self.rows = self.repeated = self.telling = self.conflicting = 0
         self.labelled = self.short = self.short_repeated = 0
+        self.complete = False
+        self.blank = 0
+        """Rows without text and numbers."""
+        self.classes: Counter[str] = Counter()
         self.untold = ""
         """Why nothing can be said, "" otherwise."""
 
@@ -70,6 +77,8 @@ class Content:
         else:
             self.counts[row.content] = self.counts.get(row.content, 1) + 1
             self.repeated += row.telling
+        if row.label is not None:
+            self.classes[row.label] += 1
         if row.label is not None and row.telling:
             self.labelled += 1
             before = self.labels.setdefault(row.content, row.label)
@@ -78,13 +87,20 @@ class Content:
                 self.conflicts.setdefault(row.content, (self.first[row.content], number))
 
     @property
+    def is_blank(self) -> bool:
+        """Whether none of the first rows has content."""
+        return self.blank > BLANK and self.blank == self.rows
+
+    @property
     def short_rows_differ(self) -> bool:
         """Whether an equal short row is no chance: hardly any two of train are equal."""
         return self.short >= LEAST_SHORT and self.short_repeated <= 0.01 * self.short
 
 
-def read(source: Source, seconds: float) -> Content:
-    """The content of as many rows as the time allows."""
+def read(
+    source: Source, seconds: float, each: Optional[Callable[[Foreign, int], None]] = None
+) -> Content:
+    """The content of as many rows as the time allows; `each` gets a row and its number."""
     content = Content()
     deadline = time.monotonic() + seconds
     dataset = dataset_of(source)
@@ -95,13 +111,19 @@ def read(source: Source, seconds: float) -> Content:
         if number < 2 and _is_random(dataset, number, value):
             content.untold = "a row differs when it is read again, as with random augmentation"
             return content
+        if each is not None:
+            each(value, number)
         row = row_of(value)
-        if row is None:
-            content.untold = "the rows are neither texts nor numbers"
-            return content
-        content.add(row)
-        if content.rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
+        content.blank += row is None
+        content.add(row or Row(b"", None, False))  # of a file, an empty row among others
+        if content.is_blank or content.rows >= MOST_ROWS:
             break
+        if not number % 64 and time.monotonic() > deadline:
+            break
+    else:
+        content.complete = True
+    if content.is_blank or content.blank == content.rows:
+        content.untold = "the rows are neither texts nor numbers"
     return content
 
 
@@ -275,20 +297,23 @@ def repeats(content: Content) -> Dict[str, Any]:
     }
 
 
-def overlap(train: Content, other: Source, seconds: float) -> Dict[str, Any]:
-    """The record Overlap: rows of the other split that train has."""
+def overlap(train: Content, other: Source, seconds: float) -> Tuple[Dict[str, Any], Counter[str]]:
+    """The record Overlap, rows of the other split that train has, and the classes of that split."""
+    classes: Counter[str] = Counter()
     if train.untold:
-        return {"type": "Unknown", "reason": train.untold}
+        return {"type": "Unknown", "reason": train.untold}, classes
     dataset = dataset_of(other)
     if dataset is None:
         reason = "the loader of the other split has no dataset whose rows can be read"
-        return {"type": "Unknown", "reason": reason}
+        return {"type": "Unknown", "reason": reason}, classes
     deadline = time.monotonic() + seconds
     rows = telling = shared = 0
     pairs: List[List[int]] = []
     for number, value in enumerate(values_of(dataset)):
         row = row_of(value)
         rows += 1
+        if row is not None and row.label is not None:
+            classes[row.label] += 1
         if row is not None and (row.telling or train.short_rows_differ):
             telling += 1
             first = train.first.get(row.content)
@@ -297,7 +322,7 @@ def overlap(train: Content, other: Source, seconds: float) -> Dict[str, Any]:
                 pairs += [[first, number]] if len(pairs) < PAIRS else []
         if rows >= MOST_ROWS or (not number % 64 and time.monotonic() > deadline):
             break
-    return {
+    record = {
         "type": "Overlap",
         "train": train.rows,
         "rows": rows,
@@ -305,3 +330,4 @@ def overlap(train: Content, other: Source, seconds: float) -> Dict[str, Any]:
         "shared": shared,
         "pairs": pairs,
     }
+    return record, classes

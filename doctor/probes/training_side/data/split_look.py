@@ -10,20 +10,28 @@ from . import (
     boxes,
     chats,
     documents,
+    given,
     inputs,
     label_maps,
     labels,
+    markers_held,
     mixing,
     padding,
+    paired_files,
     pairs,
+    passes,
+    places,
     reading,
+    relations,
     rereading,
+    row_seeds,
     row_texts,
     rows,
     samples_shown,
     seeds,
     targets,
     templates,
+    token_places,
     turns,
     views,
     vocabulary,
@@ -62,6 +70,14 @@ class SplitLook:
         self.other_labels = labels.OtherLabels()
         self.maps = label_maps.LabelMaps()
         self.texts = row_texts.RowTexts()
+        self.given = given.Given()
+        self.places = places.Places(vocabulary, module)
+        self.token_places = token_places.TokenPlaces(vocabulary.pad)
+        self.relations = relations.Relations()
+        self.classes: Optional[Dict[str, Any]] = None
+        """Those beyond the model's output."""
+        self.more: List[Dict[str, Any]] = []
+        """Relations that a model was needed for."""
 
     def add(self, raw: Foreign) -> None:
         batch = views.of(raw)
@@ -75,6 +91,8 @@ class SplitLook:
         self.inputs.add(batch)
         self.maps.add(batch)
         observing.attempt(lambda: self.agreement.add(batch, tokens, row), None)
+        observing.attempt(lambda: self.given.add(batch, tokens is not None, row), None)
+        observing.attempt(lambda: self.places.add(batch, tokens, row), None)
         if self.source.by_row:
             self.texts.add(raw, row)
         if tokens is None or tokens.foreign_labels:
@@ -86,6 +104,8 @@ class SplitLook:
             self.documents += self.chats.documents(raw, row)
             return
         self.padding.add(tokens, row)
+        self.token_places.add(tokens, row)
+        self.relations.count("border nowhere", documents.lacks_borders(tokens), row)
         self.documents += documents.documents(tokens, row, self.vocabulary.pad)
 
     def record(self) -> Dict[str, Any]:
@@ -115,15 +135,34 @@ class SplitLook:
         )
         record["maps"] = observing.attempt(self.maps.record, None)
         record["texts"] = self.texts.record()
+        record["relations"] = self._relations(record)
         if self.source.kind == "loader":
             record["mixing"] = self.mixing.record(self._own_order())
             record["workers"] = observing.attempt(self._workers, None)
             record["seeds"] = observing.attempt(lambda: seeds.of_workers(self.source), None)
         return record
 
+    def _relations(self, record: Dict[str, Any]) -> List[Dict[str, Any]]:
+        found = self.relations.records() + self.more
+        looks = [self.given.records, self.places.records]
+        looks += [lambda: passes.of_source(self.source)]
+        looks += [lambda: self.token_places.records(self.documents, self.vocabulary)]
+        looks += [lambda: row_seeds.of_source(self.source)] if self.source.name == "train" else []
+        looks += [lambda: paired_files.of_source(self.source)]
+        looks += [lambda: boxes.backgrounds(self.source, self.module)]
+        counted = record["labels"] or {}
+        if self.documents and counted.get("unlabelled") == counted.get("documents"):
+            each = self.documents
+            looks += [lambda: markers_held.absent(self.source, each, self.vocabulary)]
+        for look in looks:
+            found += observing.attempt(look, [])
+        return found
+
     def _agreement(self) -> Optional[Dict[str, Any]]:
         """What was counted, and whether the targets follow images that are turned."""
         record = self.agreement.record()
+        if record is not None and self.classes is not None:
+            record["indices"].append(self.classes)
         if record is not None and self.source.name == "train":
             record.update(observing.attempt(lambda: turns.of_samples(self.source), {}))
         return record

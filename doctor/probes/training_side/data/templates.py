@@ -156,6 +156,7 @@ def plain(documents: List[Document], vocabulary: Vocabulary, template: str) -> D
     single = {name: _single(tokenizer, name) for name in MARKERS}
     foreign: Dict[str, int] = {}
     split: Dict[str, int] = {}
+    pieces: Dict[str, int] = {}
     rows: List[int] = []
     for each in documents:
         ids = each.ids[:DECODED].tolist()
@@ -164,12 +165,15 @@ def plain(documents: List[Document], vocabulary: Vocabulary, template: str) -> D
             token = single[name]
             if name not in text or (token is not None and token in ids):
                 continue
-            if token is None and (not template or name in template):
-                continue  # plain text by design, as in Zephyr
+            if token is None and not template:
+                continue
+            if token is None and name in template:  # by design, as in Zephyr
+                pieces[name] = pieces.get(name, 0) + 1
+                continue
             counts = foreign if token is None else split
             counts[name] = counts.get(name, 0) + 1
             rows += [each.row] if len(rows) < MOST_ROWS and each.row not in rows else []
-    return {"foreign": foreign, "split": split, "rows": rows}
+    return {"foreign": foreign, "split": split, "pieces": pieces, "rows": rows}
 
 
 def _single(tokenizer: Foreign, name: str) -> Optional[int]:

@@ -1,0 +1,106 @@
+"""Tensors that from_pretrained cannot load as the model that config.json describes."""
+
+from __future__ import annotations
+
+from doctor._util.units import counted, listed, shown
+from doctor.checkpoint.records import Checkpoint, Quantization
+from doctor.judge.check import Verdict, fail, warn
+
+NEEDS_FORM = frozenset(("gptq", "awq", "fp8", "fbgemm_fp8", "bitsandbytes"))
+"""quant_method of loaders that read nothing but weights in their own form."""
+
+
+def unloadable(checkpoint: Checkpoint) -> Verdict | None:
+    """Tensors that loading does not take, or makes up; None where it takes all."""
+    model = checkpoint.model
+    if 4 * model.empty_tensors >= checkpoint.contents.tensors:
+        text = f"{model.empty_tensors:,} of {checkpoint.contents.tensors:,} tensors hold no value"
+        return fail(f"{text}, as the parameters that ZeRO-3 has divided", fix=GATHER_FIX)
+    if model.wrapper:
+        return _wrapped(checkpoint)
+    if model.quantization and (verdict := _quantized(model.quantization)):
+        return verdict
+    return None
+
+
+def other_tensors(checkpoint: Checkpoint) -> Verdict | None:
+    """Tensors that the model of config.json has and the files do not, or the other way round."""
+    model = checkpoint.model
+    kind = shown(model.model_type or "", 40)
+    if model.missing:
+        text = f"no file holds {counted(model.missing_count, 'tensor')} of a {kind} model"
+        return fail(f"{text}: {listed(list(model.missing), 3)}", fix=MISSING_FIX)
+    if model.ignored:
+        text = f"a {kind} model has no place for {counted(model.ignored_count, 'tensor')}"
+        return warn(f"{text}: {listed(list(model.ignored), 3)}", fix=IGNORED_FIX)
+    if model.lacks_config:
+        text = "config.json is not beside the weights, and generation_config.json is"
+        return warn(f"{text}: from_pretrained cannot build the model", fix=NO_CONFIG_FIX)
+    return None
+
+
+def _wrapped(checkpoint: Checkpoint) -> Verdict:
+    model = checkpoint.model
+    wrapper = shown(model.wrapper, 100)
+    if model.wrapped < checkpoint.contents.tensors:
+        text = f"{model.wrapped:,} of {checkpoint.contents.tensors:,} names have {wrapper} in them"
+    else:
+        text = f"every name begins with {wrapper}"
+    of_peft = model.wrapper in ("base_model.model.", "base_layer.")
+    fix = PEFT_FIX if of_peft else WRAPPER_FIX
+    return fail(f"{text}, which a wrapper put there; the names of the model required", fix=fix)
+
+
+def _quantized(found: Quantization) -> Verdict | None:
+    """Quantized weights without scales, or that config.json does not describe."""
+    if found.unscaled:
+        text = f"{found.unscaled_count:,} of {found.packed:,} quantized weights have no scales"
+        return fail(f"{text}: {listed(list(found.unscaled), 3)}", fix=SCALES_FIX)
+    if found.packed and not found.described:
+        text = f"{found.packed:,} weights are quantized, such as {shown(found.example, 120)}"
+        return fail(f"{text}, and config.json has no quantization_config", fix=DESCRIBED_FIX)
+    if not found.packed and found.method in NEEDS_FORM:
+        text = f"config.json says that the weights are quantized by {found.method}, and none is"
+        return fail(text, fix=PLAIN_FIX)
+    return None
+
+
+NO_CONFIG_FIX = (
+    "Copy config.json from the model that the run began with, or save it with "
+    "model.config.save_pretrained."
+)
+WRAPPER_FIX = (
+    "Save the model inside of the wrapper (model.module of DistributedDataParallel, "
+    "model._orig_mod of torch.compile, the attribute of your own module), or rename the tensors, "
+    "name.replace(prefix, ''): from_pretrained finds no weight of these names, and begins with "
+    "random ones."
+)
+PEFT_FIX = (
+    "Save the adapter with PeftModel.save_pretrained, or the merged model: merge_and_unload(), "
+    "then save_pretrained. from_pretrained finds no weight of these names, and begins with random "
+    "ones."
+)
+GATHER_FIX = (
+    "Save again with stage3_gather_16bit_weights_on_model_save, or make the weights from the "
+    "checkpoint of DeepSpeed with its zero_to_fp32.py."
+)
+MISSING_FIX = (
+    "Convert or save the model again with these tensors, from where it came: from_pretrained makes "
+    "up what the files lack, with no more than a warning."
+)
+IGNORED_FIX = (
+    "Take config.json (model_type, architectures, attention_bias) from the model that the weights "
+    "are of: from_pretrained leaves these tensors out, and the model computes without them."
+)
+SCALES_FIX = (
+    "Take the scales from the quantized checkpoint that these weights come from, or quantize the "
+    "original again: without its scales a quantized weight is off by orders of magnitude."
+)
+DESCRIBED_FIX = (
+    "Take quantization_config from the config.json of the quantized model: without it "
+    "from_pretrained builds unquantized layers and finds no weights for them."
+)
+PLAIN_FIX = (
+    "Remove quantization_config from config.json if these are the weights in full precision, or "
+    "save the quantized ones."
+)

@@ -1,0 +1,114 @@
+"""Matrices that are not what the baseline's became by training: replaced, scaled or exchanged."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from doctor._util.units import listed, shown
+from doctor.checkpoint.records import Checkpoint, Movement, TensorChange
+from doctor.checks.checkpoint.norm_causes import length_of_run
+from doctor.judge.check import Verdict, fail, note, warn
+
+UNRELATED = 0.3
+"""Cosine below which nothing of the baseline is left; random matrices have 0. Our own number."""
+
+RELATED = 0.9
+"""Relative change of the median matrix below which a run is one that began with the baseline: half
+of it is 0.45, a cosine of 0.9. Our own number."""
+
+FAR = 0.8
+"""Relative change from which a matrix is another one: 1.4 for a random one. Our own number."""
+
+TIMES = 5.0
+"""Times the median by which it has to differ more. Our own number."""
+
+
+SHRUNK = 0.5
+"""Times its size at which a matrix is what weight decay alone leaves. Our own number."""
+
+LONG = 2_000
+"""Steps after which little may be left of a beginning at random. Our own number."""
+
+
+def replaced(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
+    """The verdict on matrices far from the baseline while the others are near; None without."""
+    if movement.median is None or movement.matrices < 4:
+        return None
+    return _some(movement) if movement.median <= RELATED / 2 else _most(checkpoint, movement)
+
+
+def _most(checkpoint: Checkpoint, movement: Movement) -> Verdict | None:
+    """Where more than half of the matrices are far from what they were."""
+    most = movement.most_changed
+    unrelated = sum(each.cosine < UNRELATED for each in most)
+    if 2 * unrelated > len(most):
+        text = f"most of {movement.matrices:,} matrices have nothing in common with the baseline"
+        verdict = note if (length_of_run(checkpoint) or 0) >= LONG else warn
+        return verdict(f"{text}: it was not loaded, or is of another run", fix=NOT_LOADED_FIX)
+    shrunk = [each for each in most if each.factor < SHRUNK and each.cosine > RELATED]
+    if len(shrunk) < len(most):
+        return None
+    text = f"the matrices are {median(each.factor for each in shrunk):.2g} times what they were"
+    return warn(f"{text}, in the same direction, as weight decay alone leaves", fix=SHRUNK_FIX)
+
+
+def _some(movement: Movement) -> Verdict | None:
+    """Where most moved little: those that are other ones."""
+    assert movement.median is not None
+    far = [
+        each for each in movement.most_changed if each.relative >= max(FAR, TIMES * movement.median)
+    ]
+    if not far:
+        return None
+    lost = [each for each in far if each.cosine < UNRELATED]
+    rest = f"the median of {movement.matrices:,} matrices moved by {movement.median:.1%}"
+    if not lost:
+        text = f"{_which(far)} {_are(far)} {far[0].factor:.3g} times what {_they(far)} were"
+        return warn(f"{text}; {rest}", fix=SCALED_FIX)
+    text = f"{_which(lost)} {_have(lost)} nothing in common with the baseline; {rest}"
+    if all(each.kind in ("head", "embedding") and not each.layer for each in lost):
+        return warn(f"{text}: initialized anew, or for other tokens or labels", fix=HEAD_FIX)
+    return fail(f"{text}: initialized anew, as what a resumed run did not find", fix=ANEW_FIX)
+
+
+def _which(changes: list[TensorChange]) -> str:
+    layers = sorted({each.layer for each in changes}, key=lambda layer: int(layer or -1))
+    if len(changes) > 2 and layers and layers[0]:
+        kinds = listed(sorted({each.kind for each in changes}), 3)
+        names = listed(layers, 4)
+        return f"{len(changes):,} matrices of layer{'s' * (len(layers) > 1)} {names} ({kinds})"
+    return listed([shown(each.name, 120) for each in changes], 3)
+
+
+def _have(changes: list[TensorChange]) -> str:
+    return "has" if len(changes) == 1 else "have"
+
+
+def _are(changes: list[TensorChange]) -> str:
+    return "is" if len(changes) == 1 else "are"
+
+
+def _they(changes: list[TensorChange]) -> str:
+    return "it" if len(changes) == 1 else "they"
+
+
+ANEW_FIX = (
+    "Do not go on from here: return to the baseline, find why these tensors were not loaded "
+    "(strict=False, ignore_mismatched_sizes, other names), and train from there again."
+)
+NOT_LOADED_FIX = (
+    "Check that the run loaded the baseline (missing keys of load_state_dict, the path), and that "
+    "both are of one model. Where it was trained from the beginning, nothing is wrong."
+)
+SCALED_FIX = (
+    "Return to the baseline, and look at the updates of these weights: a learning rate of their "
+    "own, a loss that diverged, or a scale that was applied twice."
+)
+SHRUNK_FIX = (
+    "Return to an earlier checkpoint, and check that gradients reach these weights and that the "
+    "weight decay is the intended one: without gradients each step only shrinks them."
+)
+HEAD_FIX = (
+    "If the head or the tokens were replaced for another task, nothing is wrong. Else return to "
+    "the baseline, and find why these tensors were not loaded."
+)

@@ -1,0 +1,115 @@
+"""The input does not hold what is to be predicted."""
+
+from __future__ import annotations
+
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
+from doctor.checks.data.seen import each_split, observed, passed, share
+from doctor.facts.data import Data, Labels, Split
+from doctor.judge.check import Check, Owner, Verdict, skip
+from doctor.judge.combine import worst
+
+VISIBLE, LEAST_LABELS = 0.4, 256
+"""Share of labels of a masked model that are the input's own token (BERT leaves a tenth), and
+labels that are compared. Our own numbers."""
+
+DROP = (
+    "Leave out features that are known only after the outcome, or that are filled in from it; keep "
+    "what is known at the time of the prediction."
+)
+MEANINGS: Meanings = {
+    "answer ends prompt": Meaning(
+        "prompts end with their answer",
+        "Build the prompt from the question alone: the answer belongs to the reward or the label.",
+        least=0.5,
+    ),
+    "label in text": Meaning(
+        "texts have the name of their class as a word",
+        "Take the label out of the text, which is a header or a prefix that was joined with it.",
+        least=0.9,
+    ),
+    "class has one value": Meaning(
+        "rows, all those of class {1}, have one value in column {0} of {fields} that no other row "
+        "has: the column gives the class away",
+        DROP,
+        least=0.0,
+    ),
+    "column separates": Meaning(
+        "rows are told apart by a threshold in column {0} of {fields} alone", DROP, noted=True
+    ),
+    "window holds target": Meaning(
+        "targets are the value at place {0} of {fields}, which the model gets",
+        "End the input before the step that is to be predicted: x = s[t - n : t], y = s[t].",
+    ),
+    "history ends with target": Meaning(
+        "targets are the last item of {fields}, which the model gets",
+        "Leave the item that is to be predicted out of the history: items[:-1] and items[-1].",
+        least=0.5,
+    ),
+    "equal inputs": Meaning(
+        "rows have equal {fields}, which should be two of a kind",
+        "Draw each of them for itself: augment, or add the noise, once for each, and look at how "
+        "the negatives are drawn.",
+    ),
+    "decoder sees target": Meaning(
+        "rows have decoder_input_ids equal to their labels: the decoder copies what it gets",
+        "Shift decoder_input_ids to the right behind decoder_start_token_id, or give the model "
+        "labels alone.",
+        least=0.5,
+    ),
+}
+
+
+def unseen(data: Data) -> Verdict:
+    of_rows = verdicts(data.relations, MEANINGS)
+    return worst(each_split(data, _unseen), *of_rows)
+
+
+def _unseen(split: Split) -> Verdict:
+    found = verdicts(split.relations, MEANINGS)
+    visible = _visible(split.labels)
+    if visible is not None:
+        found.append(visible)
+    if found:
+        return worst(*found)
+    if split.agreement is None and split.labels is None and split.texts is None:
+        return skip("no inputs with targets were read")
+    return passed("no target was found in its input", split)
+
+
+def _visible(labels: Labels | None) -> Verdict | None:
+    """Of a masked model, labels whose token the input has at the same place."""
+    if labels is None or labels.objective != "other tokens" or labels.compared < LEAST_LABELS:
+        return None
+    same = labels.matches.get("0", 0)
+    if same < VISIBLE * labels.compared:
+        return None
+    text = share(same, labels.compared, "labels are the token that the input has there, too")
+    return observed(f"{text}: they are copied, not predicted", labels.documents, fix=MASKED)
+
+
+MASKED = "Set the labels of tokens that were not chosen to be masked to -100."
+
+UNSEEN = Check(
+    code="DAT024",
+    slug="target-unseen",
+    title="The input does not hold what is to be predicted",
+    why="A model that can copy its target does: the loss falls, the evaluation is nearly perfect, "
+    "and where the target is not given it knows nothing.",
+    passes=("no relation of this kind holds between inputs and targets",),
+    notes=("a threshold in one column tells two classes apart in all rows",),
+    warns=(
+        "at least half of 32 or more prompts end with their answer",
+        "a column has one value in all rows of a class, and others in all other rows",
+        "a place of the input window is the target in all rows, or histories end with it",
+        "at least 5 % of 32 or more rows have two equal inputs of a kind, as views or a triplet",
+        "decoder_input_ids equal the labels",
+        "at least 40 % of a masked model's labels are the token of the input",
+    ),
+    fix="Look at how inputs and targets are made.",
+    owner=Owner.JOB,
+    judge=unseen,
+    limits="that no combination of inputs holds it.",
+    sources=("torch-dataloader",),
+)
+
+CHECKS = (UNSEEN,)

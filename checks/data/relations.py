@@ -1,0 +1,50 @@
+"""What relations between fields, rows, passes and splits mean: one row for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from doctor._util.units import listed, shown
+from doctor.checks.data.seen import observed, rows, share
+from doctor.facts.data_rows import Relation, RelationKind
+from doctor.judge.check import Verdict, note
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The sentence of a relation, with {fields} and {0}, {1} for its numbers."""
+
+    text: str
+    fix: str
+    least: float = 0.05
+    """Share from which on it is a warning, below that it is nothing. Our own numbers."""
+    noted: bool = False
+    """It may be meant: a note."""
+    single: bool = False
+    """It holds for the whole or not at all, and has no share."""
+
+
+Meanings = Mapping[RelationKind, Meaning]
+
+
+def verdicts(relations: Iterable[Relation], meanings: Meanings) -> list[Verdict]:
+    """Those of the relations that have a meaning here, and hold often enough."""
+    return [
+        _verdict(each, meanings[each.kind])
+        for each in relations
+        if each.kind in meanings and each.part >= meanings[each.kind].least * each.whole
+    ]
+
+
+def _verdict(relation: Relation, meaning: Meaning) -> Verdict:
+    numbers = [f"{float(each):.4g}" for each in relation.numbers]
+    fields = listed([shown(each) for each in relation.fields], 4)
+    text = meaning.text.format(*numbers, fields=fields)
+    if meaning.single:
+        return note(text, fix=meaning.fix) if meaning.noted else observed(text, 64, fix=meaning.fix)
+    whole = share(relation.part, relation.whole, text)
+    where = f": {rows(relation.rows)}" if relation.rows else ""
+    if meaning.noted:
+        return note(f"{whole}{where}", fix=meaning.fix)
+    return observed(f"{whole}{where}", relation.whole, fix=meaning.fix)

@@ -1,0 +1,99 @@
+"""Train and eval are prepared alike, and belong to different data."""
+
+from __future__ import annotations
+
+from doctor.checks.data.relations import Meaning, Meanings, verdicts
+from doctor.facts.data import Data
+from doctor.facts.data_rows import Relation
+from doctor.judge.check import Check, Owner, Verdict, note, ok, skip, warn
+from doctor.judge.combine import worst
+
+MOST_CLASSES, ROWS_OF_CLASS, ABSENT = 100, 8, 0.05
+"""Classes of train above which their numbers may be counts, rows of each of them, and share of the
+rows of eval of a class that train lacks. Our own numbers."""
+
+ALIKE = (
+    "Prepare both splits by the same steps, with the mean and the scale that were fitted on train; "
+    "leave out of eval the random ones alone."
+)
+MEANINGS: Meanings = {
+    "scale differs": Meaning(
+        "{fields}: values from {0} to {1} in train, and from {2} to {3} in eval", ALIKE, single=True
+    ),
+    "layout differs": Meaning(
+        "{fields}: channels in dimension {0} in train, and in dimension {1} in eval",
+        ALIKE,
+        single=True,
+    ),
+    "windows shared": Meaning(
+        "windows of eval lie in windows of train, at other places of the same series",
+        "Split the series by time, or by what it belongs to, before windows are cut from it.",
+        least=0.5,
+    ),
+}
+SPLIT = "Shuffle, or divide each class, before the data are split; look at how the labels are read."
+RANDOM = (
+    "Give eval a dataset of its own without random changes: a Subset has the transform of the "
+    "dataset below it."
+)
+
+
+def alike(data: Data) -> Verdict:
+    if len([split for split in data.splits if split.rows]) < 2:
+        return skip("there is no second split to compare with")
+    found = verdicts(data.relations, MEANINGS)
+    for relation in data.relations:
+        if relation.kind == "class in eval alone":
+            found += _classes(relation)
+        elif relation.kind == "eval random":
+            found.append(_random(relation))
+    return worst(*found) if found else ok("train and eval have the same scale and the same classes")
+
+
+def _classes(relation: Relation) -> list[Verdict]:
+    absent, other, train = (int(float(each)) for each in relation.numbers)
+    if train > MOST_CLASSES or relation.part < ABSENT * relation.whole:
+        return []
+    text = (
+        f"{relation.part:,} of {relation.whole:,} rows of eval have a class that no row of train "
+        f"has: {absent} of {other} classes"
+    )
+    if absent == other:  # as in metric learning
+        return [note(f"{text}, all of them", fix=SPLIT)]
+    return [warn(text, fix=SPLIT)]
+
+
+def _random(relation: Relation) -> Verdict:
+    shared, image = (bool(float(each)) for each in relation.numbers)
+    text = "rows of eval differ when they are read again"
+    if shared and image:
+        return warn(f"{text}, by the random changes of train, whose dataset they share", fix=RANDOM)
+    return note(f"{text}: each evaluation is of other inputs", fix=RANDOM)
+
+
+SPLITS_ALIKE = Check(
+    code="DAT025",
+    slug="splits-alike",
+    title="Train and eval are prepared alike, and have the same classes",
+    why="An evaluation of inputs on another scale, of classes that were never trained, or of "
+    "windows that train has, too, says nothing about the model.",
+    passes=("scale, layout and classes of both splits agree, and no window lies in both",),
+    notes=(
+        "rows of eval differ when they are read again",
+        "no class of eval is in train, as in metric learning",
+    ),
+    warns=(
+        "a field's spread or mean differs by a factor of 10, or only one split's images go below 0",
+        "channels are in another dimension",
+        "at least 5 % of eval's rows have a class that no row of train has",
+        "at least half of 32 or more windows of eval lie in windows of train",
+        "eval shares the dataset of train with its random changes of images",
+    ),
+    fix=ALIKE,
+    owner=Owner.JOB,
+    judge=alike,
+    limits="that both splits come from where the model will be used.",
+    sources=("sklearn-time-series", "mteb-1036"),
+)
+
+CHECKS = (SPLITS_ALIKE,)

@@ -1,0 +1,120 @@
+"""A rule on adapters that are loaded or wrapped without being trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import WRAPPERS, lineage_of_value
+from doctor.checks.script.parameters import LOOKS
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Trained, Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+ADAPTS = {"get_peft_model", "add_adapter", "load_adapter", "prepare_model"}
+
+
+def nothing_trains(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Adapters that are frozen, and quantized weights without adapters."""
+    if reading.mentions("requires_grad", "set_adapter", "unsloth", "fastlanguagemodel"):
+        return
+    for number in reading.calls_where(lambda name: name.endswith("Config")):
+        call = reading.calls[number]
+        value = call.keywords.get("inference_mode")
+        frozen = value is not None and value.literal is True and reading.trained
+        if frozen and call.name.startswith("peft."):
+            yield Match(call.span, "inference_mode=True freezes the adapters")
+    yield from _prepared_late(reading)
+    for trained in reading.trained:
+        calls = [reading.calls[n] for n in trained.lineage.calls]
+        methods = {call.method for call in calls}
+        for call in calls if not methods & {"merge_and_unload", "get_peft_model"} else ():
+            if call.name == "peft.PeftModel.from_pretrained" and _is_frozen(reading, call):
+                yield Match(call.span, "the adapter is loaded frozen: is_trainable is False")
+        adapted = methods & ADAPTS or any("peft" in call.name.casefold() for call in calls)
+        if not adapted and any(_is_quantized(reading, call) for call in calls):
+            yield from _without_adapters(reading, trained)
+
+
+def _without_adapters(reading: Training, trained: Trained) -> Iterator[Match]:
+    sink = reading.calls[trained.sink]
+    known = trained.trainer and not sink.unpacked and "peft_config" not in sink.keywords
+    if known and not reading.mentions("get_peft_model"):
+        message = f"{trained.name} is quantized and has no adapters"
+        yield Match(sink.span, message, undecided=_changes_elsewhere(reading, trained))
+
+
+def _changes_elsewhere(reading: Training, trained: Trained) -> str:
+    """Why another file may have given the model adapters, "" where none has it."""
+    for number, call in enumerate(reading.calls[: trained.sink]):
+        known = call.method in LOOKS | WRAPPERS or reading.target_function(call) is not None
+        given = any(
+            v.kind == "name" and reading.key(v.name, call.scope) in trained.lineage.names
+            for v in (*call.args, *call.keywords.values())
+        )
+        if given and not known and number != trained.sink:
+            return f"{call.name}() may add them"
+    return ""
+
+
+def _is_frozen(reading: Training, call: Call) -> bool:
+    value = evaluate.argument(reading, call, "is_trainable", 3)
+    if call.unpacked:
+        return False
+    return value is None or evaluate.truth(reading, value, call) is False
+
+
+def _is_quantized(reading: Training, call: Call) -> bool:
+    """load_in_4bit=True for certain, also in a BitsAndBytesConfig."""
+    if call.method != "from_pretrained":
+        return False
+    for key in ("load_in_4bit", "load_in_8bit"):
+        if key in call.keywords and evaluate.truth(reading, call.keywords[key], call) is True:
+            return True
+    value = call.keywords.get("quantization_config")
+    found = evaluate.options(reading, value, call) if value is not None else []
+    configs = [reading.calls[each.call] for each in found if each.kind == "call"]
+    return bool(configs) and len(configs) == len(found) and all(
+        config.method == "BitsAndBytesConfig"
+        and any(
+            evaluate.truth(reading, config.keywords.get(key), config) is True
+            for key in ("load_in_4bit", "load_in_8bit")
+        )
+        for config in configs
+    )  # fmt: skip
+
+
+def _prepared_late(reading: Training) -> Iterator[Match]:
+    """prepare_model_for_kbit_training freezes everything, adapters included."""
+    for number in reading.methods("prepare_model_for_kbit_training"):
+        call = reading.calls[number]
+        if not call.args or call.args[0].kind != "name":
+            continue
+        lineage = lineage_of_value(reading, call.args[0], call.scope, number)
+        before = {reading.calls[n].name for n in lineage.calls if n != number}
+        if before & {"peft.get_peft_model", "peft.PeftModel.from_pretrained"}:
+            later = [n for n in reading.methods("get_peft_model") if n > number]
+            if not later:
+                yield Match(call.span, "the adapters that the model has are frozen here")
+
+
+RULES = (
+    Rule(
+        code="SCR275",
+        slug="adapter-frozen",
+        title="Adapters that train are trainable",
+        severity="fail",
+        find=nothing_trains,
+        why="PeftModel.from_pretrained loads adapters for inference, inference_mode and "
+        "prepare_model_for_kbit_training freeze them: backward() raises, or nothing changes.",
+        fires=(
+            "PeftModel.from_pretrained without is_trainable=True reaches an optimizer or a Trainer",
+            "a configuration with inference_mode=True in a script that trains",
+            "prepare_model_for_kbit_training on the result of get_peft_model",
+            "a model loaded in 4 or 8 bits reaches a Trainer without adapters",
+        ),
+        fix="Pass is_trainable=True; prepare the model first, then call get_peft_model.",
+        sources=("chinese-llama-alpaca-2-577", "transformers-26098", "peft-282"),
+    ),
+)

@@ -1,0 +1,144 @@
+"""A rule on the two losses of a GAN."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ZERO = re.compile(r"zeros|fake_?label|label_?fake|\bzero\b|full\([^()]*(?:\([^()]*\))?[^()]*,0[,)]")
+
+
+def two_players(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    held = _held(reading)
+    if len(held) < 2:
+        return
+    for number in reading.backwards:
+        call = reading.calls[number]
+        stepped = _steps_after(reading, call, number, held)
+        loss = _loss(reading, call)
+        if loss is None or stepped is None:
+            continue
+        yield from _of_generator(reading, call, loss, held[stepped], held)
+
+
+def _held(reading: Training) -> dict[str, str]:
+    """Optimizers by name, and the one network that each holds."""
+    found: dict[str, str] = {}
+    for n in reading.optimizers:
+        call = reading.calls[n]
+        owners = {
+            reading.calls[m].receiver
+            for v in (*call.args[:1], *call.keywords.values()) for m in (v.call, *v.calls)
+            if m >= 0 and reading.calls[m].method in PARAMETERS
+        }  # fmt: skip
+        if len(call.targets) == 1 and len(owners) == 1:
+            found[call.targets[0]] = owners.pop()
+    return found
+
+
+def _steps_after(reading: Training, call: Call, number: int, held: dict[str, str]) -> str | None:
+    """The optimizer whose step() comes next in the loop."""
+    for n in range(number + 1, min(number + 12, len(reading.calls))):
+        each = reading.calls[n]
+        if each.loops != call.loops or each.scope != call.scope:
+            return None
+        if each.method == "step" and each.receiver in held:
+            return each.receiver
+    return None
+
+
+def _loss(reading: Training, call: Call) -> Value | None:
+    if not call.receiver:
+        return None
+    found = objects.last_definition(reading, call.receiver, call)
+    return found[0] if len(found) == 1 else None
+
+
+def _of_generator(
+    reading: Training, call: Call, loss: Value, network: str, held: dict[str, str]
+) -> Iterator[Match]:
+    """The step of the network that makes samples for the other one."""
+    others = set(held.values()) - {network}
+    for n in (loss.call, *loss.calls):
+        judged = reading.calls[n] if n >= 0 else None
+        if judged is None or judged.name not in others or not judged.args:
+            continue
+        name, cut = _sample(reading, judged)
+        if not name or not _made_by(reading, name, judged, network):
+            continue
+        if cut:
+            yield Match(judged.span, f"{name} is detached: {network} gets no gradient of this loss")
+        elif _is_called_fake(reading, loss, n):
+            yield Match(
+                call.span,
+                f"{network} is trained to be recognized: its samples get the label for fakes",
+            )
+
+
+def _sample(reading: Training, judged: Call) -> tuple[str, bool]:
+    """What the other network judges, and whether it is cut off."""
+    value = judged.args[0]
+    if value.kind == "call":
+        made = reading.calls[value.call]
+        return (made.receiver, True) if made.method == "detach" else ("", False)
+    found = objects.last_definition(reading, value.name, judged) if value.name else []
+    cut = bool(found) and all(
+        v.kind == "call" and reading.calls[v.call].method == "detach" for v in found
+    )
+    return value.name, cut
+
+
+def _made_by(reading: Training, name: str, call: Call, network: str) -> bool:
+    """The name is what the network returned."""
+    number = reading.numbers[id(call)]
+    found = evaluate.definitions(reading, name, call.scope, number, call.arms)
+    return bool(found) and all(
+        any(
+            reading.calls[n].name == network for n in (each.value.call, *each.value.calls) if n >= 0
+        )
+        for each in found
+    )
+
+
+def _is_called_fake(reading: Training, loss: Value, judged: int) -> bool:
+    """criterion(D(fake), zeros)."""
+    for n in (loss.call, *loss.calls):
+        call = reading.calls[n] if n >= 0 else None
+        if call is None or len(call.args) != 2 or judged not in call.args[0].calls:
+            continue
+        target = call.args[1]
+        texts = [render(reading, target)]
+        if target.kind == "name":
+            texts += [
+                render(reading, v) for v in objects.last_definition(reading, target.name, call)
+            ]
+        return any(ZERO.search(text) for text in texts)
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR351",
+        slug="generator-loss",
+        title="A generator is trained to be taken for real",
+        severity="fail",
+        find=two_players,
+        why="The generator's loss calls its samples real, and its gradient goes through the "
+        "discriminator to the samples. Detached samples carry none.",
+        fires=(
+            "criterion(D(fake), zeros) in the step of the generator",
+            "D(fake.detach()), or samples that were detached before, in the step of the generator",
+        ),
+        fix="loss_g = criterion(D(fake), ones), with samples that are not detached.",
+        sources=("torch-dcgan",),
+        needs=("detach", "zeros", "zeros_like", "full"),
+    ),
+)

@@ -1,0 +1,289 @@
+"""Rules on attention: its formula, the layout of heads, and masks of what comes later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+QK = re.compile(r"(?:\w*q\w*@\w*k\w*|matmul\(\w*q\w*,\w*k\w*)[\w.]*\.(?:transpose\(-[12],-[12]\)|"
+                r"mT|T\b|transpose\([123],[123]\)|permute\()", re.IGNORECASE)  # fmt: skip
+SCALED = re.compile(r"\*\*-?0?\.5|sqrt|scale|\*\*\(-|norm|temperature|/\w*(?:dim|d_k|tau)", re.I)
+LAYERS = {
+    "TransformerEncoderLayer": 9, "TransformerDecoderLayer": 9, "MultiheadAttention": 8,
+    "Transformer": 10, "TransformerEncoder": 99, "TransformerDecoder": 99,
+}  # fmt: skip
+"""Layers of torch.nn that take the time first, and where batch_first stands among the arguments."""
+
+
+def formula(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for call in reading.calls:
+        if call.method == "softmax":
+            yield from _weights(reading, call)
+        elif call.method in ("view", "reshape"):
+            yield from _heads(reading, call)
+
+
+def _weights(reading: Training, call: Call) -> Iterator[Match]:
+    """softmax of query times key: over the last axis, and scaled."""
+    value = objects.operand(call)
+    if value is None or not reading.function(call.scope).parameters:
+        return
+    text = render(reading, _defined(reading, value, call))
+    found = QK.search(text)
+    if not found:
+        return
+    axis = evaluate.argument(reading, call, "dim", 1 if call.name.startswith("torch.") else 0)
+    if axis is not None and axis.literal in (0, 1) and ".T" not in found[0]:
+        yield Match(call.span, f"attention sums to 1 over axis {axis.literal}, not over the keys")
+    own = [render(reading, v) for v, _, scope in reading.expressions if scope == call.scope]
+    if not any(SCALED.search(each) for each in (text, *own)):
+        yield Match(call.span, "query times key is not divided by the root of its width", "warn")
+
+
+def _defined(reading: Training, value: Value, call: Call, depth: int = 4) -> Value:
+    """The product that a name holds, also scaled or masked since."""
+    found = objects.last_definition(reading, value.name, call) if value.kind == "name" else []
+    if len(found) != 1 or not depth:
+        return value
+    return _defined(reading, found[0], call, depth - 1)
+
+
+def _heads(reading: Training, call: Call) -> Iterator[Match]:
+    """view(B, heads, T, d) of what is (B, T, heads * d)."""
+    if len(call.args) != 4:
+        return
+    shape = _shape(reading, call)
+    second, third = (each.name or "" for each in call.args[1:3])
+    if len(shape) != 3 or third != shape[1] or second in shape or call.args[0].name != shape[0]:
+        return
+    if re.search(r"head|(?:^|\.)n?_?h$", second) and _is_projection(reading, call):
+        yield Match(
+            call.span,
+            f"the axis of {third} is not moved: view() mixes heads and places, "
+            "transpose(1, 2) of view(B, T, heads, width) does not",
+        )
+
+
+def _is_projection(reading: Training, call: Call) -> bool:
+    inner = reading.calls[call.receiver_call] if call.receiver_call >= 0 else None
+    if inner is None and call.receiver:
+        values = objects.last_definition(reading, call.receiver, call)
+        inner = reading.calls[values[0].call] if values and values[0].kind == "call" else None
+    if inner is None:
+        return False
+    made = objects.callee(reading, inner)
+    return bool(made) and all(m is not None and m.name == "torch.nn.Linear" for m in made)
+
+
+def _shape(reading: Training, call: Call) -> list[str]:
+    """B, T and C of `B, T, C = x.shape` or of x.size()."""
+    spans: dict[Span, list[str]] = {}
+    for each in reading.script.assignments:
+        names = each.value.names
+        if each.scope == call.scope and any(name.endswith(".shape") for name in names):
+            spans.setdefault(each.span, []).append(each.target)
+    triples = [targets for targets in spans.values() if len(targets) == 3]
+    return triples[0] if len(triples) == 1 else _unpacked(reading, call)
+
+
+def _unpacked(reading: Training, call: Call) -> list[str]:
+    for n in reading.scope_calls(call.scope):
+        made = reading.calls[n]
+        if made.method == "size" and not made.args and len(made.targets) == 3:
+            return list(made.targets)
+    return []
+
+
+def time_first(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """x[:, 0] or mean(dim=1) of layers that take the time first."""
+    for call in reading.calls:
+        made = objects.callee(reading, call) if call.args else []
+        if not made or not all(m is not None and _takes_time_first(reading, m) for m in made):
+            continue
+        scope = reading.scope_calls(call.scope)
+        moved = any(
+            reading.calls[n].method in ("permute", "transpose", "swapaxes", "rearrange")
+            for n in scope
+        )
+        if moved or not reading.function(call.scope).owner or not call.targets:
+            continue
+        name, place = call.targets[0], reading.numbers[id(call)]
+        for n in scope:
+            pool = reading.calls[n]
+            axis = pool.keywords.get("dim") or (pool.args[0] if pool.args else None)
+            last = axis is not None and axis.literal in (1, -2)
+            if (
+                n > place
+                and pool.method in ("mean", "max", "sum")
+                and pool.receiver == name
+                and last
+            ):
+                yield Match(pool.span, f"{call.name} has the time first: axis 1 is the batch")
+        for value, span, where in reading.expressions:
+            parts = flatten([value]) if where == call.scope else ()
+            if any(_is_first_place(part, name) for part in parts):
+                yield Match(span, f"{call.name} has the time first: [:, 0] is the first sample")
+
+
+def _is_first_place(part: Value, name: str) -> bool:
+    """name[:, 0] or name[:, -1]."""
+    index = part.items[1] if part.kind == "item" and len(part.items) == 2 else Value("other")
+    return (
+        part.kind == "item"
+        and part.items[0].name == name
+        and index.kind == "list"
+        and len(index.items) > 1
+        and index.items[0].kind == "slice"
+        and index.items[1].literal in (0, -1)
+        and isinstance(index.items[1].literal, int)
+        and all(v.literal is None for v in index.items[0].items)
+    )
+
+
+def _takes_time_first(reading: Training, made: Call) -> bool:
+    if made.name.rpartition(".")[0] != "torch.nn" or made.method not in LAYERS or made.unpacked:
+        return False
+    if made.method in ("TransformerEncoder", "TransformerDecoder"):
+        value = made.args[0] if made.args else made.keywords.get("encoder_layer")
+        if value is None:
+            return False
+        number = reading.numbers[id(made)]
+        inner = list(objects.makers(reading, value, made.scope, number, made.arms))
+        return bool(inner) and all(m is not None and _takes_time_first(reading, m) for m in inner)
+    return "batch_first" not in made.keywords and len(made.args) < LAYERS[made.method]
+
+
+MASKED = {"mask", "attn_mask", "src_mask", "tgt_mask"}
+
+
+def later_places(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Boolean masks: torch.nn hides what is True, scaled_dot_product_attention keeps it."""
+    for call in reading.calls:
+        keeps = call.method == "scaled_dot_product_attention"
+        layer = not keeps and _is_layer(reading, call)
+        for key in sorted(MASKED & call.keywords.keys()) if keeps or layer else ():
+            text = expanded(reading, call.keywords[key], call, 3)
+            kind = _triangle(text)
+            if kind == ("upper" if keeps else "lower"):
+                what = "kept" if keeps else "hidden"
+                yield Match(
+                    call.span, f"{key} is True where it should be False: these places are {what}"
+                )
+        if layer:
+            yield from _unmasked(reading, call)
+
+
+def _triangle(text: str) -> str:
+    """lower or upper for where a boolean mask is True, "" for anything else."""
+    boolean = re.search(r"\.bool\(\)|dtype=torch\.bool|==1\b|>0\b", text)
+    inverted = text.startswith("~") or "==0" in text
+    if not boolean or "masked_fill" in text or "inf" in text:
+        return ""
+    lower, upper = "tril(" in text, "triu(" in text
+    if lower == upper:
+        return ""
+    return ("lower" if lower else "upper") if not inverted else ("upper" if lower else "lower")
+
+
+def _is_layer(reading: Training, call: Call) -> bool:
+    made = objects.callee(reading, call)
+    return bool(made) and all(
+        m is not None and m.name.startswith("torch.nn.") and m.method in LAYERS for m in made
+    )
+
+
+def _unmasked(reading: Training, call: Call) -> Iterator[Match]:
+    """A language model of encoder layers without a mask."""
+    owner = reading.function(call.scope).owner
+    if MASKED & call.keywords.keys() or len(call.args) != 1 or call.unpacked or not owner:
+        return
+    if "is_causal" in call.keywords or reading.mentions("causal", "subsequent", "mlm", "masked"):
+        return
+    made = objects.callee(reading, call)
+    if any(m is None or m.method != "TransformerEncoder" for m in made):
+        return
+    if _learns_next(reading, owner):
+        yield Match(call.span, "each token sees those that it is to predict: no mask hides them")
+
+
+def _learns_next(reading: Training, owner: str) -> bool:
+    """The module gets x[:, :-1], and a loss compares its output with x[:, 1:]."""
+    forward = objects.method_of(reading, owner, "forward")
+    sites = objects.sites(reading, forward) if forward is not None else []
+    for site in sites:
+        call = reading.calls[site]
+        for value in call.args[:1]:
+            found = re.fullmatch(r"(\w+)\[\(?:,:-1\)?\]", expanded(reading, value, call, 2))
+            target = found and f"{found[1]}[:,1:]"
+            texts = [
+                expanded(reading, v, reading.calls[n], 2)
+                for n in reading.by_method.get("cross_entropy", [])
+                + reading.by_loop.get(call.loops[-1] if call.loops else -1, [])
+                for v in reading.calls[n].args
+            ]
+            if target and any(target in text for text in texts):
+                return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR343",
+        slug="attention-formula",
+        title="Attention is a softmax over keys of scaled products, by head",
+        severity="fail",
+        find=formula,
+        why="The weights of one query sum to 1 over the keys. view(B, heads, T, width) of (B, T, "
+        "heads * width) puts numbers of several tokens into one row. Products that are not scaled "
+        "saturate the softmax.",
+        fires=(
+            "softmax of query @ key.transpose(-2, -1) over axis 0 or 1",
+            "view(B, heads, T, width) of a projection of (B, T, C)",
+            "softmax of query @ key without a scale (a warning)",
+        ),
+        fix="(q @ k.transpose(-2, -1) / width**0.5).softmax(-1), with "
+        "view(B, T, heads, width).transpose(1, 2).",
+        sources=("torch-sdpa",),
+        needs=("softmax", "view", "reshape"),
+    ),
+    Rule(
+        code="SCR344",
+        slug="causal-mask",
+        title="A causal mask hides what comes later, and nothing else",
+        severity="fail",
+        find=later_places,
+        why="In torch.nn a boolean mask is True where attention is not allowed; in "
+        "scaled_dot_product_attention it is True where it is. The other way round a token sees "
+        "only what it is to predict. Without a mask it sees both.",
+        fires=(
+            "torch.tril(...).bool() as mask of nn.Transformer layers or MultiheadAttention",
+            "torch.triu(...).bool() as attn_mask of scaled_dot_product_attention",
+            "an encoder without a mask that learns x[:, 1:] from x[:, :-1]",
+        ),
+        fix="Pass nn.Transformer.generate_square_subsequent_mask(n), or is_causal=True.",
+        sources=("torch-sdpa", "torch-multihead"),
+        needs=("TransformerEncoder", "TransformerDecoder", "Transformer", "MultiheadAttention",
+               "scaled_dot_product_attention", "TransformerEncoderLayer"),
+    ),
+    Rule(
+        code="SCR345",
+        slug="time-axis-first",
+        title="Outputs of attention layers are pooled along their time axis",
+        severity="fail",
+        find=time_first,
+        why="Without batch_first=True layers of torch.nn take (time, batch, width): attention runs "
+        "over the samples of the batch, and axis 1 pools them.",
+        fires=("x[:, 0] or x.mean(dim=1) of a Transformer layer without batch_first",),
+        fix="Pass batch_first=True.",
+        sources=("torch-multihead",),
+        needs=("TransformerEncoderLayer", "MultiheadAttention", "TransformerDecoderLayer"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,302 @@
+"""Rules on sums and averages over the batches of an epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.losses import loss_calls
+from doctor.checks.script.naming import direction, is_loader
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+NOT_ADDITIVE = {
+    "f1_score", "precision_score", "recall_score", "fbeta_score", "roc_auc_score",
+    "average_precision_score", "matthews_corrcoef", "cohen_kappa_score", "balanced_accuracy_score",
+}  # fmt: skip
+
+
+MEANS = {"mean", "average", "fmean", "sum", "nanmean"}
+
+
+CURVED = re.compile(r"(?:math\.exp|torch\.exp|numpy\.exp)\(.*(?:loss|cross_entropy|nll|criterion)|"
+                    r"(?:math\.sqrt|torch\.sqrt|numpy\.sqrt)\(.*(?:mse|loss|criterion)|"
+                    r"mse_loss\(.*\.sqrt\(")  # fmt: skip
+
+
+def curve_of_means(reading: Training) -> Iterator[Match]:
+    """perplexity += exp(loss), divided by the number of batches."""
+    for each in reading.script.assignments:
+        if not each.augmented or each.operator != "Add" or not each.loops:
+            continue
+        loop = reading.script.loops[each.loops[-1]]
+        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        loaders = {name for name in sources if is_loader(name)}
+        function = reading.function(each.scope).name.casefold()
+        if not CURVED.search(render(reading, each.value)) or "train" in function:
+            continue
+        for span in _divided(reading, each, loaders):
+            what = "perplexities" if "exp(" in render(reading, each.value) else "roots"
+            yield Match(span, f"{what} of batches are averaged: take the mean of the losses first")
+
+
+def count_by_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for each in reading.script.assignments:
+        if not each.augmented or not each.loops:
+            continue
+        counts = is_count(reading, each.value) or _is_weighted(reading, each.value)
+        if not counts and not _is_mean(reading, each):
+            continue
+        loop = reading.script.loops[each.loops[-1]]
+        sources = (loop.iterable.name, *loop.iterable.names) if loop.iterable else ()
+        loaders = {name for name in sources if is_loader(name) or _is_made(reading, name, each)}
+        if counts:
+            for span in _divided(reading, each, loaders):
+                yield Match(span, f"{each.target} counts samples and is divided by batches")
+        else:
+            for span in _divided(reading, each, {f"{name}.dataset" for name in loaders}):
+                yield Match(span, f"{each.target} adds a mean per batch and is divided by samples")
+
+
+def _is_made(reading: Training, name: str, at: Assignment) -> bool:
+    """A name that a DataLoader of this file is assigned to."""
+    found = reading.assigned.get(reading.key(name, at.scope), ())
+    return bool(found) and all(
+        a.value.kind == "call" and reading.calls[a.value.call].method == "DataLoader" for a in found
+    )
+
+
+def _is_weighted(reading: Training, value: Value) -> bool:
+    """loss.item() * x.size(0)."""
+    if value.kind != "other" or value.name != "Mult" or len(value.items) != 2:
+        return False
+    parts = [reading.calls[v.call] if v.kind == "call" else None for v in value.items]
+    sizes = [
+        (p is not None and p.method == "size" and [a.literal for a in p.args] == [0])
+        or (p is not None and p.name == "len")
+        or v.name.endswith(".shape[0]")
+        for p, v in zip(parts, value.items, strict=True)
+    ]
+    return any(sizes) and any(p is not None and p.method == "item" for p in parts)
+
+
+def _is_mean(reading: Training, each: Assignment) -> bool:
+    """loss.item() of a loss of torch that averages."""
+    call = reading.calls[each.value.call] if each.value.kind == "call" else None
+    if call is None or call.method != "item" or not call.receiver:
+        return False
+    for n, _ in loss_calls(reading):
+        loss = reading.calls[n]
+        if call.receiver in loss.targets and (loss.scope, loss.loops) == (call.scope, call.loops):
+            makers = [made for made in objects.callee(reading, loss)] or [loss]
+            return all(m is not None and "reduction" not in m.keywords for m in makers)
+    return False
+
+
+def is_count(reading: Training, value: Value) -> bool:
+    """(pred == y).sum(), torch.sum(pred == y) or pred.eq(y).sum(), with item() and moves."""
+    while value.kind == "call":
+        call = reading.calls[value.call]
+        if call.method == "sum":
+            inner = call.args[0] if call.args else Value("call", call=call.receiver_call)
+            if inner.call >= 0 and inner.kind == "call":
+                return reading.calls[inner.call].method in ("eq", "type", "float", "int")
+            return inner.kind == "test" or (not call.args and _sums_a_test(reading, call))
+        if call.method not in ("item", "float", "int", "cpu", "numpy", "double"):
+            return False
+        value = call.args[0] if call.args else Value("call", call=call.receiver_call)
+        if value.kind == "call" and value.call < 0:
+            return False
+    return False
+
+
+def _sums_a_test(reading: Training, call: Call) -> bool:
+    """(a == b).sum(): the receiver is a comparison of the same line."""
+    return call.name == "[].sum" and any(
+        each.operator == "==" and each.span.line == call.span.line and each.scope == call.scope
+        for each in reading.script.comparisons
+    )
+
+
+def _divided(reading: Training, count: Assignment, loaders: set[str]) -> Iterator[Span]:
+    reading.step(len(reading.expressions))
+    for value, span, scope in reading.expressions:
+        for part in flatten([value]) if scope == count.scope else ():
+            if part.kind == "other" and part.name == "Div" and len(part.items) == 2:
+                over, by = part.items
+                if count.target in (over.name, *over.names) and _is_length(reading, by, loaders):
+                    yield span
+    for each in reading.script.assignments:
+        same = each.target == count.target and each.scope == count.scope
+        if same and each.operator == "Div" and _is_length(reading, each.value, loaders):
+            yield each.span
+
+
+def _is_length(reading: Training, value: Value, loaders: set[str]) -> bool:
+    """len(loader) alone, or float() of it."""
+    while value.kind == "call":
+        call = reading.calls[value.call]
+        if len(call.args) != 1:
+            return False
+        if call.name == "len":
+            return call.args[0].name in loaders
+        if call.name not in ("float", "int"):
+            return False
+        value = call.args[0]
+    return False
+
+
+def score_over_batches(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from curve_of_means(reading)
+    for number in reading.methods(*NOT_ADDITIVE):
+        call = reading.calls[number]
+        if not call.name.startswith("sklearn.metrics.") or not call.loops:
+            continue
+        iterable = reading.script.loops[call.loops[-1]].iterable
+        names = (iterable.name, *iterable.names) if iterable is not None else ()
+        if any(is_loader(name) for name in names) and _is_averaged(reading, call, number):
+            yield Match(call.span, f"{call.method} of single batches is averaged")
+
+
+def _is_averaged(reading: Training, call: Call, number: int) -> bool:
+    held = {number}
+    for each in reading.script.assignments:
+        same = each.loops == call.loops and each.scope == call.scope
+        if (
+            same
+            and each.augmented
+            and (each.value.call == number or {each.value.name} & set(call.targets))
+        ):
+            return True
+    for n in reading.methods("append"):
+        other = reading.calls[n]
+        value = other.args[0] if len(other.args) == 1 else Value("other")
+        if other.loops == call.loops and (value.call in held or value.name in call.targets):
+            return any(
+                other.receiver in [v.name for v in reading.calls[m].args]
+                for m in reading.methods(*MEANS)
+                if m > n and reading.calls[m].scope == call.scope
+            )
+    return False
+
+
+def sum_reset(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A sum or list of an epoch that is emptied in every batch, or in no epoch."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if not call.loops:
+            continue
+        batch = call.loops
+        for target, each in _sums(reading, call):
+            plain = [
+                a
+                for a in reading.assigned.get(reading.key(target, call.scope), ())
+                if not a.augmented and a.scope == call.scope
+            ]
+            inside = [a for a in plain if a.loops == batch and not a.arms]
+            before = [a for a in plain if len(a.loops) < len(batch)]
+            if inside and before and inside[0].span.order < each.order:
+                if _read_after(reading, target, call):
+                    yield Match(inside[0].span, f"{target} is emptied in every batch")
+            elif len(batch) > 1 and plain and all(not a.loops for a in plain):
+                loader = reading.script.loops[batch[-1]].iterable
+                names = {loader.name, *loader.names} if loader is not None else set()
+                if _averaged_per_epoch(reading, target, batch[:-1], call.scope, names):
+                    yield Match(plain[0].span, f"{target} goes on through all epochs")
+
+
+def _sums(reading: Training, call: Call) -> Iterator[tuple[str, Span]]:
+    reading.step(len(reading.script.assignments))
+    for each in reading.script.assignments:
+        same = (each.scope, each.loops, each.operator) == (call.scope, call.loops, "Add")
+        if same and direction(each.target) and "." not in each.target:
+            yield each.target, each.span
+    for n in reading.methods("append"):
+        other = reading.calls[n]
+        if (other.scope, other.loops) == (call.scope, call.loops) and other.receiver:
+            yield other.receiver, other.span
+
+
+def _read_after(reading: Training, target: str, call: Call) -> bool:
+    """The result of the loop is used after it."""
+    function = reading.function(call.scope)
+    returned = any(target in (v.name, *v.names) for v in function.returns)
+    last = max(reading.by_loop[call.loops[-1]])
+    return returned or any(
+        n > last and target in (v.name, *v.names)
+        for n in reading.scope_calls(call.scope)
+        for v in reading.calls[n].args
+    )
+
+
+def _averaged_per_epoch(
+    reading: Training, target: str, loops: tuple[int, ...], scope: int, names: set[str]
+) -> bool:
+    """target / len(loader) in the loop over epochs."""
+    for n in reading.methods("len"):
+        call = reading.calls[n]
+        if call.scope == scope and call.loops == loops and call.args and call.args[0].name in names:
+            for value, _, where in reading.expressions:
+                for part in flatten([value]) if where == scope and n in value.calls else ():
+                    divides = part.name == "Div" and len(part.items) == 2
+                    if divides and part.items[0].name == target and part.items[1].call == n:
+                        return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR264",
+        slug="count-divided-by-batches",
+        title="A count of samples is divided by samples",
+        severity="warn",
+        find=count_by_batches,
+        why="len(loader) is the number of batches: a sum over samples that is divided by it is too "
+        "large by the batch size, and a mean per batch divided by samples too small.",
+        fires=(
+            "(prediction == label).sum() is added up and divided by len(loader)",
+            "loss.item() * x.size(0) is added up and divided by len(loader)",
+            "loss.item() of a mean is added up and divided by len(loader.dataset)",
+        ),
+        fix="Divide sums over samples by len(loader.dataset), and means of batches by len(loader).",
+        needs=("sum", "item"),
+        sources=("mprgdeeplearninglecturenotebook-4", "mlflow-torchserve-56"),
+    ),
+    Rule(
+        code="SCR265",
+        slug="score-averaged-over-batches",
+        title="Scores are computed of all samples",
+        severity="warn",
+        find=score_over_batches,
+        why="F1, precision, recall and AUC of batches do not average to those of the whole: the "
+        "result depends on the batch size.",
+        fires=(
+            "a score of scikit-learn in a loop over a loader, summed or averaged",
+            "exp(loss) or sqrt(mse) of batches, averaged",
+        ),
+        fix="Collect predictions and labels in the loop, compute the score once; take the root or "
+        "the exponential of the mean loss.",
+        needs=("sklearn", "exp", "sqrt"),
+        sources=("argument-mining-45", "few-nerd-2"),
+    ),
+    Rule(
+        code="SCR269",
+        slug="epoch-sum-reset",
+        title="Sums of an epoch start with the epoch",
+        severity="warn",
+        find=sum_reset,
+        why="Emptied in every batch, the mean is of the last one; never emptied, it grows with the "
+        "epochs. Schedulers and early stopping that read it go wrong.",
+        fires=(
+            "a sum or list that is read after the loop over batches is emptied in it",
+            "a loss summed over all epochs is divided by len(loader) in each",
+        ),
+        fix="Set it to 0 at the start of the epoch, above the loop over batches.",
+        sources=("2d-hand-pose-estimation-rgb-2", "pytorch-beginner-40"),
+    ),
+)

@@ -1,0 +1,117 @@
+"""A rule on backward() that cannot start, or runs twice."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, gradients, objects
+from doctor.checks.script.graphs import under_no_grad
+from doctor.checks.script.losses import LOSSES
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+
+def backward_raises(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """backward() of a loss per sample, and a second one through a graph that is freed."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if call.receiver and not call.args and not call.keywords and _is_vector(reading, call):
+            yield Match(call.span, f"{call.receiver} has a value per sample: reduction is none")
+    yield from _freed(reading)
+
+
+def _is_vector(reading: Training, call: Call) -> bool:
+    for value in objects.last_definition(reading, call.receiver, call):
+        made = reading.calls[value.call] if value.kind == "call" else None
+        if made is None:
+            return False
+        makers = objects.callee(reading, made) if made.method not in LOSSES else [made]
+        for each in makers or [None]:
+            reduction = each.keywords.get("reduction") if each is not None else None
+            if each is None or each.method not in LOSSES or reduction is None:
+                return False
+            if reduction.literal != "none":
+                return False
+        return True
+    return False
+
+
+def _freed(reading: Training) -> Iterator[Match]:
+    """Another loss of this iteration went back through the same call of what trains.
+
+    Each is compared with the last one before it that went through the same result alone.
+    """
+    latest: dict[tuple[object, ...], int] = {}
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if not call.receiver or not call.loops:
+            continue
+        reading.step()
+        place = (call.scope, call.loops, call.arms)
+        names = _outputs(reading, call, number)
+        for name in sorted({call.receiver, *names}):
+            n = latest.get((*place, name), -1)
+            if n < 0 or _is_set_between(reading, name, call.scope, n, number):
+                continue
+            first = reading.calls[n].receiver
+            if name == call.receiver == first:
+                yield Match(call.span, f"{name}.backward() twice: the graph is freed")
+                break
+            if name in names and first != call.receiver:
+                yield Match(call.span, f"the graph of {name} is freed by {first}.backward()")
+                break
+        keeps = "retain_graph" in call.keywords
+        latest |= {(*place, name): -1 if keeps else number for name in {call.receiver, *names}}
+
+
+def _is_set_between(reading: Training, name: str, scope: int, first: int, last: int) -> bool:
+    positions = reading.cached(_positions).get((scope, name), [])
+    return bisect_right(positions, first) < bisect_right(positions, last)
+
+
+def _positions(reading: Training) -> dict[tuple[int, str], list[int]]:
+    """Where each function assigns a name, in order."""
+    table: dict[tuple[int, str], list[int]] = {}
+    for each in reading.script.assignments:
+        table.setdefault((each.scope, each.target), []).append(each.position)
+    return {key: sorted(positions) for key, positions in table.items()}
+
+
+def _outputs(reading: Training, call: Call, number: int) -> set[str]:
+    """Names that a loss is computed of, and that hold a result of what trains."""
+    found: set[str] = set()
+    for each in evaluate.definitions(reading, call.receiver, call.scope, number, call.arms)[:1]:
+        for name in gradients.names(reading, each.value):
+            values = evaluate.definitions(reading, name, call.scope, number, call.arms)[:1]
+            for made in values:
+                reading.step()
+                inner = reading.calls[made.value.call] if made.value.kind == "call" else None
+                trained = inner is not None and reading.key(inner.name, inner.scope) in (
+                    reading.trained_names
+                )
+                same = made.loops == call.loops and not under_no_grad(reading, made.contexts)
+                if trained and same:
+                    found.add(name)
+    return found
+
+
+RULES = (
+    Rule(
+        code="SCR228",
+        slug="backward-raises",
+        title="backward() starts at one number and goes through a graph once",
+        severity="fail",
+        find=backward_raises,
+        why="backward() of a tensor with more than one value raises, and so does a second one "
+        "through a graph that the first has freed.",
+        fires=(
+            "backward() of a loss with reduction='none'",
+            "two backward() of losses of one output, without retain_graph at the first",
+        ),
+        fix="Call loss.mean().backward(); add the losses and call backward() once.",
+        sources=("torch-autograd-backward",),
+    ),
+)

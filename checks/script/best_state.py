@@ -1,0 +1,180 @@
+"""A rule on the best weights, which are to be kept as a copy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.reading import within
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+IMPROVED = re.compile(r"^[^%]*[<>][^%]*$")
+"""A test such as `accuracy > best`, not one of every Nth step."""
+
+
+def best_not_copied(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.trains:
+        return
+    for each in reading.script.assignments:
+        if not each.loops or each.augmented or _is_replaced(reading, each):
+            continue
+        for name, value in _entries(each):
+            own = value.kind == "call" and _is_own_state(reading, reading.calls[value.call])
+            if not own or not _on_condition(reading, each):
+                continue
+            what = "holds the model's own tensors: training goes on changing them"
+            if _is_used_later(reading, each, name, "load_state_dict", "save"):
+                yield Match(each.span, f"{each.target} {what}")
+    yield from _same_model(reading)
+    yield from _held_by_an_object(reading)
+
+
+def _held_by_an_object(reading: Training) -> Iterator[Match]:
+    """self.best = model.state_dict() in a method that is called where a score is better, and
+    stopper.best is loaded or saved by another function."""
+    for each in reading.script.assignments:
+        call = reading.calls[each.value.call] if each.value.kind == "call" else None
+        if each.loops or call is None or call.method != "state_dict" or call.args:
+            continue
+        owner, _, held = each.target.rpartition(".")
+        given = [parameter.name for parameter in reading.function(each.scope).parameters]
+        tests = [reading.script.branches[branch].test for branch, _ in each.arms]
+        better = any(test and IMPROVED.search(test.text) for test in tests)
+        if owner != "self" or call.receiver not in given or not better:
+            continue
+        uses = [reading.calls[n] for n in reading.methods("load_state_dict", "save")]
+        if any(
+            use.scope != each.scope and value.name.endswith(f".{held}")
+            for use in uses
+            for value in use.args
+        ):
+            what = "holds the model's own tensors: training goes on changing them"
+            yield Match(each.span, f"{each.target} {what}")
+
+
+def _entries(each: Assignment) -> Iterator[tuple[str, Value]]:
+    """What is assigned, and to which name: best["state"] of best = {"state": ...}."""
+    if each.value.kind != "dict":
+        yield each.target, each.value
+    for key, value in zip(each.value.keys, each.value.items, strict=False):
+        yield f"{each.target}[{key}]", value
+
+
+def _same_model(reading: Training) -> Iterator[Match]:
+    """best = model under a condition in the loop, and best is used after the loop."""
+    for each in reading.script.assignments:
+        if each.value.kind != "name" or not each.loops or each.augmented or "." in each.target:
+            continue
+        key = reading.key(each.value.name, each.scope)
+        trained = key in reading.trained_names and each.value.name != each.target
+        tests = [reading.script.branches[branch].test for branch in _branches(reading, each)]
+        if not trained or not any(test and IMPROVED.search(test.text) for test in tests):
+            continue
+        if _is_replaced(reading, each):
+            continue
+        if _trains_in(reading, each.loops[0]) and _is_read_later(reading, each):
+            yield Match(each.span, f"{each.target} is {each.value.name} itself, not a copy of it")
+
+
+def _is_replaced(reading: Training, each: Assignment) -> bool:
+    """The name gets another value after it in the same iteration, or clones are made there."""
+    clones = (reading.calls[n] for n in reading.methods("clone") if n >= each.position)
+    return any(
+        clone.loops[: len(each.loops)] == each.loops and within(each.arms, clone.arms)
+        for clone in clones
+    ) or any(
+        other.target == each.target
+        and other.scope == each.scope
+        and other.span.order > each.span.order
+        and other.loops[: len(each.loops)] == each.loops
+        and within(each.arms, other.arms)
+        for other in reading.script.assignments
+    )
+
+
+def _trains_in(reading: Training, loop: int) -> bool:
+    return any(n in reading.backward_numbers for n in reading.by_loop.get(loop, ()))
+
+
+def _is_read_later(reading: Training, at: Assignment) -> bool:
+    """After the loop, as an argument, a result or the model to go on with."""
+    if any(
+        each.value.name == at.target and each.position >= at.position and not each.loops
+        for each in reading.script.assignments
+        if each.scope == at.scope
+    ):
+        return True
+    later = [
+        call
+        for number, call in enumerate(reading.calls)
+        if number > at.position and call.scope == at.scope and not set(at.loops) & set(call.loops)
+    ]
+    returned = reading.function(at.scope).returns
+    return any(_uses(call, at.target) for call in later) or any(
+        value.name == at.target for value in returned
+    )
+
+
+def _is_own_state(reading: Training, call: Call) -> bool:
+    """state_dict() of what trains, also under copy() and dict(), which copy no tensors."""
+    if call.method == "copy" and call.receiver_call >= 0 and not call.args:
+        call = reading.calls[call.receiver_call]
+    elif call.name == "dict" and len(call.args) == 1 and call.args[0].kind == "call":
+        call = reading.calls[call.args[0].call]
+    return call.method == "state_dict" and not call.args and _is_trained_here(reading, call)
+
+
+def _is_used_later(reading: Training, each: Assignment, name: str, *methods: str) -> bool:
+    for number in reading.methods(*methods):
+        use = reading.calls[number]
+        later = use.loops[: len(each.loops)] != each.loops and number >= each.position
+        if later and use.scope == each.scope and (_uses(use, name) or _uses(use, each.target)):
+            return True
+    return False
+
+
+def _on_condition(reading: Training, each: Assignment) -> bool:
+    """It is kept where something was better, not in every iteration."""
+    branches = _branches(reading, each)
+    return any(reading.script.branches[branch].kind == "if" for branch in branches)
+
+
+def _branches(reading: Training, each: Assignment) -> set[int]:
+    """Conditions around it within its loop; what is around the loop decides no iteration."""
+    loop = each.loops[-1]
+    iterable = reading.script.loops[loop].iterable
+    around: set[tuple[int, int]] = set()
+    if iterable is not None and iterable.kind == "call":
+        around = set(reading.calls[iterable.call].arms)
+    elif _trains_in(reading, loop):
+        inside = [reading.calls[n] for n in reading.by_loop[loop]]
+        around = set(each.arms).intersection(*(call.arms for call in inside))
+    return {branch for branch, _ in set(each.arms) - around}
+
+
+def _is_trained_here(reading: Training, call: Call) -> bool:
+    return reading.key(call.receiver, call.scope) in reading.trained_names
+
+
+def _uses(call: Call, name: str) -> bool:
+    return any(value.kind in ("name", "item") and value.name == name for value in call.args)
+
+
+RULES = (
+    Rule(
+        code="SCR223",
+        slug="best-state-not-copied",
+        title="The best weights are kept as a copy",
+        severity="fail",
+        find=best_not_copied,
+        why="state_dict() returns the parameters themselves. The 'best' state that is loaded or "
+        "saved "
+        "after the loop holds the weights of the last step.",
+        fires=("best = model.state_dict() under a condition in the loop, used after the loop",),
+        fix="Keep copy.deepcopy(model.state_dict()), or save it at once.",
+        sources=("torch-saving",),
+    ),
+)

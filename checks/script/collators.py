@@ -1,0 +1,199 @@
+"""Rules on the texts of a Trainer: collators, chat templates, labels that are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.parameters import LOOKS
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.trainer_settings import metric_functions
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+
+def labels_decoded(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not _masks_labels(reading):
+        return
+    for scope in metric_functions(reading):
+        values = [value for value, _, where in reading.expressions if where == scope]
+        for each in reading.script.comparisons:
+            values += [each.left, each.right] if each.scope == scope else []
+        if any(value.literal == -100 or "ignore" in value.name.casefold() for value in values):
+            continue
+        for number in reading.scope_calls(scope):
+            call = reading.calls[number]
+            name = call.args[0].name if call.args else ""
+            if call.method != "batch_decode" or "label" not in name.casefold():
+                continue
+            if not _may_be_masked(reading, scope, name, number):
+                yield Match(call.span, f"{name} holds -100, which cannot be decoded")
+
+
+def _masks_labels(reading: Training) -> bool:
+    """A collator fills labels with -100, of transformers or of this file."""
+    collators = reading.methods("DataCollatorForSeq2Seq", "DataCollatorForTokenClassification")
+    made = [reading.calls[n] for n in collators]
+    if any("label_pad_token_id" in each.keywords or each.unpacked for each in made):
+        return False
+    filled = (reading.calls[n] for n in reading.methods("masked_fill", "masked_fill_"))
+    own = any(v.literal == -100 for call in filled for v in call.args)
+    return bool(made) or own or "ignored_labels" in reading.script.identifiers
+
+
+def _may_be_masked(reading: Training, scope: int, name: str, decode: int) -> bool:
+    """The labels are compared, computed anew, or given to a function before they are decoded."""
+    computed = any(
+        each.scope == scope and each.target == name and (each.value.calls or each.value.items)
+        for each in reading.script.assignments
+    )
+    tested = any(
+        each.scope == scope and name in (each.left.name, each.right.name)
+        for each in reading.script.comparisons
+    )
+    given = any(
+        n < decode and name in (v.name, *v.names) and reading.calls[n].method not in LOOKS
+        for n in reading.scope_calls(scope)
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    )
+    return computed or tested or given
+
+
+def collator(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    causal = [
+        reading.calls[n]
+        for n in reading.loads
+        if "CausalLM" in reading.calls[n].name or "LMHead" in reading.calls[n].name
+    ]
+    masked = any("MaskedLM" in reading.calls[n].name for n in reading.loads)
+    for number in reading.methods("DataCollatorForLanguageModeling"):
+        call = reading.calls[number]
+        if not call.name.startswith("transformers.") or not causal or masked or call.unpacked:
+            continue
+        mlm = evaluate.argument(reading, call, "mlm", 1)
+        truth = True if mlm is None else evaluate.truth(reading, mlm, call)
+        if truth is True:
+            yield Match(call.span, "mlm is True by default: tokens are masked for a causal model")
+        elif truth is False:
+            yield from _end_masked(reading)
+
+
+def _end_masked(reading: Training) -> Iterator[Match]:
+    """pad = eos, and eos is appended to the texts: the collator leaves it out of the labels."""
+    if reading.mentions("group_texts", "packing", "concatenat", "block_size"):
+        return
+    for each in reading.script.assignments:
+        owner, _, last = each.target.rpartition(".")
+        source = f"{owner}.{last.replace('pad_', 'eos_')}"
+        if last not in ("pad_token", "pad_token_id") or each.value.name != source:
+            continue
+        rendered = [reading.calls[n].scope for n in reading.methods("apply_chat_template")]
+        held = reading.names_of(owner, each.scope)
+        rendered += [
+            each.scope if reading.key(owner, scope) in held else scope
+            for value, _, scope in reading.expressions
+            if value is not each.value and f"{owner}.eos_token" in value.names
+        ]
+        if any(_belongs(reading, scope, each.scope) for scope in rendered):
+            message = f"{each.target} is the end token: the collator leaves it out of the labels"
+            yield Match(each.span, message, "warn")
+
+
+def _belongs(reading: Training, inner: int, outer: int) -> bool:
+    """A function of the script, or one within the function."""
+    if not outer or not inner:
+        return True
+    while inner > 0 and inner != outer:
+        inner = reading.function(inner).parent
+    return inner == outer
+
+
+BOS = ("llama", "mistral", "mixtral", "gemma", "vicuna", "zephyr", "deepseek-llm", "phi-3-mini")
+
+
+NO_BOS = ("qwen", "gpt", "smollm", "granite", "phi-4", "falcon", "bloom", "pythia")
+
+
+def special_tokens_twice(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    rendered = {
+        n
+        for n in reading.methods("apply_chat_template")
+        if (value := reading.calls[n].keywords.get("tokenize")) is not None
+        and value.literal is False
+    }
+    for number, call in enumerate(reading.calls) if rendered else ():
+        if not call.args or "add_special_tokens" in call.keywords or call.unpacked:
+            continue
+        owner = call.receiver if call.method in ("encode", "encode_plus") else call.name
+        for option in evaluate.options(reading, call.args[0], call):
+            if option.call not in rendered or option.call > number or option.kind != "call":
+                continue
+            known = _has_bos(reading, owner, call, number)
+            if reading.calls[option.call].receiver == owner and known is not False:
+                message = "the template's text begins with BOS, and gets another one"
+                reason = "" if known else "the tokenizer's family is not in this file"
+                yield Match(call.span, message, undecided=reason)
+
+
+def _has_bos(reading: Training, owner: str, call: Call, number: int) -> bool | None:
+    """Whether template and tokenizer of the family both add BOS; None where it is unknown."""
+    texts: set[str] = set()
+    for n in lineage_of(reading, owner, call.scope, number).calls:
+        made = reading.calls[n]
+        value = evaluate.argument(reading, made, "pretrained_model_name_or_path", 0)
+        if value is not None:
+            texts |= {str(name).casefold() for name in evaluate.literals(reading, value, made)}
+            texts.add(str(evaluate.flag_default(reading, value.name)).casefold())
+    if any(word in text for text in texts for word in NO_BOS):
+        return False
+    return True if any(word in text for text in texts for word in BOS) else None
+
+
+RULES = (
+    Rule(
+        code="SCR276",
+        slug="collator-labels",
+        title="The collator makes labels that the model should learn",
+        severity="fail",
+        find=collator,
+        why="DataCollatorForLanguageModeling masks random tokens unless mlm=False. With it, every "
+        "padding token is left out of the labels, the end token too where both are one: the model "
+        "never learns to stop.",
+        fires=(
+            "no mlm=False for a causal model",
+            "pad_token = eos_token where eos_token is appended to the texts (a warning)",
+        ),
+        fix="Pass mlm=False, and use a padding token that texts do not contain.",
+        needs=("DataCollatorForLanguageModeling",),
+        sources=("transformers-23530", "transformers-22794"),
+    ),
+    Rule(
+        code="SCR277",
+        slug="special-tokens-twice",
+        title="A rendered chat template gets no further special tokens",
+        severity="warn",
+        find=special_tokens_twice,
+        why="Templates of Llama, Gemma and Mistral write BOS, and the tokenizer adds one more: the "
+        "model trains on a start that it does not see later.",
+        fires=("tokenizer(text) of apply_chat_template(tokenize=False)",),
+        fix="Pass add_special_tokens=False, or tokenize=True to apply_chat_template.",
+        needs=("apply_chat_template",),
+        sources=("openrlhf-393", "generalizable-reward-model-6"),
+        limits="that the tokenizer of another family adds no BOS.",
+    ),
+    Rule(
+        code="SCR278",
+        slug="ignored-labels-decoded",
+        title="Labels are decoded without -100",
+        severity="fail",
+        find=labels_decoded,
+        why="Collators fill labels with -100, which is no token: decoding raises an OverflowError "
+        "at the first evaluation.",
+        fires=("compute_metrics decodes labels, and -100 is not in the function",),
+        fix="labels = np.where(labels != -100, labels, tokenizer.pad_token_id)",
+        needs=("compute_metrics",),
+        sources=("transformers-22634",),
+    ),
+)

@@ -1,0 +1,125 @@
+"""A rule on losses that compare embeddings of two views."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.lineage import PARAMETERS
+from doctor.checks.script.rendering import formulas, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+ITSELF = re.compile(
+    r"\((\w+)@\1\.(?:T\b|t\(\)|transpose\()|torch\.(?:mm|matmul)\((\w+),\2\.(?:T\b|t\(\)|transpose)"
+)
+MASKS = (
+    "eye",
+    "fill_diagonal",
+    "masked_fill",
+    "diag",
+    "diagonal",
+    "mask",
+    "triu",
+    "tril",
+    "off_diag",
+)
+COSINES = ("cosine_similarity", "CosineSimilarity")
+
+
+def compared(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.mentions("cross", "cosine", "similar"):
+        return
+    for number, function in enumerate(reading.script.functions):
+        texts = [(t, s) for t, s, scope in reading.cached(formulas) if scope == number]
+        crossed = [t for t, _ in texts if "cross_entropy(" in t or "CrossEntropyLoss" in t]
+        own = "".join(t for t, _ in texts)
+        own += " ".join(reading.calls[n].name for n in reading.scope_calls(number))
+        hidden = any(mask in own for mask in MASKS) or "e9" in own or "inf" in own
+        for text, span in texts:
+            found = ITSELF.search(text)
+            if found and crossed and not hidden and function.name:
+                yield Match(span, "each sample is compared with itself: the diagonal is not masked")
+                break
+        yield from _same_term_twice(texts)
+    yield from _both_branches(reading)
+
+
+def _same_term_twice(texts: list[tuple[str, Span]]) -> Iterator[Match]:
+    """cross_entropy(logits, labels) + cross_entropy(logits, labels)."""
+    for text, span in texts:
+        found = re.search(
+            r"\(((?:\w+\.)*(?:cross_entropy|\w*loss\w*|criterion|ce)\([^()]*\))\+\1\)", text
+        )
+        if found:
+            yield Match(
+                span, "both terms of the loss are the same: one needs the transposed logits"
+            )
+
+
+def _both_branches(reading: Training) -> Iterator[Match]:
+    """SimSiam and BYOL: -cosine(p, z) with gradients through z, which collapses."""
+    if not reading.methods(*COSINES) or reading.mentions(
+        "detach", "no_grad", "negatives", "margin"
+    ):
+        return
+    for number in reading.methods("backward"):
+        backward = reading.calls[number]
+        found = objects.last_definition(reading, backward.receiver, backward)
+        text = render(reading, found[0]) if len(found) == 1 else ""
+        pairs = re.findall(r"(\w+)\((\w+),(\w+)\)", text)
+        if len(pairs) != 2 or pairs[0][0] != pairs[1][0]:
+            continue
+        targets = [pair[2] for pair in pairs]
+        if _is_negative_cosine(reading, pairs[0][0]) and all(
+            _through_trained(reading, name, backward, number) for name in targets
+        ):
+            yield Match(
+                backward.span,
+                f"{targets[0]} carries gradients: without detach() all outputs become equal",
+            )
+
+
+def _is_negative_cosine(reading: Training, name: str) -> bool:
+    for scope in reading.functions_by_name.get(name, ()):
+        texts = [render(reading, value) for value in reading.function(scope).returns]
+        return bool(texts) and all(t.startswith("-") and "cosine" in t for t in texts)
+    return False
+
+
+def _through_trained(reading: Training, name: str, call: Call, number: int) -> bool:
+    """The name is the output of a network whose parameters an optimizer holds."""
+    held = {reading.calls[n].receiver for n in reading.methods(*PARAMETERS)}
+    for value in objects.last_definition(reading, name, call):
+        calls = [reading.calls[n].name for n in (value.call, *value.calls) if n >= 0]
+        if set(calls) & held:
+            return True
+        inner: Value | None = value.items[0] if value.kind == "item" and value.items else None
+        if inner is not None and any(reading.calls[n].name in held for n in inner.calls):
+            return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR341",
+        slug="views-compared",
+        title="Views are compared with each other, and one side is a constant where nothing repels",
+        severity="fail",
+        find=compared,
+        why="The most similar embedding to a sample is the sample itself: with the diagonal in the "
+        "softmax the loss teaches nothing of the other view. Without negatives, gradients through "
+        "both branches let all outputs become equal.",
+        fires=(
+            "cross_entropy of z @ z.T whose diagonal nothing masks",
+            "two equal terms where the second should have the transposed logits",
+            "-cosine_similarity(p, z) of one trained network without detach(), twice",
+        ),
+        fix="Fill the diagonal with -inf; use logits.t() for the other direction; pass z.detach().",
+        sources=("simsiam",),
+        needs=("cross_entropy", "CrossEntropyLoss", *COSINES),
+    ),
+)

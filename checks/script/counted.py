@@ -1,0 +1,296 @@
+"""Rules on what is read, kept or counted once too often or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.losses import loss_calls
+from doctor.checks.script.naming import is_held_out
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Value
+from doctor.facts.script_machine import ScriptMachine
+
+RECURRENT = ("LSTM", "GRU", "RNN")
+
+
+def nodes_held_out(reading: Training) -> Iterator[Match]:
+    """The loss of a graph counts nodes that masks hold out."""
+    masks = {n for v, _, _ in reading.expressions for n in (v.name, *v.names)
+             if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
+    masks |= {n for c in reading.script.comparisons for n in (c.left.name, c.right.name)
+              if n.endswith((".test_mask", ".val_mask"))}  # fmt: skip
+    if not masks or reading.mentions("train_mask", "train_idx", "train_index"):
+        return
+    for number, _ in loss_calls(reading):
+        call = reading.calls[number]
+        texts = [render(reading, v) for v in call.args[:2]]
+        if len(texts) == 2 and re.fullmatch(r"\w+\.y", texts[1]) and "[" not in texts[0]:
+            yield Match(call.span, "the loss counts all nodes, also those of test_mask")
+
+
+def encoded_by_target(reading: Training) -> Iterator[Match]:
+    """groupby(...)[target].transform("mean") before the split."""
+    splits = [
+        reading.calls[n] for n in reading.methods("train_test_split", "KFold", "random_split")
+    ]
+    for each in reading.script.assignments:
+        text = render(reading, each.value)
+        found = re.search(r"groupby\(.*\)\[?'?\.?(\w+)'?\]?\.(?:transform|agg|mean)\(", text)
+        later = [c for c in splits if reading.numbers[id(c)] >= each.position]
+        if not found or not later:
+            continue
+        column = found[1]
+        named = [render(reading, v) for v, _, _ in reading.expressions]
+        used = re.compile(rf"\.drop\(.*columns='?\(?'?{column}'|\.pop\('{column}'\)|"
+                          rf"^\w*train\w*\.{column}\b")  # fmt: skip
+        target = any(
+            used.search(t) for t in named
+        ) or column.casefold() in ("target", "label", "y")  # fmt: skip
+        if target:
+            yield Match(each.span, f"{column} of all rows, also of those held out, is in a feature")
+
+
+def prepared_apart(reading: Training) -> Iterator[Match]:
+    """Classes numbered for each part on its own; words counted in both; copies before the split."""
+    made = [
+        (reading.calls[n], reading.calls[reading.calls[n].receiver_call])
+        for n in reading.methods("fit_transform") if reading.calls[n].receiver_call >= 0
+    ]  # fmt: skip
+    encoders = [call for call, maker in made if maker.method in ("LabelEncoder", "OrdinalEncoder")]
+    if len(encoders) > 1 and any(is_held_out(t) for t in encoders[-1].targets):
+        yield Match(
+            encoders[-1].span, "classes are numbered anew: the same class has another number"
+        )
+    for n in reading.methods("fit_transform", "fit"):
+        call = reading.calls[n]
+        text = render(reading, call.args[0]) if call.args else ""
+        if re.fullmatch(r"\(\w*train\w*\+\w*(?:test|val|dev)\w*\)", text):
+            yield Match(call.span, "it is fitted to training and test texts together")
+    for n in reading.methods("train_test_split"):
+        call = reading.calls[n]
+        for value in call.args[:1]:
+            text = expanded(reading, value, call, 2)
+            found = re.search(r"(?:concatenate|cat|vstack)\(\((\w+),(.*)\)", text)
+            if found and re.search(rf"\b{found[1]}\b", found[2]):
+                yield Match(
+                    call.span, f"changed copies of {found[1]} are on both sides of the split"
+                )
+
+
+def averaged_norms(reading: Training) -> Iterator[Match]:
+    """AveragedModel of a network with batch norm that is evaluated as it is."""
+    if not reading.methods("AveragedModel") or reading.mentions("update_bn", "use_buffers"):
+        return
+    norms = any("BatchNorm" in name for name in reading.by_method) or any(
+        re.search(
+            r"torchvision\.models\.(?:resnet|vgg\d+_bn|densenet|mobilenet|efficientnet)", c.name
+        )
+        for c in reading.calls
+    )
+    for n in reading.methods("AveragedModel") if norms else ():
+        call = reading.calls[n]
+        if any(reading.calls[m].receiver in call.targets for m in reading.methods("eval")):
+            yield Match(
+                call.span, "statistics of batch norm are not those of the average: update_bn()"
+            )
+
+
+def padded_end(reading: Training) -> Iterator[Match]:
+    """out[:, -1] of padded sequences is the state after the padding."""
+    if not reading.methods("pad_sequence") or reading.mentions("pack_padded", "pack_sequence"):
+        return
+    if reading.mentions("lengths", "lens", "seq_len", "gather", "flip", "padding_side"):
+        return
+    for call in reading.calls:
+        made = objects.callee(reading, call) if call.targets else []
+        recurrent = made and all(
+            m is not None and m.name.startswith("torch.nn.") and m.method in RECURRENT for m in made
+        )
+        if not recurrent or not reading.function(call.scope).owner:
+            continue
+        for text, span, scope in reading.cached(statements):
+            name = re.escape(call.targets[0])
+            if scope == call.scope and re.search(rf"\b{name}\[:,-1(?:,:)?\]", text):
+                yield Match(
+                    span,
+                    f"{call.targets[0]}[:, -1] is the state behind the padding of short sequences",
+                )
+
+
+def padding_counted(reading: Training) -> Iterator[Match]:
+    """Targets are padded with a class, and the loss does not leave it out."""
+    pads = [reading.calls[n] for n in reading.methods("pad_sequence")]
+    if len(pads) < 2 or reading.mentions("ignore_index", "mask", "pack_padded", "lengths", "lens"):
+        return
+    values = [
+        c.keywords.get("padding_value") or (c.args[2] if len(c.args) > 2 else None) for c in pads
+    ]
+    if any(v is not None and v.literal == -100 for v in values):
+        return
+    for number in reading.methods("CrossEntropyLoss", "cross_entropy"):
+        call = reading.calls[number]
+        if call.name.startswith("torch."):
+            yield Match(
+                call.span, "padding of the targets counts as a class: ignore_index is not set"
+            )
+
+
+def several_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Cross-entropy on labels that are read with a sigmoid."""
+    decided = any(
+        re.search(r"\.sigmoid\(|sigmoid\(", f"{render(reading, c.left)}{render(reading, c.right)}")
+        for c in reading.script.comparisons if c.operator in (">", ">=")
+    )  # fmt: skip
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if kind != "cross_entropy" or len(call.args) < 2 or not decided:
+            continue
+        if re.fullmatch(
+            r"\w+\.float\(\)|\w+\.to\(torch\.float(?:32)?\)", render(reading, call.args[1])
+        ):
+            yield Match(
+                call.span,
+                "a softmax over labels that may hold together: they are read with a sigmoid",
+            )
+
+
+def of_epoch(reading: Training) -> Iterator[Match]:
+    """A metric of torchmetrics that is computed in each epoch and never reset."""
+    for number, call in enumerate(reading.calls):
+        if call.method != "compute" or not call.loops or not call.receiver or call.args:
+            continue
+        found = evaluate.options(reading, Value("name", name=call.receiver), call)
+        made = [reading.calls[v.call] for v in found if v.kind == "call"]
+        if len(made) != 1 or not made[0].name.startswith("torchmetrics.") or made[0].loops:
+            continue
+        others = {c.method for c in reading.calls if c.receiver == call.receiver}
+        if "update" in others and "reset" not in others and number:
+            yield Match(call.span, f"{call.receiver} counts all epochs so far: reset() is missing")
+
+
+def models_of_folds(reading: Training) -> Iterator[Match]:
+    """A model that is made before the loop over folds."""
+    for number, loop in enumerate(reading.script.loops):
+        text = render(reading, loop.iterable) if loop.iterable is not None else ""
+        folds = re.search(r"\.split\(|KFold\(|range\((?:n_?folds|k|folds|num_folds)\)", text)
+        if not folds or not reading.methods("KFold", "StratifiedKFold", "GroupKFold"):
+            continue
+        inside = set(reading.by_loop.get(number, ()))
+        if "reset" in "".join(reading.calls[n].name for n in inside) or not any(
+            n in inside for n in reading.backwards
+        ):
+            continue
+        for each in reading.trained:
+            made = [reading.calls[n] for n in each.lineage.calls]
+            if each.sink in inside and made and each.lineage.complete and not any(
+                reading.numbers[id(c)] in inside for c in made
+            ):  # fmt: skip
+                loads = any(reading.calls[n].method in ("load_state_dict", "apply") for n in inside)
+                if not loads:
+                    yield Match(
+                        reading.calls[each.sink].span,
+                        f"{each.name} goes on from the fold before: it has seen this one's data",
+                    )
+
+
+def counted_of_process(reading: Training) -> Iterator[Match]:
+    """A sum over all processes, divided by what one process reads."""
+    summed = {c.args[0].name for c in reading.calls
+              if c.name == "torch.distributed.all_reduce" and len(c.args) == 1
+              and not {"op", "async_op"} & c.keywords.keys()}  # fmt: skip
+    for text, span, _ in reading.cached(statements):
+        found = re.search(r"\b(\w+)(?:\.item\(\))?/len\((\w+\.sampler|\w*loader\w*)\)", text)
+        if found and found[1] in summed:
+            yield Match(span, f"{found[1]} is of all processes, len({found[2]}) of one")
+
+
+def held_out(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from nodes_held_out(reading)
+    yield from encoded_by_target(reading)
+    yield from models_of_folds(reading)
+    yield from prepared_apart(reading)
+
+
+def of_sequences(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from padded_end(reading)
+    yield from padding_counted(reading)
+
+
+def of_metrics(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from of_epoch(reading)
+    yield from counted_of_process(reading)
+    yield from averaged_norms(reading)
+
+
+RULES = (
+    Rule(
+        code="SCR376",
+        slug="held-out-in-training",
+        title="What is held out is neither in the loss nor in a feature",
+        severity="fail",
+        find=held_out,
+        why="A result on nodes, rows or folds that trained the model says nothing of new data.",
+        fires=(
+            "loss(out, data.y) without a mask, beside data.test_mask",
+            "groupby(...)[target].transform('mean') before the split",
+            "LabelEncoder().fit_transform() of each part; words of training and test texts",
+            "changed copies of the rows before the split",
+            "a model that is made before the loop over folds and trained in it",
+        ),
+        fix="loss(out[data.train_mask], data.y[data.train_mask]); encode within the training part; "
+        "make the model in the loop.",
+        sources=("sklearn-pitfalls",),
+        needs=("test_mask", "val_mask", "groupby", "fit_transform",
+               "train_test_split", "KFold", "StratifiedKFold", "GroupKFold"),
+    ),
+    Rule(
+        code="SCR377",
+        slug="padding-of-sequences",
+        title="Padding of sequences is neither read nor learned",
+        severity="warn",
+        find=of_sequences,
+        why="The last place of a short sequence is padding: its state has run over zeros, and a "
+        "class for padding is most of the targets.",
+        fires=(
+            "out[:, -1] of a recurrent layer, and pad_sequence without lengths",
+            "cross-entropy without ignore_index, and targets that pad_sequence fills with a class",
+        ),
+        fix="pack_padded_sequence, or out[range(n), lengths - 1]; padding_value=-100 for targets.",
+        sources=("torch-cross-entropy",),
+        needs=("pad_sequence",),
+    ),
+    Rule(
+        code="SCR378",
+        slug="several-labels-of-a-sample",
+        title="Labels that may hold together have a sigmoid each",
+        severity="fail",
+        find=several_labels,
+        why="Softmax makes the classes compete: two labels of one sample push each other down, and "
+        "outputs are no probabilities of a sigmoid.",
+        fires=("cross_entropy(out, y.float()), and sigmoid(out) > 0.5 in the evaluation",),
+        fix="BCEWithLogitsLoss.",
+        sources=("torch-bce-logits",),
+        needs=("sigmoid",),
+    ),
+    Rule(
+        code="SCR379",
+        slug="metric-of-one-epoch",
+        title="A metric is of one epoch, and of what it counts",
+        severity="fail",
+        find=of_metrics,
+        why="torchmetrics goes on counting until reset(); a count that all_reduce summed is of all "
+        "processes.",
+        fires=(
+            "update() and compute() of a metric in the loop over epochs, without reset()",
+            "AveragedModel of a network with batch norm, evaluated without update_bn()",
+            "a sum of all_reduce() divided by len(loader) or len(loader.sampler)",
+        ),
+        fix="metric.reset() after compute(); divide by a count that is summed, too.",
+        sources=("torch-distributed-sampler",),
+        needs=("torchmetrics", "all_reduce", "AveragedModel"),
+    ),
+)  # fmt: skip

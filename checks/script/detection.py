@@ -1,0 +1,105 @@
+"""A rule on boxes: their corners, their classes, and what moves their image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script_machine import ScriptMachine
+
+MODELS = re.compile(r"torchvision\.models\.detection\.\w+")
+FLIPS = {"hflip", "vflip", "rotate", "crop", "resized_crop", "RandomHorizontalFlip",
+         "RandomVerticalFlip", "RandomRotation", "RandomResizedCrop", "RandomCrop"}  # fmt: skip
+
+
+def boxes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    models = [c for c in reading.calls if MODELS.match(c.name)]
+    if models:
+        yield from _corners(reading)
+        yield from _background(reading)
+    yield from _flipped_alone(reading)
+
+
+def _corners(reading: Training) -> Iterator[Match]:
+    """bbox of COCO is (x, y, width, height)."""
+    if reading.mentions("box_convert", "xyxy", "xywh", "coco_to", "cxcywh", "x2", "xmax"):
+        return
+    for each in reading.script.assignments:
+        text = render(reading, each.value)
+        own = [
+            render(reading, a.value) for a in reading.script.assignments if a.scope == each.scope
+        ]
+        moved = any(re.search(r"\[:,2:\]|\[2\]|\[3\]|:,2|:,3", t) for t in own) or any(
+            ":,2" in a.target or "2:" in a.target or "[]" in a.target
+            for a in reading.script.assignments if a.scope == each.scope
+        )  # fmt: skip
+        moved |= f"{each.target}[]" in reading.script.identifiers
+        if "bbox" in text and re.search(r"box", each.target) and not moved and (
+            each.augmented is False and "ListComp" in text and "+" not in text
+        ):  # fmt: skip
+            yield Match(
+                each.span, "bbox of COCO is (x, y, width, height): the model takes two corners"
+            )
+
+
+def _background(reading: Training) -> Iterator[Match]:
+    """num_classes=len(CLASSES) without one for the background."""
+    for call in reading.calls:
+        value = call.keywords.get("num_classes")
+        if value is None and call.method.endswith("Predictor") and len(call.args) > 1:
+            value = call.args[1]
+        if value is None or not (MODELS.match(call.name) or call.method.endswith("Predictor")):
+            continue
+        text = render(reading, value)
+        counted = re.fullmatch(r"len\((\w+)\)", text)
+        lists = reading.assigned.get((0, counted[1]), ()) if counted else ()
+        names = [str(v.literal).casefold() for a in lists for v in a.value.items]
+        if names and not any("background" in n or n in ("bg", "__background__") for n in names):
+            yield Match(call.span, f"{text} has no class for the background, which is class 0")
+
+
+def _flipped_alone(reading: Training) -> Iterator[Match]:
+    """An image is flipped at random, and boxes of the same function stay."""
+    for scope, function in enumerate(reading.script.functions):
+        if function.name != "__getitem__":
+            continue
+        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        flips = [c for c in calls if c.method in FLIPS and c.arms and not c.method[:1].isupper()]
+        boxed = [n for v, _, where in reading.expressions if where == scope
+                 for n in (v.name, *v.names) if re.search(r"box|keypoint", n)]  # fmt: skip
+        dicts = [key for v in function.returns for part in (v, *v.items) for key in part.keys]
+        if not flips or not (boxed and "boxes" in dicts):
+            continue
+        changed = [a for a in reading.script.assignments if a.scope == scope
+                   and re.search(r"box|keypoint|target", a.target) and a.arms]  # fmt: skip
+        passed = any(re.search(r"box|target|keypoint", n) for c in flips for v in c.args
+                     for n in (v.name, *v.names))  # fmt: skip
+        changed_parts = [n for n in boxed if f"{n}[]" in reading.script.identifiers]
+        if not (changed or passed or changed_parts):
+            yield Match(flips[0].span, f"{flips[0].method} moves the image, and its boxes stay")
+
+
+RULES = (
+    Rule(
+        code="SCR370",
+        slug="boxes",
+        title="Boxes are corners of their image, and class 0 is the background",
+        severity="fail",
+        find=boxes,
+        why="Detectors of torchvision take boxes as (x1, y1, x2, y2) and count the background as a "
+        "class: widths taken for corners raise or train on other boxes, and the last class is out "
+        "of range. A flip that leaves the boxes teaches wrong places.",
+        fires=(
+            "boxes of annotation['bbox'] that nothing converts, for a detector of torchvision",
+            "num_classes=len(CLASSES), where no class is the background",
+            "hflip() of the image under a condition, and boxes that stay",
+        ),
+        fix="boxes[:, 2:] += boxes[:, :2]; num_classes=len(CLASSES) + 1, labels from 1; flip "
+        "boxes, too.",
+        sources=("torchvision-models",),
+        needs=("detection", "boxes", "bbox"),
+    ),
+)

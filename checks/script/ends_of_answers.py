@@ -1,0 +1,125 @@
+"""Rules on what labels leave out: the end of an answer, or the whole answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import words
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Value
+from doctor.facts.script_machine import ScriptMachine
+
+LABELS = {"labels", "label", "targets", "target", "lm", "y"}
+MARKERS = re.compile(
+    r"###|<\||\[/?INST\]|<start_of_turn>|(?:^|\s)(?:Response|Answer|Assistant)\s*:"
+)
+TEMPLATES = ("DataCollatorForCompletionOnlyLM", "train_on_responses_only")
+
+
+def end_masked(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """labels[labels == pad_token_id] = -100, where the padding token is the end token."""
+    same = [
+        each for each in reading.script.assignments
+        if re.search(r"\.pad_token(?:_id)?$", each.target)
+        and re.search(r"\.eos_token(?:_id)?$", each.value.name)
+    ]  # fmt: skip
+    if not same or reading.mentions("add_special_tokens", "padding_free"):
+        return
+    if not (reading.mentions("eos_token") and _ends_are_written(reading, same[0].value.name)):
+        return
+    for each in reading.script.comparisons:
+        sides = (each.left, each.right)
+        pads = any(re.search(r"(?:pad|eos)_token_id$", side.name) for side in sides)
+        labels = any(set(words(side.name)) & LABELS for side in sides)
+        if each.operator == "==" and pads and labels and _is_ignored(reading):
+            yield Match(
+                each.span,
+                "padding is the end token: the end of an answer is left out of the labels, too",
+            )
+
+
+def _ends_are_written(reading: Training, name: str) -> bool:
+    """Something else than the padding reads eos_token: texts end with it."""
+    return any(
+        n.endswith((".eos_token", ".eos_token_id"))
+        for value, _, _ in reading.expressions
+        if value.kind != "name" or not value.name.endswith((".eos_token", ".eos_token_id"))
+        for n in value.names
+    ) or any("apply_chat_template" in call.method for call in reading.calls)
+
+
+def _is_ignored(reading: Training) -> bool:
+    return "ignored_labels" in reading.script.identifiers or any(
+        part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])
+    )
+
+
+def marker_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """The text that labels begin behind is none that prompts have."""
+    for call in reading.calls:
+        value = call.keywords.get("response_template") or call.keywords.get("response_part")
+        encodes = call.method in ("encode", "tokenize") or "tok" in call.name.casefold()
+        if value is None and (call.method in TEMPLATES or encodes):
+            value = call.args[0] if call.args else None
+        marker = _constant(reading, value) if value is not None else ""
+        if not marker or not MARKERS.search(marker) or len(marker.strip()) < 5:
+            continue
+        if reading.methods("apply_chat_template") and not marker.startswith("###"):
+            continue
+        others = [text for text in reading.cached(_texts) if text != marker]
+        shown = [text for text in others if MARKERS.search(text)]
+        written = any(marker.strip() in text for text in others)
+        collated = call.method in TEMPLATES or value is call.keywords.get("response_template")
+        if shown and not written and (collated or _is_ignored(reading)):
+            yield Match(
+                call.span, f"{marker.strip()!r} is in none of the texts: all labels are -100"
+            )
+
+
+def _constant(reading: Training, value: Value) -> str:
+    if isinstance(value.literal, str):
+        return value.literal
+    found = reading.assigned.get((0, value.name), ()) if value.kind == "name" else ()
+    literals = [a.value.literal for a in found]
+    return str(literals[0]) if len(literals) == 1 and isinstance(literals[0], str) else ""
+
+
+def _texts(reading: Training) -> list[str]:
+    """All texts of the file, also parts of f-strings."""
+    values = [value for value, _, _ in reading.expressions]
+    return [part.literal for part in flatten(values) if isinstance(part.literal, str)]
+
+
+RULES = (
+    Rule(
+        code="SCR355",
+        slug="end-of-answer-masked",
+        title="The end of an answer is among the labels",
+        severity="warn",
+        find=end_masked,
+        why="Where padding and end are one token, -100 for all padding is -100 for the end, too: "
+        "the model never learns to stop.",
+        fires=("labels[labels == pad_token_id] = -100 beside pad_token = eos_token",),
+        fix="Mask by attention_mask or by length; or add a padding token of its own.",
+        sources=("llm-course-33",),
+        needs=("eos_token", "eos_token_id"),
+    ),
+    Rule(
+        code="SCR356",
+        slug="response-marker-missing",
+        title="The text that labels begin behind is in the prompts",
+        severity="fail",
+        find=marker_missing,
+        why="A collator that looks for a marker masks the whole text where it is missing: nothing "
+        "is learned, and the loss is 0 or NaN.",
+        fires=("response_template='### Response:', and prompts with <|im_start|>assistant",),
+        fix="Take the marker from the template that renders the prompts.",
+        sources=("unsloth-1128",),
+        needs=("response_template", "response_part", "encode", "tokenizer", "tok",
+               *TEMPLATES),
+        limits="that a template of another file contains the marker.",
+    ),
+)  # fmt: skip

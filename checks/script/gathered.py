@@ -1,0 +1,139 @@
+"""A rule on metrics that see the data of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.averages import is_count
+from doctor.checks.script.loop import calls_reached
+from doctor.checks.script.ranks import ddp_calls, is_accelerator
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def not_gathered(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    prepares = [n for n in reading.methods("prepare") if is_accelerator(reading, reading.calls[n])]
+    prepared = {t for n in prepares for t in reading.calls[n].targets}
+    if prepared:
+        yield from _kept_repeats(reading, prepared)
+    if not reading.mentions("gather", "reduce", "process_id", "num_process", "torchmetrics"):
+        yield from _own_share(reading, prepared | (_sampled(reading) if not prepared else set()))
+    yield from _not_synchronized(reading)
+
+
+def _own_share(reading: Training, loaders: set[str]) -> Iterator[Match]:
+    """A metric, or a count, over the share of one process."""
+    for number in reading.methods("add_batch", "add"):
+        call = reading.calls[number]
+        loaded = evaluate.options_at(
+            reading, Value("name", name=call.receiver), call.scope, number, call.arms
+        )
+        known = [reading.calls[v.call].name for v in loaded if v.kind == "call"]
+        if (
+            _over(reading, call.loops) & loaders
+            and known
+            and all(name in ("evaluate.load", "datasets.load_metric") for name in known)
+        ):
+            yield Match(call.span, f"{call.receiver} sees the share of one process only")
+    for each in reading.script.assignments:
+        trains = set(each.loops[-1:]) & {
+            loop for n in reading.backwards for loop in reading.calls[n].loops[-1:]
+        }
+        over = each.augmented and not trains and _over(reading, each.loops) & loaders
+        if over and is_count(reading, each.value):
+            yield Match(each.span, f"{each.target} counts the share of one process only")
+            return
+
+
+def _over(reading: Training, loops: tuple[int, ...]) -> set[str]:
+    """What the innermost loop reads."""
+    iterable = reading.script.loops[loops[-1]].iterable if loops else None
+    return {iterable.name, *iterable.names} if iterable is not None else set()
+
+
+def _sampled(reading: Training) -> set[str]:
+    """Loaders of a DistributedSampler in a file with DDP."""
+    found: set[str] = set()
+    for n in reading.methods("DataLoader") if ddp_calls(reading) else ():
+        call = reading.calls[n]
+        made = evaluate.options(reading, call.keywords.get("sampler"), call)
+        if made and all(
+            v.kind == "call" and reading.calls[v.call].method == "DistributedSampler" for v in made
+        ):
+            found |= set(call.targets)
+    return found
+
+
+def _kept_repeats(reading: Training, prepared: set[str]) -> Iterator[Match]:
+    """gather() keeps the samples that fill the last batch; gather_for_metrics() drops them."""
+    if reading.mentions("gather_for_metrics", "remainder", "samples_seen", "even_batches"):
+        return
+    for number in reading.methods("gather"):
+        call = reading.calls[number]
+        names = {n.casefold() for v in call.args for n in (v.name, *v.names)}
+        outputs = any(word in name for name in names
+                      for word in ("pred", "label", "logit", "ref", "target"))  # fmt: skip
+        inside = [n for loop in call.loops[-1:] for n in reading.by_loop.get(loop, ())]
+        trains = not reading.backward_numbers.isdisjoint(calls_reached(reading, inside))
+        cut = any(
+            part.kind == "slice" and any(reading.calls[n].name == "len" for n in part.calls)
+            for value, _, scope in reading.expressions
+            if scope == call.scope
+            for part in flatten([value])
+        )
+        over = is_accelerator(reading, call) and _over(reading, call.loops) & prepared
+        if over and outputs and not trains and not cut:
+            yield Match(call.span, "gather() keeps the samples that fill up the last batch")
+            return
+
+
+def _not_synchronized(reading: Training) -> Iterator[Match]:
+    """self.log() of a value in validation_step on several devices, without sync_dist."""
+    several = any(
+        v.literal in SEVERAL
+        for n in reading.methods("Trainer")
+        if reading.calls[n].name.startswith(("lightning.", "pytorch_lightning."))
+        for key, v in reading.calls[n].keywords.items()
+        if v.kind == "literal" and key in ("strategy", "devices")
+    )
+    for n in reading.methods("log", "log_dict") if several else ():
+        call = reading.calls[n]
+        step = reading.function(call.scope).name in ("validation_step", "test_step")
+        value = call.args[1] if len(call.args) > 1 else call.keywords.get("value")
+        if not step or call.receiver != "self" or "sync_dist" in call.keywords or value is None:
+            continue
+        metric = value.name.startswith("self.") or reading.mentions("torchmetrics", "all_gather")
+        if not metric and value.kind in ("name", "call") and not call.unpacked:
+            yield Match(call.span, "each process logs the mean of its share: sync_dist is False")
+            return
+
+
+SEVERAL = (*range(2, 65), "ddp", "fsdp", "ddp_find_unused_parameters_true", "deepspeed")
+
+
+RULES = (
+    Rule(
+        code="SCR296",
+        slug="metric-not-gathered",
+        title="Metrics see the data of all processes",
+        severity="warn",
+        find=not_gathered,
+        why="A loader that accelerate prepared gives each process a share: the metric that the "
+        "main process prints is of its own.",
+        fires=(
+            "add_batch(), or a count of right answers, in a loop over a prepared loader or one of "
+            "a DistributedSampler, and no gather or reduce in the file",
+            "gather() of predictions in place of gather_for_metrics(), and nothing cut off",
+            "self.log() of validation_step without sync_dist, and a Trainer of Lightning with "
+            "several devices",
+        ),
+        fix="Pass what accelerator.gather_for_metrics((predictions, labels)) returns; all_reduce "
+        "counts; call self.log(..., sync_dist=True).",
+        needs=("Accelerator", "DistributedSampler", "LightningModule"),
+        sources=("accelerate-226", "accelerate-574", "lightning-hardware-agnostic"),
+    ),
+)

@@ -1,0 +1,160 @@
+"""Rules on formulas of generative models: the KL term, samples of a latent, noise by steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.reading import Reading
+from doctor.checks.script.rendering import statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Span
+from doctor.facts.script_machine import ScriptMachine
+
+LOGVAR = r"[\w.\[\]]*(?:log_?var|lv|log_?sigma_?sq|log_?sigma2)\w*"
+EXP = rf"(?:torch\.exp\({LOGVAR}\)|{LOGVAR}\.exp\(\))"
+POSITIVE = re.compile(rf"\(\(1\+{LOGVAR}\)-[^()]*(?:\([^()]*\))?[^()]*-{EXP}\)")
+"""1 + logvar - mu² - exp(logvar), of which half the negative sum is the divergence."""
+NOISE = re.compile(rf"{EXP}\*(?:eps|epsilon|noise|torch\.randn)|(?:eps|epsilon|noise|torch\.randn"
+                   rf"(?:_like)?\([\w.=,()]*\))\*{EXP}")  # fmt: skip
+SUMMED = re.compile(rf"-0\.5\*(?:torch\.sum\(\(\(1\+{LOGVAR}\)|"
+                    rf"\(\(1\+{LOGVAR}\).*\)\.sum\(\)\)?$)")  # fmt: skip
+AVERAGED = re.compile(
+    r"(?:mse_loss|binary_cross_entropy(?:_with_logits)?|l1_loss)\((?!.*reduction)"
+)
+WEIGHED = re.compile(r"/(?:\w+\.(?:size|shape|numel)|len\(|\w*batch|n\b|b\b)|beta|kld?_?w|"
+                     r"\*[\w.]*(?:weight|lambda|lamb)|1e-|0\.0")  # fmt: skip
+PLAIN = r"[\w.]*(?:abar|bar|cumprod|alpha|alphas)\w*(?:\.to\([\w.]*\))?(?:\[[^\]]*\])*"
+
+
+def of_latents(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if not reading.mentions("logvar", "log_var", "lv", "log_sigma", "logsigma"):
+        return
+    for text, span, scope in reading.cached(statements):
+        found = POSITIVE.search(text)
+        wrong = found is not None and not _negated(text, found.start())
+        if wrong and not _negated_later(reading, span, scope):
+            yield Match(span, "the KL term has the wrong sign: it is -0.5 times this sum")
+        if NOISE.search(text):
+            yield Match(span, "exp(logvar) is the variance: noise is scaled by exp(0.5 * logvar)")
+    yield from _summed_and_averaged(reading)
+
+
+def _negated(text: str, place: int) -> bool:
+    """A minus stands before the sum: of its factor, or of the whole product."""
+    before = text[:place]
+    opened = re.split(r"\+", before)[-1]
+    return "-" in opened
+
+
+def _negated_later(reading: Reading, span: Span, scope: int) -> bool:
+    """The sum is assigned, and its name is negated or subtracted."""
+    names = [a.target for a in reading.script.assignments if a.span == span and a.scope == scope]
+    pattern = "|".join(map(re.escape, names))
+    return bool(names) and any(
+        re.search(rf"-[\w.*()+]*\b(?:{pattern})\b", text)
+        for text, _, where in reading.cached(statements)
+        if where == scope
+    )
+
+
+def _summed_and_averaged(reading: Training) -> Iterator[Match]:
+    """The reconstruction is a mean over all elements, and the divergence a sum over them."""
+    for number, function in enumerate(reading.script.functions):
+        own = [(t, s) for t, s, scope in reading.cached(statements) if scope == number]
+        sums = [span for text, span in own if SUMMED.search(text)]
+        means = any(AVERAGED.search(text) for text, _ in own)
+        weighs = any(WEIGHED.search(text) for text, _ in own)
+        if function.returns and sums and means and not weighs:
+            yield Match(
+                sums[0], "the KL term is a sum over the batch, the reconstruction a mean over it"
+            )
+
+
+def of_diffusion(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for text, span, _ in reading.cached(statements):
+        found = re.search(rf"\(\(({PLAIN})\*[\w.]+\)\+\(\(1-({PLAIN})\)\*[\w.]+\)\)", text)
+        if found and found[1] == found[2] and reading.mentions("cumprod"):
+            yield Match(span, "noise is added with alpha and 1 - alpha: their roots are needed")
+    yield from _of_one_level(reading)
+    yield from _clean_target(reading)
+
+
+def _of_one_level(reading: Training) -> Iterator[Match]:
+    """The same with names: a * x0 + (1 - a) * noise, where a is taken from the products."""
+    if not reading.mentions("cumprod"):
+        return
+    for each in reading.script.assignments:
+        text = next((t for t, s, _ in reading.cached(statements) if s == each.span), "")
+        found = re.search(r"^\(\((\w+)\*[\w.]+\)\+\(\(1-\1\)\*[\w.]+\)\)$", text)
+        values = reading.assigned.get(reading.key(found[1], each.scope), ()) if found else ()
+        texts = [t for v in values for t, s, _ in reading.cached(statements) if s == v.span]
+        if (
+            len(values) == 1
+            and texts
+            and re.match(rf"{PLAIN}", texts[0])
+            and "sqrt" not in texts[0]
+        ):
+            yield Match(
+                each.span, "noise is added with alpha and 1 - alpha: their roots are needed"
+            )
+
+
+def _clean_target(reading: Training) -> Iterator[Match]:
+    """The loss compares the prediction with the samples, of a scheduler that predicts noise."""
+    calls = reading.methods("add_noise")
+    if not calls or reading.mentions("prediction_type", "get_velocity", "original_samples"):
+        return
+    for number in calls:
+        call = reading.calls[number]
+        if len(call.args) < 2 or call.args[0].kind != "name" or call.args[1].kind != "name":
+            continue
+        clean, noise = call.args[0].name, call.args[1].name
+        for n in reading.methods("mse_loss", "l1_loss", "smooth_l1_loss"):
+            loss = reading.calls[n]
+            names = {name for value in loss.args[:2] for name in (value.name, *value.names)}
+            given = evaluate.is_parameter(reading, call.scope, noise)
+            if loss.scope == call.scope and clean in names and noise not in names and not given:
+                yield Match(loss.span, f"the model is to predict {noise}, not {clean}")
+
+
+RULES = (
+    Rule(
+        code="SCR339",
+        slug="latent-formula",
+        title="The KL term and the sampling of a VAE have their formulas",
+        severity="fail",
+        find=of_latents,
+        why="With the wrong sign the divergence grows without bound. Noise that is scaled by the "
+        "variance has another distribution than the KL term assumes. A sum beside a mean makes "
+        "the KL term thousands of times too heavy, and the latent collapses.",
+        fires=(
+            "+0.5 * sum(1 + logvar - mu**2 - exp(logvar)) in a loss",
+            "mu + eps * exp(logvar)",
+            "a reconstruction with reduction='mean' beside a KL term that is summed",
+        ),
+        fix="kl = -0.5 * sum(1 + logvar - mu**2 - exp(logvar)); z = mu + eps * exp(0.5 * logvar); "
+        "reduce both terms alike.",
+        sources=("torch-vae",),
+        needs=("exp",),
+    ),
+    Rule(
+        code="SCR340",
+        slug="diffusion-formula",
+        title="Noise is added with roots, and the loss compares what is predicted",
+        severity="fail",
+        find=of_diffusion,
+        why="x_t = sqrt(a) * x_0 + sqrt(1 - a) * noise keeps the variance at 1; schedulers divide "
+        "by these roots when they sample. A scheduler of diffusers takes the output for noise "
+        "unless its prediction_type says otherwise.",
+        fires=(
+            "a * x0 + (1 - a) * noise, where a is a cumulative product",
+            "mse_loss(prediction, samples) beside add_noise(samples, noise, t)",
+        ),
+        fix="Multiply by a.sqrt() and (1 - a).sqrt(); compare the prediction with the noise.",
+        sources=("diffusers-training",),
+        needs=("cumprod", "add_noise"),
+    ),
+)

@@ -1,0 +1,202 @@
+"""Rules on images: their channels, their masks, and the same normalization everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script.naming import is_held_out, is_training, words
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+MASKS = {"mask", "masks", "seg", "segmentation", "label", "labels", "lbl", "target", "gt",
+         "annotation"}  # fmt: skip
+SMOOTH = re.compile(r"BILINEAR|BICUBIC|LANCZOS|ANTIALIAS|INTER_(?:LINEAR|CUBIC|AREA)|bilinear|"
+                    r"bicubic")  # fmt: skip
+NEAREST = re.compile("nearest", re.IGNORECASE)
+CONVERTS = ("cvtColor", "BGR2RGB", "COLOR_BGR2RGB", "RGB", "rgb")
+
+
+def read(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _blue_first(reading)
+    yield from _not_normalized(reading)
+
+
+def _blue_first(reading: Training) -> Iterator[Match]:
+    """cv2.imread() beside weights or statistics of ImageNet."""
+    imread = [n for n in reading.methods("imread") if reading.calls[n].name == "cv2.imread"]
+    if not imread or reading.mentions("cvtcolor", "rgb", "bgr"):
+        return
+    flipped = any("::-1" in render(reading, v) or "-1]" in render(reading, v)
+                  for v, _, scope in reading.expressions
+                  if scope in {reading.calls[n].scope for n in imread})  # fmt: skip
+    if flipped or not _of_imagenet(reading):
+        return
+    for n in imread:
+        call = reading.calls[n]
+        plain = len(call.args) == 1 and not call.keywords
+        named = {w for t in call.targets for w in words(t)}
+        if plain and not named & MASKS:
+            yield Match(call.span, "cv2 reads blue first: the model's weights expect red first")
+
+
+def _of_imagenet(reading: Training) -> bool:
+    return any(
+        "0.485" in render(reading, v) for n in reading.methods("Normalize")
+        for v in (*reading.calls[n].args, *reading.calls[n].keywords.values())
+    ) or any(
+        c.name.startswith(("torchvision.models.", "timm.create_model"))
+        and ("pretrained" in c.keywords or "weights" in c.keywords)
+        for c in reading.calls
+    )  # fmt: skip
+
+
+def _not_normalized(reading: Training) -> Iterator[Match]:
+    """Normalize() among the transforms of training, and not among those of evaluation."""
+    composed = [reading.calls[n] for n in reading.methods("Compose")]
+    named = [(c, c.targets[0]) for c in composed if len(c.targets) == 1 and c.args]
+    trained = {name: c for c, name in named if is_training(name)}
+    if len(trained) != 1 or reading.calls_where(lambda name: name.endswith("_normalize")):
+        return
+    (training,) = trained.values()
+    for call, name in named:
+        if not is_held_out(name) or call.scope != training.scope:
+            continue
+        for word in ("Normalize", "ToTensor"):
+            if _has(reading, training, word) and not _has(reading, call, word):
+                if word == "ToTensor" and _has(reading, call, "ToImage"):
+                    continue
+                if _is_written(reading, call):
+                    yield Match(call.span, f"{name} has no {word}, which images for training get")
+                break
+    yield from _other_statistics(reading, training, named)
+
+
+def _other_statistics(
+    reading: Training, training: Call, named: list[tuple[Call, str]]
+) -> Iterator[Match]:
+    """Normalize() with other numbers for evaluation."""
+    mine = _statistics(reading, training)
+    for call, name in named:
+        other = _statistics(reading, call)
+        if is_held_out(name) and call.scope == training.scope and mine and other and mine != other:
+            yield Match(call.span, f"{name} normalizes with other numbers than training")
+
+
+def _statistics(reading: Training, call: Call) -> str:
+    made = [reading.calls[n] for n in call.args[0].calls if reading.calls[n].method == "Normalize"]
+    texts = [render(reading, v) for c in made for v in (*c.args, *c.keywords.values())]
+    return "".join(texts) if texts and re.fullmatch(r"[\d.,()\-]*", "".join(texts)) else ""
+
+
+def _has(reading: Training, call: Call, word: str) -> bool:
+    return any(reading.calls[n].method == word for n in call.args[0].calls)
+
+
+def _is_written(reading: Training, call: Call) -> bool:
+    """All transforms are calls that stand in the list itself."""
+    value = call.args[0]
+    return value.kind == "list" and all(
+        v.kind == "call"
+        and reading.calls[v.call].name.startswith(("torchvision.", "albumentations."))
+        for v in value.items
+    )
+
+
+def masks_kept(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Masks hold numbers of classes: nothing may lie between two of them."""
+    if reading.imports_from("diffusers"):  # masks of inpainting are weights
+        return
+    for call in reading.calls:
+        if call.method in ("resize", "Resize", "rotate", "affine", "interpolate", "warpAffine"):
+            yield from _resized(reading, call)
+        elif call.method in ("to_tensor", "ToTensor") and call.args:
+            yield from _scaled(reading, call)
+
+
+def _subject(call: Call) -> str:
+    """What is resized, by its name, where it is named as the result, too."""
+    value = call.args[0].name if call.args and call.args[0].kind == "name" else ""
+    subject = value or call.receiver
+    if call.name.startswith(("cv2.", "torchvision.", "torch.")):
+        subject = value
+    return subject if set(words(subject)) & MASKS and "input" not in words(subject) else ""
+
+
+def _resized(reading: Training, call: Call) -> Iterator[Match]:
+    subject = _subject(call)
+    own = [render(reading, v) for v in (*call.args[1:], *call.keywords.values())]
+    own += [render(reading, v) for v in call.args[:1] if call.receiver == subject]
+    text = ",".join(own)
+    if not subject or NEAREST.search(text):
+        return
+    classes = reading.mentions("cross_entropy", "crossentropy", "diceloss", "dice_loss")
+    soft = "align_corners" in call.keywords or (
+        call.method == "interpolate" and "mode" not in call.keywords
+    )
+    if SMOOTH.search(text) and classes and not soft:
+        yield Match(call.span, f"{subject} is interpolated: classes are made up at borders")
+    elif classes and "interpolation" not in call.keywords and _smooth_by_default(call):
+        yield Match(
+            call.span,
+            f"{subject} is interpolated bilinearly by default: classes are made up at borders",
+        )
+
+
+def _smooth_by_default(call: Call) -> bool:
+    functional = call.name.startswith("torchvision.transforms") and call.name.endswith(".resize")
+    return (functional and len(call.args) == 2) or (
+        call.name == "cv2.resize" and len(call.args) == 2
+    )
+
+
+def _scaled(reading: Training, call: Call) -> Iterator[Match]:
+    """ToTensor divides by 255: classes 1 and 2 become 0.004 and 0.008, and 0 as long."""
+    subject = _subject(call) if call.args else ""
+    if not subject or not reading.mentions("cross_entropy", "crossentropy"):
+        return
+    line = (call.span.cell, call.span.line)
+    here = [a for a in reading.script.assignments if (a.span.cell, a.span.line) == line]
+    text = render(reading, here[0].value) if here else ""
+    if "*255" not in text and re.search(r"\.long\(\)|int64|torch\.long", text):
+        yield Match(call.span, f"to_tensor divides {subject} by 255: all classes become 0")
+
+
+RULES = (
+    Rule(
+        code="SCR347",
+        slug="image-channels",
+        title="Images have the channels and the scale that the weights expect",
+        severity="warn",
+        find=read,
+        why="OpenCV reads blue, green, red; weights and statistics of ImageNet are for red, green, "
+        "blue. Images that are normalized for training only are other data in the evaluation.",
+        fires=(
+            "cv2.imread() without a conversion beside weights or statistics of ImageNet",
+            "Normalize or ToTensor in train_transform, and not in val_transform",
+            "other numbers in the Normalize of the evaluation",
+        ),
+        fix="cv2.cvtColor(image, cv2.COLOR_BGR2RGB); give both the same Normalize.",
+        sources=("torchvision-models",),
+        needs=("imread", "Compose"),
+    ),
+    Rule(
+        code="SCR348",
+        slug="mask-interpolated",
+        title="Masks keep the numbers of their classes",
+        severity="fail",
+        find=masks_kept,
+        why="Between class 0 and class 5 an interpolation makes 1 to 4, which are other classes. "
+        "to_tensor() divides bytes by 255, and as integers all are 0 then.",
+        fires=(
+            "a mask that is resized or rotated bilinearly, also by default",
+            "to_tensor(mask).long()",
+        ),
+        fix="Pass InterpolationMode.NEAREST; torch.from_numpy(np.array(mask)).long() keeps them.",
+        sources=("image-segmentation-keras-11",),
+        needs=("resize", "Resize", "rotate", "to_tensor", "ToTensor", "interpolate"),
+    ),
+)

@@ -1,0 +1,98 @@
+"""A rule on weights of classes and samplers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rendering import expanded
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+POSITIVE = r"(?:\w*(?:pos|positives?|fraud|ones)\w*|\w*\(?\(\w+==1\)\.sum\(\))"
+NEGATIVE = r"(?:\w*(?:neg|negatives?|zeros)\w*|\(\w+==0\)\.sum\(\))"
+INVERTED = re.compile(rf"\(?\b{POSITIVE}(?:\.\w+\(\))?/{NEGATIVE}", re.IGNORECASE)
+COUNTED = r"(?:\w*count\w*|\w*freq\w*|\w+\.bincount\([\w.=,]*\)|\w*hist\w*)"
+FREQUENCY = re.compile(
+    rf"^(?:torch\.\w+\()?\(?({COUNTED})(?:\.float\(\))?/(?:\1\.sum\(\)|(?:np|torch|numpy)\.sum\(\1\)|sum\(\1\)|len\(\w+\)|"
+    r"\w*total\w*)\)?", re.IGNORECASE)  # fmt: skip
+LOSSES = ("CrossEntropyLoss", "NLLLoss", "cross_entropy", "nll_loss")
+
+
+def weighed(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("BCEWithLogitsLoss", "binary_cross_entropy_with_logits"):
+        call = reading.calls[number]
+        value = call.keywords.get("pos_weight")
+        if value is not None and INVERTED.search(_text(reading, value, call)):
+            yield Match(call.span, "pos_weight is positives per negative: it is to be the inverse")
+    for number in reading.methods(*LOSSES):
+        call = reading.calls[number]
+        value = call.keywords.get("weight")
+        if value is None and call.method == "CrossEntropyLoss" and call.args:
+            value = call.args[0]
+        if value is not None and FREQUENCY.search(_text(reading, value, call)):
+            yield Match(call.span, "weights are frequencies: rare classes count least")
+    yield from _sampled(reading)
+
+
+def _text(reading: Training, value: Value, call: Call) -> str:
+    """The value with names followed, without what makes a tensor of it."""
+    while value.kind == "call":
+        made = reading.calls[value.call]
+        if (
+            made.method in ("tensor", "as_tensor", "FloatTensor", "Tensor", "from_numpy")
+            and made.args
+        ):
+            value, call = made.args[0], made
+        elif made.method in ("to", "cuda", "float") and (made.receiver or made.receiver_call >= 0):
+            inner = Value("call", call=made.receiver_call)
+            value = inner if made.receiver_call >= 0 else Value("name", name=made.receiver)
+        else:
+            break
+    if value.kind == "name":
+        number = reading.numbers.get(id(call), len(reading.calls))
+        found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+        if len(found) == 1 and found[0].scope == call.scope and found[0].value != value:
+            return _text(reading, found[0].value, call)
+    return expanded(reading, value, call, 0)
+
+
+def _sampled(reading: Training) -> Iterator[Match]:
+    """WeightedRandomSampler takes a weight per sample, high for rare classes."""
+    for number in reading.methods("WeightedRandomSampler"):
+        call = reading.calls[number]
+        value = call.args[0] if call.args else call.keywords.get("weights")
+        if value is None:
+            continue
+        text = _text(reading, value, call)
+        if re.fullmatch(rf"\(?\(?1/{COUNTED}[\w.()=,]*", text) and "[" not in text:
+            yield Match(call.span, "a weight per class: the sampler takes one per sample")
+        indexed = re.fullmatch(r"(\w+)\[.*\]", text)
+        if indexed and FREQUENCY.search(_text(reading, Value("name", name=indexed[1]), call)):
+            yield Match(call.span, "weights are frequencies: frequent classes are drawn more often")
+
+
+RULES = (
+    Rule(
+        code="SCR346",
+        slug="weights-of-classes",
+        title="Rare classes weigh more",
+        severity="fail",
+        find=weighed,
+        why="pos_weight multiplies the loss of positives, and weights multiply that of their "
+        "class: they are inverse to the frequencies. WeightedRandomSampler has one weight per "
+        "sample; with one per class it draws the first few samples only.",
+        fires=(
+            "pos_weight=positives / negatives",
+            "weight=counts / counts.sum() of a cross-entropy, or of a sampler",
+            "WeightedRandomSampler(1 / counts, ...) without indexing by the labels",
+        ),
+        fix="pos_weight = negatives / positives; weight = counts.sum() / counts; "
+        "weights = (1 / counts)[labels].",
+        sources=("torch-bce-logits", "torch-samplers"),
+        needs=("pos_weight", "weight", "WeightedRandomSampler", *LOSSES),
+    ),
+)

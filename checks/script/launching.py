@@ -1,0 +1,308 @@
+"""Rules on shell scripts and batch jobs that start trainings on several GPUs or nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import batch
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Launch
+from doctor.facts.script_machine import ScriptMachine
+
+HERE = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::\d+)?$")
+ADDRESSES = ("master_addr", "rdzv_endpoint", "main_process_ip")
+RANKS = ("node_rank", "machine_rank")
+LISTED = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "NCCL_DEBUG",
+          "NCCL_SOCKET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_IB_DISABLE", "HF_HOME", "WANDB_PROJECT",
+          "TOKENIZERS_PARALLELISM", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "WORLD_SIZE",
+          "WANDB_MODE", "HF_HUB_OFFLINE", "TRANSFORMERS_CACHE", "CUDA_DEVICE_ORDER")  # fmt: skip
+"""Variables that only programs read: without export they reach none."""
+
+
+def commands_cut(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    texts = {
+        "cut.blank": "blanks follow the backslash: the command ends here",
+        "cut.comment": "a comment between continued lines ends the command",
+        "cut.backslash": "a backslash is missing: the options below are another command",
+    }
+    for setting in reading.script.settings:
+        if message := texts.get(setting.key):
+            yield Match(setting.span, message)
+
+
+def meeting(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Several nodes, and an address or a rank that is the same on each of them."""
+    known = batch.settings(reading)
+    for launch in reading.script.launches:
+        several = _nodes_of(reading, launch)
+        if not several:
+            continue
+        address = next((launch.launcher[k] for k in ADDRESSES if k in launch.launcher), "")
+        variable = known.get("export.MASTER_ADDR") or known.get("set.MASTER_ADDR")
+        if HERE.match(address) and variable is not None and HERE.match(str(variable.value)):
+            yield Match(variable.span, "each node waits for itself: MASTER_ADDR is this node")
+        elif HERE.match(address):
+            yield Match(
+                batch.place(launch), f"each node waits for itself: the address is {address}"
+            )
+        elif variable is not None and not address and HERE.match(str(variable.value)):
+            yield Match(variable.span, "each node waits for itself: MASTER_ADDR is this node")
+        elif "standalone" in launch.launcher:
+            yield Match(batch.place(launch), "--standalone on several nodes: each trains alone")
+        yield from _ranks(reading, launch)
+        yield from _started_once(reading, launch)
+
+
+def _nodes_of(reading: Training, launch: Launch) -> bool:
+    """The job or the launcher has several nodes."""
+    asked = batch.number(batch.flag(launch, "nnodes", "num_machines", "num_nodes") or "")
+    return (batch.nodes(reading) or asked or 1) > 1 or (asked or 1) > 1
+
+
+def _ranks(reading: Training, launch: Launch) -> Iterator[Match]:
+    """node_rank that all nodes share."""
+    rank = batch.flag(launch, *RANKS)
+    backend = batch.flag(launch, "rdzv_backend")
+    if rank is None or not batch.in_srun(launch) or backend not in (None, "static"):
+        return
+    if batch.number(rank) is not None:
+        yield Match(batch.place(launch), f"each node has rank {rank}")
+        return
+    quoted = "'" in launch.prefix or "'" in launch.text.split(rank.strip("\"'"), 1)[0]
+    if re.search(r"\$\{?SLURM_(?:NODEID|PROCID)", rank) and not quoted and "\\$" not in launch.text:
+        yield Match(
+            batch.place(launch), f"{rank} is replaced before srun starts: each node has rank 0"
+        )
+
+
+def _started_once(reading: Training, launch: Launch) -> Iterator[Match]:
+    """torchrun without srun in a batch script: only the first node starts it."""
+    known = batch.settings(reading)
+    elsewhere = re.search(r"\b(?:ssh|pdsh|parallel|mpirun|clush|docker|singularity|apptainer)\b",
+                          launch.text)  # fmt: skip
+    if (batch.nodes(reading) or 1) < 2 or launch.program not in ("torchrun", "accelerate"):
+        return
+    if not batch.in_srun(launch) and not elsewhere and not launch.prefix and known:
+        yield Match(
+            batch.place(launch),
+            f"only the first of {batch.nodes(reading)} nodes starts it: srun is missing",
+        )
+
+
+def processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for launch in reading.script.launches:
+        each = _per_node(launch)
+        there = batch.gpus(reading)
+        seen = _own_devices(launch) or batch.visible(reading)
+        tasks = batch.tasks_per_node(reading, launch)
+        where = batch.place(launch)
+        launcher = launch.program in ("torchrun", "accelerate", "deepspeed")
+        if launcher and batch.in_srun(launch) and tasks and tasks > 1:
+            yield Match(where, f"srun starts {launch.program} {tasks} times on each node")
+        if each and seen and each > seen and launcher:
+            yield Match(where, f"{each} processes for {seen} visible GPUs")
+        elif each and there and launcher and each > there:
+            yield Match(where, f"{each} processes for {there} GPUs of a node")
+        elif each and there and launcher and each < there and (not seen or seen == there):
+            yield Match(where, f"{there - each} of {there} GPUs of a node have no process", "warn")
+        yield from _of_lightning(reading, launch, tasks)
+        yield from _of_nodes(reading, launch)
+
+
+def _per_node(launch: Launch) -> int | None:
+    each = batch.number(batch.flag(launch, "nproc_per_node", "nproc-per-node", "num_gpus") or "")
+    total = batch.number(batch.flag(launch, "num_processes") or "")
+    machines = batch.number(batch.flag(launch, "num_machines") or "1")
+    return each or (total // machines if total and machines else None)
+
+
+def _own_devices(launch: Launch) -> int | None:
+    """CUDA_VISIBLE_DEVICES=0,1 before the command itself."""
+    found = re.search(r"\bCUDA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)", launch.prefix)
+    return found[1].count(",") + 1 if found else None
+
+
+def _of_lightning(reading: Training, launch: Launch, tasks: int | None) -> Iterator[Match]:
+    """Lightning under srun has a task for each device."""
+    devices = next((batch.number(v) for k, v in launch.arguments.items()
+                    if k in ("trainer.devices", "devices")), None)  # fmt: skip
+    for word in launch.text.split():
+        if found := re.fullmatch(r"trainer\.devices=(\d+)", word):
+            devices = int(found[1])
+    lightning = any(key.startswith("trainer.") for key in launch.arguments) or devices is not None
+    if devices and lightning and batch.in_srun(launch) and tasks and tasks != devices and (
+        launch.program == "python"
+    ):  # fmt: skip
+        message = f"{devices} devices, and srun starts {tasks} of the tasks that Lightning expects"
+        yield Match(batch.place(launch), message)
+
+
+def _of_nodes(reading: Training, launch: Launch) -> Iterator[Match]:
+    count = batch.nodes(reading)
+    asked = batch.number(batch.flag(launch, "nnodes", "num_machines") or "")
+    given = next((batch.number(v) for k, v in launch.arguments.items()
+                  if k in ("trainer.num_nodes", "num_nodes")), None)  # fmt: skip
+    for value in (asked, given):
+        if count and value and count != value:
+            yield Match(batch.place(launch), f"the job has {count} nodes, the command {value}")
+            return
+    total = batch.number(batch.flag(launch, "num_processes") or "")
+    if total and asked and total % asked:
+        yield Match(batch.place(launch), f"{total} processes cannot be shared by {asked} nodes")
+    elif total and asked and asked > 1 and total == batch.gpus(reading):
+        yield Match(batch.place(launch), "num_processes is for all nodes together, not for one")
+
+
+def jobs(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Directives that are not read, variables that reach no program, jobs that end at once."""
+    texts = [launch.text for launch in reading.script.launches]
+    lines = reading.script.settings
+    for setting in lines:
+        kind, _, name = setting.key.partition(".")
+        if kind == "late":
+            yield Match(
+                setting.span, f"--{name} stands behind the first command: sbatch ignores it"
+            )
+        elif kind == "sbatch" and re.search(r"\$\{?\w", str(setting.value)):
+            yield Match(setting.span, f"sbatch replaces no variables: --{name} is taken as it is")
+        elif (
+            kind == "set"
+            and name in LISTED
+            and not any(f"${name}" in t or f"${{{name}" in t for t in texts)
+        ):
+            exported = any(s.key == f"export.{name}" for s in lines)
+            if not exported:
+                yield Match(setting.span, f"{name} is not exported: no program sees it")
+    yield from _allocator(reading)
+    if any(s.key.startswith("sbatch.") for s in lines) and reading.script.launches:
+        last = reading.script.launches[-1]
+        if (
+            re.search(r"[^&>]&\s*$", last.text)
+            and not reading.mentions("wait")
+            and not _waits(reading)
+        ):
+            yield Match(batch.place(last), "the job ends at once: nothing waits for the background")
+
+
+def _waits(reading: Training) -> bool:
+    return any(setting.key == "waits" for setting in reading.script.settings)
+
+
+def _allocator(reading: Training) -> Iterator[Match]:
+    """PYTORCH_CUDA_ALLOC_CONF takes name:value."""
+    for setting in reading.script.settings:
+        name, value = setting.key.rpartition(".")[2], str(setting.value)
+        if name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") and "=" in value:
+            yield Match(setting.span, f"{name} has name:value, not name=value: torch raises")
+
+
+def debugging(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    slow = {
+        "CUDA_LAUNCH_BLOCKING": ("1", "each kernel waits for the one before it"),
+        "TORCH_DISTRIBUTED_DEBUG": ("DETAIL", "each collective is compared across ranks"),
+        "NCCL_P2P_DISABLE": ("1", "GPUs exchange data through the host"),
+        "NCCL_IB_DISABLE": ("1", "nodes exchange data over Ethernet"),
+        "TORCH_USE_CUDA_DSA": ("1", "kernels test for errors"),
+    }
+    for setting in reading.script.settings:
+        kind, _, name = setting.key.partition(".")
+        if kind == "export" and name in slow and str(setting.value) == slow[name][0]:
+            yield Match(setting.span, f"{name}={setting.value}: {slow[name][1]}")
+
+
+RULES = (
+    Rule(
+        code="SCR359",
+        slug="command-cut",
+        title="A command that is continued has all of its lines",
+        severity="fail",
+        find=commands_cut,
+        why="The shell joins lines at a backslash that is the last character. Behind a blank, a "
+        "comment or a missing backslash the options are a command of their own, and the training "
+        "runs with defaults.",
+        fires=(
+            "blanks behind a backslash, and options in the next line",
+            "a comment between continued lines",
+            "a line of options below a command or options without a backslash",
+        ),
+        fix="End each line but the last with a backslash; put comments above the command.",
+        sources=("bash-quoting",),
+        kinds=batch.KIND,
+        training=False,
+    ),
+    Rule(
+        code="SCR360",
+        slug="nodes-do-not-meet",
+        title="All nodes meet at one address, and each has its rank",
+        severity="fail",
+        find=meeting,
+        why="Each node must reach the same address under its own rank; otherwise the rendezvous "
+        "waits until it times out, or every node trains alone.",
+        fires=(
+            "MASTER_ADDR=localhost, or --standalone, in a job of several nodes",
+            "--node_rank as a number, or $SLURM_NODEID that the batch script replaces, under srun",
+            "torchrun in a batch script of several nodes without srun",
+        ),
+        fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1); "
+        "srun bash -c 'torchrun --node_rank=$SLURM_NODEID ...'.",
+        sources=("torch-elastic-run",),
+        kinds=batch.KIND,
+        training=False,
+    ),
+    Rule(
+        code="SCR361",
+        slug="processes-and-gpus",
+        title="There are as many processes as GPUs",
+        severity="fail",
+        find=processes,
+        why="Processes without a GPU of their own raise an invalid device ordinal or share one. "
+        "torchrun starts the processes of a node itself: several tasks start them several times. "
+        "Lightning expects a task for each device.",
+        fires=(
+            "more processes than visible GPUs, or than the job has on a node",
+            "torchrun, accelerate or deepspeed under srun with several tasks on a node",
+            "--trainer.devices and ntasks-per-node that differ",
+            "nodes of the job and of the command that differ",
+            "fewer processes than GPUs (a warning)",
+        ),
+        fix="One task per node with torchrun; one task per device with Lightning.",
+        sources=("torch-elastic-run", "lightning-slurm"),
+        kinds=batch.KIND,
+        training=False,
+    ),
+    Rule(
+        code="SCR362",
+        slug="job-settings-lost",
+        title="Directives and variables of a job take effect",
+        severity="fail",
+        find=jobs,
+        why="sbatch reads directives above the first command, as plain text. A variable that is "
+        "not exported stays in the shell.",
+        fires=(
+            "#SBATCH behind a command, or with a $VARIABLE",
+            "CUDA_VISIBLE_DEVICES=0,1 on a line of its own, without export",
+            "PYTORCH_CUDA_ALLOC_CONF with = in place of :",
+        ),
+        fix="Move directives to the top; write export before the variable.",
+        sources=("slurm-sbatch",),
+        kinds=batch.KIND,
+        training=False,
+    ),
+    Rule(
+        code="SCR363",
+        slug="debug-variable-left-on",
+        title="Variables for debugging are off",
+        severity="warn",
+        find=debugging,
+        why="CUDA_LAUNCH_BLOCKING=1 and the like are for the search for an error: each step takes "
+        "longer, some many times.",
+        fires=("export CUDA_LAUNCH_BLOCKING=1, TORCH_DISTRIBUTED_DEBUG=DETAIL, NCCL_P2P_DISABLE=1, "
+               "NCCL_IB_DISABLE=1",),
+        fix="Remove the line once the error is found.",
+        sources=("torch-cuda-env",),
+        kinds=batch.KIND,
+        training=False,
+    ),
+)  # fmt: skip

@@ -1,0 +1,212 @@
+"""Rules on the layout of what a loss receives, and on the last layer before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.losses import loss_calls
+from doctor.checks.script.outcomes import outcomes
+from doctor.checks.script.rendering import expanded, render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+MOVES = ("permute", "transpose", "swapaxes", "movedim", "rearrange", "moveaxis", "einsum")
+IMAGES = ("unet", "segmentation", "deeplab", "fcn_resnet", "conv2d", "convtranspose2d", "segnet")
+SEQUENCES = ("LSTM", "GRU", "RNN", "TransformerEncoder", "TransformerDecoder")
+
+
+def layout(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    moved = any(name in reading.by_method for name in MOVES)
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        if len(call.args) < 2 or kind != "cross_entropy":
+            continue
+        texts = [expanded(reading, value, call, 1) for value in call.args[:2]]
+        flat = re.fullmatch(r"\w+\.(?:view|reshape)\(-1,[\w.]+\)", texts[0])
+        pixels = re.fullmatch(r"\w*(?:mask|seg|m)\w*\.(?:long\(\)\.)?"
+                              r"(?:view\(-1\)|reshape\(-1\)|flatten\(\))"
+                              r"(?:\.long\(\))?", texts[1])  # fmt: skip
+        if flat and pixels and reading.mentions(*IMAGES) and not moved:
+            yield Match(
+                call.span, "classes are the second axis: view(-1, classes) mixes pixels and classes"
+            )
+        turned = re.fullmatch(r"(\w+)\.(?:view|reshape)\((?:\1\.size\(0\)|\1\.shape\[0\]|\w+),"
+                              r"(?:[\w.]+),-1\)", texts[0])  # fmt: skip
+        if turned and reading.methods(*SEQUENCES) and not moved and not reading.mentions("conv"):
+            yield Match(
+                call.span, "view() does not exchange time and classes: transpose(1, 2) does"
+            )
+    for number in reading.methods("CTCLoss", "ctc_loss"):
+        yield from _ctc(reading, reading.calls[number], moved)
+
+
+def _ctc(reading: Training, call: Call, moved: bool) -> Iterator[Match]:
+    """CTC takes the time first."""
+    first = [
+        c for c in reading.calls
+        if (value := c.keywords.get("batch_first")) is not None and value.literal is True
+        and c.method in (*SEQUENCES, "TransformerEncoderLayer")
+    ]  # fmt: skip
+    if first and not moved and call.name.startswith("torch."):
+        yield Match(call.span, "CTC takes (time, batch, classes): the layers have the batch first")
+
+
+def last_layer(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A ReLU makes of half of the logits 0."""
+    for number, kind in loss_calls(reading):
+        call = reading.calls[number]
+        value = evaluate.argument(reading, call, "input", 0)
+        if kind not in ("cross_entropy", "bce_logits") or value is None:
+            continue
+        if outcomes(reading, value, call.scope, number, call.arms) == {"relu"}:
+            yield Match(call.span, "logits go through a ReLU: none is below 0")
+    for number in reading.methods("Sequential") if "test" not in reading.script.path else ():
+        yield from _linear_twice(reading, reading.calls[number])
+    yield from _overlap_of_logits(reading)
+    yield from _labels_of_pairs(reading)
+
+
+def _linear_twice(reading: Training, call: Call) -> Iterator[Match]:
+    """Linear layers in a row are one linear layer."""
+    made = [reading.calls[v.call] if v.kind == "call" else None for v in call.args]
+    names = [m.name if m is not None else "" for m in made]
+    plain = ("torch.nn.Linear", "torch.nn.Dropout")
+    rows = [n for n in names if n in plain]
+    if call.unpacked or names.count("torch.nn.Linear") < 3 or not call.name.startswith("torch."):
+        return
+    if all(n in (*plain, "torch.nn.Flatten") for n in names) and len(rows) >= 3:
+        yield Match(
+            call.span,
+            f"{names.count('torch.nn.Linear')} linear layers without an activation "
+            "between them are one",
+        )
+
+
+OVERLAPS = re.compile(r"dice|tversky|jaccard|iou_loss|soft_?iou", re.IGNORECASE)
+
+
+def _overlap_of_logits(reading: Training) -> Iterator[Match]:
+    """dice_loss(logits, target), which nowhere takes a sigmoid."""
+    for scope, function in enumerate(reading.script.functions):
+        name = f"{function.owner} {function.name}"
+        if not OVERLAPS.search(name) or function.name not in ("forward", function.name):
+            continue
+        inside = [reading.calls[n] for n in reading.scope_calls(scope)]
+        if any(re.search("sigmoid|softmax|exp|argmax|round|one_hot", c.name) for c in inside):
+            continue
+        bodies = [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        if any(">" in text or "sigmoid" in text for text in bodies):
+            continue
+        for site in reading.call_sites.get(scope, ()):
+            call = reading.calls[site]
+            value = call.args[0] if call.args else None
+            if value is not None and outcomes(reading, value, call.scope, site, call.arms) <= {
+                "logit",
+                "logits",
+            }:
+                yield Match(
+                    call.span, f"{call.method} receives logits: overlaps are of probabilities"
+                )
+
+
+def _labels_of_pairs(reading: Training) -> Iterator[Match]:
+    """Losses of pairs take labels of 1 and -1."""
+    wanted = {"CosineEmbeddingLoss": 2, "MarginRankingLoss": 2, "HingeEmbeddingLoss": 1}
+    for call in reading.calls if reading.methods(*wanted) else ():
+        made = objects.callee(reading, call) if len(call.args) in (2, 3) else []
+        kinds = {m.method for m in made if m is not None and m.name.startswith("torch.nn.")}
+        if len(made) != 1 or not kinds & wanted.keys():
+            continue
+        kind = kinds.pop()
+        if len(call.args) <= wanted[kind]:
+            continue
+        text = expanded(reading, call.args[wanted[kind]], call, 2)
+        zero = re.search(r"^torch\.zeros(?:_like)?\(|==|^\w+\.float\(\)$", text)
+        if zero and not re.search(r"\*2|2\*|-1|where", text):
+            yield Match(call.span, f"{kind} takes labels of 1 and -1, not 1 and 0")
+
+
+def started(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """All weights of linear layers are one number."""
+    for number in reading.methods("zeros_", "constant_", "ones_"):
+        call = reading.calls[number]
+        value = call.args[0].name if call.args else ""
+        if not call.name.startswith("torch.nn.init.") or not value.endswith(".weight"):
+            continue
+        layers = _layers_tested(reading, call)
+        applied = any(
+            v.name == reading.function(call.scope).name
+            for n in reading.methods("apply") for v in reading.calls[n].args
+        )  # fmt: skip
+        same = call.method != "ones_" or layers
+        if applied and same and layers and not re.search("Norm|Embedding", layers):
+            yield Match(
+                call.span,
+                f"all weights of {value.partition('.')[0]} are equal: its units learn the same",
+            )
+
+
+def _layers_tested(reading: Training, call: Call) -> str:
+    """The test around that names linear or convolutional layers."""
+    held = [reading.script.branches[branch].test for branch, arm in call.arms if arm == 0]
+    texts = [test.text for test in held if test is not None and "isinstance" in test.text]
+    return next((t for t in texts if re.search(r"Linear|Conv", t)), "")
+
+
+RULES = (
+    Rule(
+        code="SCR367",
+        slug="loss-layout",
+        title="Losses receive classes, time and batch in their places",
+        severity="fail",
+        find=layout,
+        why="view() keeps the order of numbers: to exchange axes takes transpose() or permute(). "
+        "Otherwise the numbers of one pixel or step become classes of others, and the loss hardly "
+        "falls.",
+        fires=(
+            "out.view(-1, classes) of images, against mask.view(-1)",
+            "out.view(batch, classes, -1) of the output of a recurrent layer or a Transformer",
+            "CTCLoss on the output of layers with batch_first=True",
+        ),
+        fix="Pass (N, C, H, W) as it is, out.transpose(1, 2), or log_probs.transpose(0, 1) to CTC.",
+        sources=("torch-cross-entropy",),
+        needs=("cross_entropy", "CrossEntropyLoss", "CTCLoss", "ctc_loss"),
+    ),
+    Rule(
+        code="SCR368",
+        slug="last-layer",
+        title="The last layer and the labels have the range of the loss",
+        severity="warn",
+        find=last_layer,
+        why="Logits may be any number, overlaps are of probabilities, and losses of pairs push "
+        "apart where the label is -1: at 0 they push nothing.",
+        fires=(
+            "a ReLU whose result cross-entropy receives",
+            "three Linear layers in a row without an activation",
+            "a Dice, Tversky or IoU loss of this file on logits, without a sigmoid",
+            "CosineEmbeddingLoss or MarginRankingLoss with labels of 0",
+        ),
+        fix="Omit the last activation; take the sigmoid first; pass 2 * same - 1.",
+        sources=("torch-cross-entropy",),
+        needs=("cross_entropy", "CrossEntropyLoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss",
+               "MarginRankingLoss", "HingeEmbeddingLoss", "Sequential",
+               "binary_cross_entropy_with_logits"),
+    ),
+    Rule(
+        code="SCR369",
+        slug="weights-all-equal",
+        title="Layers start with weights that differ",
+        severity="fail",
+        find=started,
+        why="Units with equal weights get equal gradients: they stay one unit, or, at 0 behind a "
+        "ReLU, get none.",
+        fires=("zeros_ or constant_ on the weight of each Linear or Conv, by apply()",),
+        fix="Keep the default, or use xavier_uniform_ or kaiming_normal_; zero biases only.",
+        sources=("torch-init",),
+        needs=("zeros_", "constant_", "ones_"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""Rules on the padding of a batch: labels and masks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.labels import VIEWS
+from doctor.checks.script.lineage import lineage_of
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Span, Value
+from doctor.facts.script_machine import ScriptMachine
+
+MASKS = (
+    "forlanguagemodeling",
+    "completiononly",
+    "masked_fill",
+    "where",
+    "ignore_index",
+    "ignored_labels",
+)
+"""Names of what leaves padding out of the labels."""
+
+
+PADDING = re.compile("pad_token_id|mask")
+
+
+def padding_in_labels(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions(*MASKS) or not any(_pads(call) for call in reading.calls):
+        return
+    if any(PADDING.search(f"{c.left.name} {c.right.name}") for c in reading.script.comparisons):
+        return
+    if any(part.literal == -100 for v, _, _ in reading.expressions for part in flatten([v])):
+        return
+    for call in reading.calls:
+        labels, ids = call.keywords.get("labels"), call.keywords.get("input_ids")
+        if labels is not None and labels == ids and labels.kind in ("name", "item") and labels.name:
+            yield Match(call.span, f"labels are {labels.name}: padding is learned")
+    for span, labels, scope, position, base in _labels(reading):
+        if _is_padded(reading, labels, scope, position, base):
+            yield Match(span, "labels are input_ids that a tokenizer padded: padding is learned")
+
+
+def _labels(reading: Training) -> Iterator[tuple[Span, Value, int, int, str]]:
+    """What is entered as labels: its place and scope, and the dictionary that has it."""
+    for each in reading.script.assignments:
+        if each.target.endswith("[labels]"):
+            base = each.target.removesuffix("[labels]")
+            yield each.span, each.value, each.scope, each.position, base
+    for scope, function in enumerate(reading.script.functions):
+        for value, span in zip(function.returns, function.exit_spans, strict=False):
+            if (labels := evaluate.entry(reading, value, "labels")) is not None:
+                yield span, labels, scope, len(reading.calls), ""
+
+
+def _pads(call: Call) -> bool:
+    if call.method == "pad" and "tok" in call.receiver.casefold():
+        return True
+    padding = call.keywords.get("padding") or call.keywords.get("pad_to_max_length")
+    return padding is not None and padding.kind == "literal" and padding.literal in (
+        True, "max_length", "longest",
+    )  # fmt: skip
+
+
+def _is_padded(
+    reading: Training, value: Value, scope: int, position: int, base: str, depth: int = 6
+) -> bool:
+    """input_ids of what a tokenizer padded, through copies and names."""
+    if value.kind == "call" and depth:
+        call = reading.calls[value.call]
+        plain = call.name.startswith(("torch.", "copy.", "list")) and call.args
+        inner = call.args[0] if plain else objects.operand(call)
+        known = call.method in VIEWS and inner is not None and inner != value
+        return known and _is_padded(reading, inner or value, scope, position, base, depth - 1)
+    owner = value.name.removesuffix("[input_ids]").removesuffix(".input_ids")
+    if value.kind in ("item", "name") and owner != value.name:
+        made = evaluate.options_at(reading, Value("name", name=owner), scope, position, ())
+        calls = [reading.calls[v.call] for v in made if v.kind == "call"]
+        if calls or any(v.kind != "name" for v in made):
+            return any(_pads(call) for call in calls)
+        return owner == base and not reading.mentions("seq2seq")
+    if value.kind != "name" or not depth:
+        return False
+    found = evaluate.definitions(reading, value.name, scope, position, ())
+    return bool(found) and all(
+        _is_padded(reading, a.value, scope, position, base, depth - 1) for a in found
+    )
+
+
+def mask_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """model(input_ids=...) of a padded batch, without its attention mask."""
+    if not any(_pads(call) for call in reading.calls):
+        return
+    for number, call in enumerate(reading.calls):
+        ids = call.keywords.get("input_ids")
+        if (
+            ids is None
+            or call.unpacked
+            or {"attention_mask", "inputs_embeds"} & call.keywords.keys()
+        ):
+            continue
+        if (
+            len(call.args) > 0
+            or not call.name
+            or reading.key(call.name, call.scope) not in (reading.trained_names)
+        ):
+            continue
+        lineage = lineage_of(reading, call.name, call.scope, number)
+        names = [reading.calls[n].name for n in lineage.calls]
+        if any(name.startswith("transformers.") and "from_pretrained" in name for name in names):
+            yield Match(call.span, "padded input_ids without attention_mask: padding is attended")
+
+
+RULES = (
+    Rule(
+        code="SCR222",
+        slug="padding-in-labels",
+        title="Padding is masked out of the labels",
+        severity="warn",
+        find=padding_in_labels,
+        why="Only labels of -100 are left out of the loss. Where labels are a copy of padded "
+        "input_ids, most of the loss may be the prediction of padding.",
+        fires=(
+            "batch['labels'] = batch['input_ids'] beside padding=True or 'max_length'",
+            "the same in a dictionary that is returned, and for targets that are padded",
+        ),
+        fix="Set labels to -100 where attention_mask is 0, or use DataCollatorForLanguageModeling.",
+        sources=("transformers-causal-loss",),
+        limits="that a collator of another file does not mask them.",
+    ),
+    Rule(
+        code="SCR299",
+        slug="attention-mask-missing",
+        title="Padded batches have an attention mask",
+        severity="warn",
+        find=mask_missing,
+        why="Without the mask every token attends to padding, and the result depends on how long "
+        "the other texts of the batch are.",
+        fires=("model(input_ids=...) without attention_mask, and a tokenizer that pads",),
+        fix="Pass attention_mask=batch['attention_mask'], or the whole batch: model(**batch).",
+        needs=("input_ids",),
+        sources=("bert-nli-3", "transformers-16243"),
+    ),
+)

@@ -1,0 +1,256 @@
+"""Rules on losses of policies: the sign of an objective, ratios, returns in their order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call
+from doctor.facts.script_machine import ScriptMachine
+
+GOOD = r"\w*(?:chosen|preferred|winner|win|better|pos|good)\w*|\w*_w|pc|rc|yw"
+BAD = r"\w*(?:reject|rejected|loser|lose|worse|neg|bad)\w*|\w*_l|pr|rr|yl"
+DIFFERENCE = re.compile(r"\((?P<first>[\w.]+)-(?P<second>[\w.]+)\)")
+WEIGHTS = {"ret", "rets", "returns", "return", "advantage", "advantages", "adv", "advs", "reward",
+           "rewards", "g", "discounted"}  # fmt: skip
+LOGS = {"logp", "logps", "log", "logprob", "logprobs"}
+
+
+def preferred(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """-logsigmoid(rejected - chosen), of DPO and of reward models."""
+    for number in reading.methods("logsigmoid", "sigmoid"):
+        call = reading.calls[number]
+        value = objects.operand(call) if not call.args else call.args[0]
+        if value is None or not _is_negated(reading, number, call):
+            continue
+        text = " ".join(expanded(reading, value, call, depth) for depth in range(4))
+        pairs = [(m["first"], m["second"]) for m in DIFFERENCE.finditer(text)]
+        right = sum(bool(_is(GOOD, a) and _is(BAD, b)) for a, b in pairs)
+        wrong = sum(bool(_is(BAD, a) and _is(GOOD, b)) for a, b in pairs)
+        crossed = re.search(r"\(\(?(\w+)-(\w+)\)?-\((\w+)-(\w+)\)\)", text)
+        swapped = crossed and _is(BAD, crossed[1]) and _is(GOOD, crossed[3]) and (
+            _is(BAD, crossed[2]) and _is(GOOD, crossed[4])
+        )  # fmt: skip
+        if swapped or (wrong and not right):
+            yield Match(
+                call.span, "the rejected answer is preferred: chosen minus rejected is to grow"
+            )
+
+
+def _is(pattern: str, name: str) -> bool:
+    return re.fullmatch(pattern, name.rpartition(".")[2], re.IGNORECASE) is not None
+
+
+def _is_negated(reading: Training, number: int, call: Call) -> bool:
+    """A minus stands before it where it becomes a loss."""
+    return any(
+        re.search(r"-(?:torch\.log\()?[\w.]*sigmoid\(", text)
+        for text, span, scope in reading.cached(statements)
+        if scope == call.scope and abs(span.line - call.span.line) < 3
+    )
+
+
+def policies(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _same_policy(reading)
+    yield from _minimized(reading)
+
+
+def _same_policy(reading: Training) -> Iterator[Match]:
+    """Old log-probabilities of the distribution that the new ones come from."""
+    for each in reading.script.assignments:
+        if not any(reading.calls[n].method == "exp" for n in each.value.calls):
+            continue
+        text = render(reading, each.value)
+        found = re.fullmatch(r"(?:torch\.exp\(\((\w+)-(\w+)\)\)|\((\w+)-(\w+)\)\.exp\(\))", text)
+        if found is None:
+            continue
+        new, old = (found[1], found[2]) if found[1] else (found[3], found[4])
+        here = [a for a in reading.script.assignments if a.scope == each.scope
+                and a.loops == each.loops and a.position <= each.position]  # fmt: skip
+        texts = {a.target: render(reading, a.value) for a in here}
+        base = texts.get(new, "")
+        same = {f"{base}.detach()", f"{new}.detach()"}
+        if "log_prob" in base and texts.get(old, "") in same and reading.mentions("clamp", "clip"):
+            yield Match(each.span, f"the ratio is always 1: {old} is {new} without its graph")
+
+
+def _minimized(reading: Training) -> Iterator[Match]:
+    """(log_prob * returns).sum() as the loss."""
+    for number in reading.backwards:
+        backward = reading.calls[number]
+        if not backward.receiver:
+            continue
+        found = objects.last_definition(reading, backward.receiver, backward)
+        text = render(reading, found[0]) if len(found) == 1 else ""
+        product = re.fullmatch(
+            r"(?:torch\.(?:sum|mean)\()?\((?P<one>[\w.()]+)\*(?P<other>[\w.()]+)\)"
+            r"(?:\)|\.(?:sum|mean)\([\w=]*\))", text
+        )  # fmt: skip
+        if product is None:
+            continue
+        one, other = (set(_words(part)) for part in (product["one"], product["other"]))
+        logs = [part for part in (one, other) if part & LOGS]
+        if logs and (one | other) & WEIGHTS and not _negative_before(reading, text, backward):
+            yield Match(backward.span, "the return is minimized: a minus is missing before it")
+
+
+def _words(text: str) -> list[str]:
+    return [w for part in re.split(r"[.()]", text) for w in words(part)]
+
+
+def _negative_before(reading: Training, text: str, call: Call) -> bool:
+    """A part was made negative before: -dist.log_prob(action)."""
+    names = set(re.findall(r"\w+", text))
+    for other, _, _ in reading.cached(statements):
+        if re.search(r"-[\w.]*log_?probs?\b|-[\w.()]*\.log_prob\(|-\w*(?:logp|reward|adv)", other):
+            return True
+    appended = [
+        render(reading, v) for n in reading.methods("append") for v in reading.calls[n].args
+    ]
+    return any(t.startswith("-") for t in appended) or not names
+
+
+def chooses(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """random() > epsilon explores, and a small epsilon does so nearly always."""
+    for call in reading.calls:
+        drawn = call.method == "sample" and call.receiver.endswith("action_space")
+        drawn |= (
+            call.method in ("randrange", "randint", "choice")
+            and bool(call.targets)
+            and (set(words(call.targets[0])) & {"action", "a", "act"} != set())
+        )
+        for branch, arm in call.arms if drawn else ():
+            test = reading.script.branches[branch].test
+            text = test.text if test is not None else ""
+            found = re.fullmatch(
+                r"\(?[\w.]*rand\w*(?:\.\w+)?\(\)\s*([<>])=?\s*([\w.]*eps\w*)\)?", text
+            )
+            if found and ((found[1] == ">") == (arm == 0)):
+                yield Match(
+                    call.span, f"{found[2]} is the share of chosen actions here, not of random ones"
+                )
+    yield from _critic_moved(reading)
+
+
+def _critic_moved(reading: Training) -> Iterator[Match]:
+    """-(log_prob * (returns - value)).mean() with the graph of the value."""
+    for text, span, scope in reading.cached(statements):
+        for name in re.findall(r"-\(\w*log_?p\w*\*(\w*adv\w*)\)\.(?:mean|sum)\(\)", text):
+            found = [
+                a for a in reading.assigned.get(reading.key(name, scope), ()) if not a.augmented
+            ]
+            if len(found) != 1 or found[0].contexts:
+                continue
+            made = render(reading, found[0].value)
+            parts = re.fullmatch(r"\(\w*(?:ret|target|reward)\w*-(\w*val\w*)\)", made)
+            values = reading.assigned.get(reading.key(parts[1], scope), ()) if parts else ()
+            texts = [render(reading, v.value) for v in values]
+            if (
+                texts
+                and all("(" in t and "detach" not in t for t in texts)
+                and not any(v.contexts for v in values)
+            ):
+                yield Match(
+                    span, f"{name} carries gradients of the value: the policy's loss moves it, too"
+                )
+
+
+def in_order(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """r + gamma * running over rewards from the first to the last."""
+    for each in reading.script.assignments:
+        if not each.loops or each.augmented or each.value.name != "Add":
+            continue
+        loop = reading.script.loops[each.loops[-1]]
+        text = render(reading, each.value)
+        name = re.escape(each.target)
+        found = re.fullmatch(rf"\((\w+(?:\[\w+\])?)\+\((?:[\w.\[\]']+\*)+{name}\)\)", text)
+        if found is None or loop.iterable is None or loop.kind != "for":
+            continue
+        over = render(reading, loop.iterable)
+        forward = re.fullmatch(r"(?:self\.)?\w*rew\w*|range\(len\(\w*rew\w*\)\)", over)
+        variable = found[1].partition("[")[0]
+        if (
+            forward
+            and (variable in loop.targets or "rew" in variable)
+            and not _turned(reading, each.scope)
+        ):
+            yield Match(
+                each.span, "returns are summed from the start: the loop is to run backwards"
+            )
+
+
+def _turned(reading: Training, scope: int) -> bool:
+    """Rewards are reversed by something else in this function."""
+    texts = [t for t, _, where in reading.cached(statements) if where == scope]
+    calls = {reading.calls[n].method for n in reading.scope_calls(scope)}
+    return bool(calls & {"reverse", "reversed", "flip", "appendleft"}) or any(
+        "::-1" in t for t in texts
+    )
+
+
+RULES = (
+    Rule(
+        code="SCR352",
+        slug="preference-sign",
+        title="The chosen answer is preferred to the rejected one",
+        severity="fail",
+        find=preferred,
+        why="-logsigmoid falls as its argument grows. With rejected - chosen the policy or the "
+        "reward model learns the opposite of the preferences.",
+        fires=("-logsigmoid(rejected - chosen), also of log-ratios",),
+        fix="-logsigmoid(beta * ((pi_chosen - ref_chosen) - (pi_rejected - ref_rejected))).",
+        sources=("trl-dpo",),
+        needs=("logsigmoid", "sigmoid"),
+    ),
+    Rule(
+        code="SCR353",
+        slug="policy-gradient",
+        title="A policy is trained on ratios to the old one, and its return is maximized",
+        severity="fail",
+        find=policies,
+        why="Optimizers minimize: the loss is minus the return. Old log-probabilities are those of "
+        "the collected data; computed in the same step their ratio is always 1, and nothing clips.",
+        fires=(
+            "(log_prob * returns).sum() as the loss, without a minus",
+            "exp(new - old) with old = new.detach() of the same step",
+        ),
+        fix="loss = -(log_prob * returns).mean(); store log-probabilities with the actions.",
+        sources=("torch-ppo",),
+        needs=("log_prob", "logp", "log_probs"),
+    ),
+    Rule(
+        code="SCR375",
+        slug="policy-explores",
+        title="Exploration and advantages are what they are named for",
+        severity="fail",
+        find=chooses,
+        why="With epsilon as the share of random actions an agent explores less as it learns. An "
+        "advantage is a constant in the loss of the policy: through its value the policy's loss "
+        "trains the critic to be wrong.",
+        fires=(
+            "a random action where random() > epsilon",
+            "-(log_prob * (returns - value)).mean() without detach()",
+        ),
+        fix="if random() < epsilon: sample; advantage = (returns - value).detach().",
+        sources=("torch-dqn", "torch-ppo"),
+        needs=("action_space", "log_prob", "logp", "randrange"),
+    ),
+    Rule(
+        code="SCR354",
+        slug="returns-from-the-start",
+        title="Returns are summed from the last reward to the first",
+        severity="fail",
+        find=in_order,
+        why="A return holds the rewards that follow. Summed from the start it holds those that "
+        "came before, which no action changes any more.",
+        fires=("running = reward + gamma * running in a loop over rewards",),
+        fix="for reward in reversed(rewards): ..., and reverse the result.",
+        sources=("torch-ppo",),
+        needs=("gamma", "discount", "rewards"),
+    ),
+)

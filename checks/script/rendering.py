@@ -1,0 +1,110 @@
+"""Expressions as text in one spelling: what rules on formulas compare."""
+
+from __future__ import annotations
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.reading import Reading
+from doctor.facts.script import Call, Span, Value
+
+SYMBOLS = {
+    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**",
+    "MatMult": "@", "BitAnd": "&", "BitOr": "|",
+}  # fmt: skip
+PREFIXES = {"USub": "-", "Invert": "~", "UAdd": ""}
+DEPTH = 14
+LONGEST = 2000
+"""Characters of an expression that rules compare: expressions search them many times. Our own."""
+
+
+def render(reading: Reading, value: Value, depth: int = DEPTH) -> str:
+    """An expression without blanks, each operation in parentheses: `(a+b.mean())`; `…` for what
+    is too deep.
+    """
+    if not depth:
+        return "…"
+    if value.kind in ("literal", "name"):
+        return value.name or _literal(value)
+    if value.kind == "call":
+        return _call(reading, reading.calls[value.call], depth - 1)
+    return _composed(value, [render(reading, each, depth - 1) for each in value.items])
+
+
+def _literal(value: Value) -> str:
+    number = isinstance(value.literal, int | float) and not isinstance(value.literal, bool)
+    return f"{value.literal:g}" if number else repr(value.literal)
+
+
+def _composed(value: Value, items: list[str]) -> str:
+    if value.kind == "item" and len(items) == 2:
+        index = items[1][1:-1] if value.items[1].kind == "list" else items[1]
+        return f"{items[0]}[{index}]"
+    if value.kind == "slice":
+        given = items if items[2:3] not in ([], ["None"]) else items[:2]
+        return ":".join("" if text == "None" else text for text in given)
+    if value.kind == "list":
+        return f"({','.join(items)})"
+    if value.kind == "dict":
+        return f"{{{','.join(f'{k}:{v}' for k, v in zip(value.keys, items, strict=False))}}}"
+    return _operation(value, items)
+
+
+def _operation(value: Value, items: list[str]) -> str:
+    if value.name in SYMBOLS:
+        return f"({SYMBOLS[value.name].join(items)})"
+    if value.name in PREFIXES and items:
+        return f"{PREFIXES[value.name]}{items[0]}"
+    if value.kind in ("test", "choice") and value.text:
+        return f"({'|'.join(items)})" if value.kind == "choice" else f"({value.text})"
+    if value.name and len(items) == 1 and value.name[:1].islower():
+        return f"{items[0]}.{value.name}"
+    return f"{value.name}<{','.join(items)}>"
+
+
+def _call(reading: Reading, call: Call, depth: int) -> str:
+    name = call.name
+    if call.base is not None:
+        name = f"{render(reading, call.base, depth)}.{call.method}"
+    elif call.receiver_call >= 0:
+        inner = _call(reading, reading.calls[call.receiver_call], depth - 1) if depth > 1 else "…"
+        name = inner if call.name.endswith("()") else f"{inner}.{call.method}"
+    parts = [render(reading, each, depth) for each in call.args]
+    parts += [f"{key}={render(reading, each, depth)}" for key, each in call.keywords.items()]
+    return f"{name}({','.join(parts)})"
+
+
+def formulas(reading: Reading) -> list[tuple[str, Span, int]]:
+    """All that is assigned, passed or returned, as text with its place and scope."""
+    values = reading.expressions
+    return [(render(reading, value)[:LONGEST], span, scope) for value, span, scope in values]
+
+
+def statements(reading: Reading) -> list[tuple[str, Span, int]]:
+    """What is assigned or returned, without the arguments of calls on their own."""
+    given = reading.script.assignments
+    found = [(render(reading, a.value)[:LONGEST], a.span, a.scope) for a in given]
+    for scope, function in enumerate(reading.script.functions):
+        spans = function.exit_spans or (function.span,) * len(function.returns)
+        pairs = zip(function.returns, spans, strict=True)
+        found += [(render(reading, value)[:LONGEST], span, scope) for value, span in pairs]
+    return found
+
+
+def expanded(reading: Reading, value: Value, call: Call, depth: int = 2) -> str:
+    """The text of a value with names replaced by what one assignment each says of them."""
+    return render(reading, with_definitions(reading, value, call, depth))
+
+
+def with_definitions(reading: Reading, value: Value, call: Call, depth: int) -> Value:
+    """A name as the one value that it may hold, also within operations."""
+    import msgspec
+
+    if value.kind == "name" and depth:
+        number = reading.numbers.get(id(call), len(reading.calls))
+        found = evaluate.definitions(reading, value.name, call.scope, number, call.arms)
+        if len(found) == 1 and found[0].scope == call.scope and found[0].value.kind != "literal":
+            return with_definitions(reading, found[0].value, call, depth - 1)
+        return value
+    if value.kind in ("other", "list", "item") and value.items and depth:
+        items = tuple(with_definitions(reading, each, call, depth) for each in value.items)
+        return msgspec.structs.replace(value, items=items)
+    return value

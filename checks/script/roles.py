@@ -1,0 +1,137 @@
+"""A rule on terms and arguments whose sign or place is exchanged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.naming import words
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script_machine import ScriptMachine
+
+CRITICS = re.compile(r"critic|disc|^(?:self\.)?[CD]$|q_?net|qf\d?|^(?:self\.)?q\d?$", re.IGNORECASE)
+ENTROPY = re.compile(r"\((?:[^()]|\([^()]*\))*\+\([\w.]+\*(?:\w+\.entropy\(\)|\w*entropy)"
+                     r"(?:\.mean\(\))?\)")  # fmt: skip
+FAKE = re.compile(r"fake|gen|synth", re.IGNORECASE)
+REAL = re.compile(r"real|true|^x$|data", re.IGNORECASE)
+
+
+def exchanged(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for text, span, _ in reading.cached(statements):
+        if ENTROPY.search(text) and re.search(r"^\(-|^\(\w*(?:loss|pg|policy)", text):
+            yield Match(span, "the entropy is minimized: its term has a minus in a loss")
+        found = re.fullmatch(r"\(([\w.]+)\(([\w.]+)\)\.mean\(\)-\1\(([\w.]+)(?:\.detach\(\))?\)"
+                             r"\.mean\(\)\)", text)  # fmt: skip
+        critic = (
+            found and CRITICS.search(found[1]) and REAL.search(found[2]) and FAKE.search(found[3])
+        )
+        if critic and _is_minimized(reading, span):
+            yield Match(
+                span, "the critic is trained to score fakes higher: fake minus real is its loss"
+            )
+    yield from _actors(reading)
+    yield from _triplets(reading)
+    yield from _mixed(reading)
+
+
+def _is_minimized(reading: Training, span: object) -> bool:
+    """The value is a loss that backward() is called on."""
+    names = [a.target for a in reading.script.assignments if a.span == span]
+    return any(reading.calls[n].receiver in names for n in reading.backwards)
+
+
+def _actors(reading: Training) -> Iterator[Match]:
+    """critic(state, actor(state)).mean() as the loss of the actor."""
+    for number in reading.backwards:
+        call = reading.calls[number]
+        if "actor" not in words(call.receiver) and "policy" not in words(call.receiver):
+            continue
+        found = objects.last_definition(reading, call.receiver, call)
+        text = render(reading, found[0]) if len(found) == 1 else ""
+        held = re.fullmatch(r"([\w.]+)\(.*(?:actor|policy|pi|mu)\w*\(.*\)\.mean\(\)", text)
+        if held and CRITICS.search(held[1]):
+            yield Match(
+                call.span, "the value of the policy is minimized: a minus is missing before it"
+            )
+
+
+def _triplets(reading: Training) -> Iterator[Match]:
+    """TripletMarginLoss takes the anchor, the positive and the negative."""
+    named = reading.methods("TripletMarginLoss", "triplet_margin_loss")
+    for number, call in enumerate(reading.calls if named else ()):
+        if len(call.args) != 3:
+            continue
+        made = objects.callee(reading, call)
+        triplet = call.method == "triplet_margin_loss" or (
+            made and all(m is not None and m.method == "TripletMarginLoss" for m in made)
+        )
+        texts = [expanded(reading, value, call, 1) for value in call.args]
+        if triplet and re.search(r"\bneg", texts[1]) and re.search(r"\bpos", texts[2]) and number:
+            yield Match(call.span, "the positive comes second, the negative third")
+
+
+def _mixed(reading: Training) -> Iterator[Match]:
+    """Mixed inputs with the labels of one of them."""
+    for text, span, scope in reading.cached(statements):
+        mixed = re.fullmatch(r"\(\((\w+)\*(\w+)\)\+\(\(1-\1\)\*\2\[(\w+)\]\)\)", text)
+        if not mixed:
+            continue
+        others = [t for t, s, _ in reading.cached(statements) if s != span]
+        others += [render(reading, v) for v, _, where in reading.expressions if where == scope]
+        shuffled = rf"(?!{re.escape(mixed[2])}\b)\b\w+\[{mixed[3]}\]"
+        owner = reading.function(scope).name
+        if not owner and not any(re.search(shuffled, t) for t in others) and any(
+            n in reading.by_method for n in ("cross_entropy", "CrossEntropyLoss")
+        ):  # fmt: skip
+            yield Match(span, "inputs are mixed, and labels are those of one: the loss takes both")
+
+
+def of_processes(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """DistributedSampler(num_replicas=device_count(), rank=local_rank)."""
+    for number in reading.methods("DistributedSampler"):
+        call = reading.calls[number]
+        values = [
+            evaluate.argument(reading, call, k, p) for k, p in (("num_replicas", 1), ("rank", 2))
+        ]
+        texts = [expanded(reading, v, call, 2) if v is not None else "" for v in values]
+        if "device_count()" in texts[0] or re.search(r"LOCAL_RANK|^local_?rank$|^local$", texts[1]):
+            yield Match(call.span, "nodes read the same data: it counts processes of one node")
+
+
+RULES = (
+    Rule(
+        code="SCR380",
+        slug="terms-exchanged",
+        title="Terms of a loss have their signs, and arguments their places",
+        severity="fail",
+        find=exchanged,
+        why="Optimizers minimize: an entropy that is to stay high, a value and the score of real "
+        "samples have a minus. A triplet with its last two exchanged pushes equals apart.",
+        fires=(
+            "policy_loss + c * entropy; critic(real).mean() - critic(fake).mean() as a loss",
+            "critic(state, actor(state)).mean() as the loss of an actor",
+            "TripletMarginLoss(anchor, negative, positive)",
+            "mixed inputs, and a loss of the labels of one of them",
+        ),
+        fix="loss - c * entropy; fake - real; -critic(...).mean(); (anchor, positive, negative); "
+        "lam * loss(out, y) + (1 - lam) * loss(out, y[perm]).",
+        sources=("torch-ppo",),
+        needs=("entropy", "mean", "TripletMarginLoss", "triplet_margin_loss", "randperm"),
+    ),
+    Rule(
+        code="SCR381",
+        slug="sampler-of-one-node",
+        title="A DistributedSampler counts the processes of all nodes",
+        severity="warn",
+        find=of_processes,
+        why="With the local rank and the GPUs of one node, all nodes read the same parts: a second "
+        "node repeats the first.",
+        fires=("DistributedSampler(num_replicas=torch.cuda.device_count(), rank=local_rank)",),
+        fix="Omit both: the process group knows them.",
+        sources=("torch-distributed-sampler",),
+        needs=("DistributedSampler",),
+    ),
+)  # fmt: skip

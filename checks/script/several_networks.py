@@ -1,0 +1,148 @@
+"""A rule on optimizers and schedulers of several networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.checks.script import objects
+from doctor.checks.script.lineage import parameter_owners
+from doctor.checks.script.reading import exclusive, flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.schedules import schedulers
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+GROUPS = {"SequentialLR", "ChainedScheduler"}
+
+
+def other_parameters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    yield from _listed_twice(reading)
+    yield from _second_optimizer(reading)
+    yield from _second_scheduler(reading)
+    yield from _untrained(reading)
+
+
+def _listed_twice(reading: Training) -> Iterator[Match]:
+    """list(a.parameters()) + list(a.parameters())."""
+    receivers = [reading.calls[n].receiver for n in reading.methods("parameters")]
+    if len(set(receivers)) == len(receivers):
+        return
+    for value, span, _ in reading.expressions:
+        for part in flatten([value]):
+            if part.kind != "other" or part.name != "Add":
+                continue
+            owners = [
+                reading.calls[n].receiver
+                for item in part.items
+                for n in item.calls
+                if reading.calls[n].method == "parameters" and reading.calls[n].receiver
+            ]
+            if len(owners) > 1 and len(set(owners)) < len(owners):
+                yield Match(span, f"the parameters of {owners[0]} are listed twice")
+
+
+def _second_optimizer(reading: Training) -> Iterator[Match]:
+    """Two optimizers of one class over one network, where another network has none."""
+    made = [(n, reading.calls[n]) for n in reading.optimizers]
+    owners = {n: list(dict.fromkeys(parameter_owners(reading, call, n))) for n, call in made}
+    for index, (n, call) in enumerate(made):
+        for m, other in made[:index]:
+            same = owners[n] == owners[m] and len(owners[n]) == 1 and call.name == other.name
+            apart = call.scope == other.scope and len(call.targets) == len(other.targets) == 1
+            if not same or not apart or exclusive(call.arms, other.arms) or call.loops:
+                continue
+            if _stepped_together(reading, call.targets[0], other.targets[0]):
+                message = f"{call.targets[0]} holds {owners[n][0]}, as {other.targets[0]} does"
+                yield Match(call.span, message)
+
+
+def _stepped_together(reading: Training, one: str, other: str) -> bool:
+    loops = [
+        {
+            reading.calls[n].loops
+            for n in reading.methods("step")
+            if reading.calls[n].receiver == name
+        }
+        for name in (one, other)
+    ]
+    return one != other and bool(loops[0] & loops[1] - {()})
+
+
+def _second_scheduler(reading: Training) -> Iterator[Match]:
+    """Two schedulers of one class on one optimizer, while another optimizer has none."""
+    made = [(reading.calls[n], name) for n, name in schedulers(reading) if reading.calls[n].args]
+    held = {call.args[0].name for call, _ in made}
+    free = {t for n in reading.optimizers for t in reading.calls[n].targets} - held
+    if len(made) < 2 or not free or GROUPS & reading.script.identifiers:
+        return
+    for index, (call, name) in enumerate(made):
+        for other, first in made[:index]:
+            same = call.name == other.name and call.args[0] == other.args[0] and name != first
+            apart = exclusive(call.arms, other.arms) or call.scope != other.scope
+            if same and not apart and call.args[0].kind == "name":
+                yield Match(call.span, f"{name} steps {call.args[0].name}, as {first} does")
+
+
+def _untrained(reading: Training) -> Iterator[Match]:
+    """The optimizer holds an object that is never called, and another of its class is trained."""
+    for number in reading.optimizers:
+        made = reading.calls[number]
+        owners = list(dict.fromkeys(parameter_owners(reading, made, number)))
+        if len(owners) != 1 or len(reading.optimizers) != 1 or "." in owners[0]:
+            continue
+        key = reading.key(owners[0], made.scope)
+        own = _maker(reading, owners[0], made)
+        if own is None or _is_used(reading, key, owners[0]):
+            continue
+        for n in reading.backwards:
+            loops = reading.calls[n].loops
+            around = objects.around(reading, reading.calls[n], loops[-1]) if loops else []
+            for call in (reading.calls[m] for m in around):
+                other = _maker(reading, call.name, call)
+                twin = other is not None and other is not own and other.name == own.name
+                if twin and reading.key(call.name, call.scope) not in reading.trained_names:
+                    message = f"{made.method} holds {owners[0]}, and {call.name} is trained"
+                    yield Match(made.span, message)
+                    return
+
+
+def _maker(reading: Training, name: str, call: Call) -> Call | None:
+    """The one call that made a module of this file."""
+    if "." in name or not name:
+        return None
+    value = Value("name", name=name)
+    number = reading.numbers[id(call)]
+    found = list(objects.makers(reading, value, call.scope, number, call.arms))
+    first = found[0] if len(found) == 1 else None
+    return first if first is not None and first.name in reading.modules else None
+
+
+def _is_used(reading: Training, key: tuple[object, str], name: str) -> bool:
+    """The object is called, or handed on to something other than its methods."""
+    return any(
+        reading.key(call.name, call.scope) == key
+        or any(v.kind == "name" and v.name == name for v in (*call.args, *call.keywords.values()))
+        for call in reading.calls
+    ) or any(a.value.kind == "name" and a.value.name == name for a in reading.script.assignments)
+
+
+RULES = (
+    Rule(
+        code="SCR271",
+        slug="optimizer-of-another-network",
+        title="Every network has its own optimizer and scheduler",
+        severity="fail",
+        find=other_parameters,
+        why="After a copied line two optimizers hold one network, and the other network never "
+        "changes. No error says so.",
+        fires=(
+            "the parameters of one network twice in one list",
+            "two optimizers of one class over one network, stepped in one loop",
+            "two schedulers of one class on one optimizer, while another has none",
+            "an optimizer over an object that is never called, while another of its class trains",
+        ),
+        fix="Correct the name in the copied line.",
+        sources=("esrgan-pytorch-39", "srgan-pytorch-85", "open-universe-5", "tutorials-1430"),
+    ),
+)

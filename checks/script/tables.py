@@ -1,0 +1,184 @@
+"""Rules on tables: what is a feature, and which rows belong together in a split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rendering import expanded, render, statements
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Assignment, Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+SPLITTERS = ("train_test_split", "KFold", "StratifiedKFold", "ShuffleSplit", "random_split")
+GROUPS = re.compile(r"(?:patient|subject|speaker|participant|person|animal|case|video|scene|series|"
+                    r"recording)(?:_?(?:id|no|num|name|key|number))$|^(?:patient|subject|speaker)$",
+                    re.IGNORECASE)  # fmt: skip
+TIMES = re.compile(r"^(?:\w*_)?(?:time|timestamp|date|datetime|day|hour|ts)$", re.IGNORECASE)
+
+
+def features(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """y = df["price"], and X is all of df."""
+    for each in reading.script.assignments:
+        target = re.match(r"(\w+)\[(\w+)\]$", each.value.name) or _column(reading, each)
+        if target is None or each.target.casefold() not in ("y", "target", "targets", "labels"):
+            continue
+        table, column = target[1], target[2]
+        for other in reading.script.assignments:
+            if other.scope != each.scope or other.target not in ("X", "x", "features", "inputs"):
+                continue
+            text = render(reading, other.value)
+            whole = re.match(
+                rf"(?:\(?{table}(?:\.select_dtypes\([^()]*\)|\.astype\([^()]*\))*"
+                r"(?:\.values|\.to_numpy\([^()]*\)|\.copy\(\))?\)?)$", text
+            )  # fmt: skip
+            if whole and not _removed(reading, table, column, each):
+                yield Match(
+                    other.span, f"{other.target} holds the column {column}, which is the target"
+                )
+
+
+def _column(reading: Training, each: Assignment) -> re.Match[str] | None:
+    """df["price"].values, or df.price.values."""
+    text = render(reading, each.value)
+    return re.match(
+        r"(\w+)\['(\w+)'\](?:\.values|\.to_numpy\([^()]*\)|\.astype\([\w.']*\))*$", text
+    )
+
+
+def _removed(reading: Training, table: str, column: str, each: Assignment) -> bool:
+    """The column leaves the table somewhere, or the table is made anew."""
+    texts = [render(reading, v) for v, _, _ in reading.expressions]
+    drops = any(
+        n in ("drop", "pop", "loc", "iloc", "difference", "filter") for n in reading.by_method
+    )
+    named = reading.assigned.get(reading.key(table, each.scope), ())
+    return drops or len(named) > 1 or any(f"del {table}" in t for t in texts)
+
+
+def rows_together(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    if reading.mentions("groupkfold", "groupshufflesplit", "leaveonegroup", "groups", "groupby",
+                        "timeseriessplit"):  # fmt: skip
+        return
+    splits = [reading.calls[n] for n in reading.methods("train_test_split")]
+    splits = [
+        c for c in splits if c.name.startswith("sklearn.") and c.args and _shuffles(reading, c)
+    ]
+    for call in splits:
+        if re.search(
+            r"unique\(|set\(|drop_duplicates|groups?\(", expanded(reading, call.args[0], call, 3)
+        ):
+            continue
+        rows = _rows(reading, call.args[0], call)
+        if copied := _copied(reading, call, rows):
+            yield Match(
+                call.span, f"{copied} repeats rows before the split: their copies are on both sides"
+            )
+        elif column := _grouped(reading, rows):
+            yield Match(call.span, f"rows of one {column} are on both sides of the split")
+        elif _in_order(reading, rows):
+            yield Match(
+                call.span, "rows in the order of time are split at random: the future trains"
+            )
+
+
+def _shuffles(reading: Training, call: Call) -> bool:
+    value = call.keywords.get("shuffle")
+    return value is None or evaluate.truth(reading, value, call) is True
+
+
+def _rows(reading: Training, value: Value, call: Call, depth: int = 4) -> set[str]:
+    """The names of the tables that hold the rows."""
+    names = {
+        name.partition("[")[0].partition(".")[0] for name in (value.name, *value.names) if name
+    }
+    found = set(names)
+    for name in names if depth else ():
+        for each in reading.assigned.get(reading.key(name, call.scope), ()):
+            if each.scope == call.scope and each.position <= reading.numbers[id(call)]:
+                found |= (
+                    _rows(reading, each.value, call, depth - 1) if each.value != value else set()
+                )
+    return found
+
+
+def _copied(reading: Training, call: Call, rows: set[str]) -> str:
+    """pd.concat([df] + [minority] * 9), or resample(minority, replace=True), of these rows."""
+    for each in reading.script.assignments:
+        if each.scope != call.scope or each.target not in rows:
+            continue
+        if each.position > reading.numbers[id(call)]:
+            continue
+        text = render(reading, each.value)
+        if "concat(" in text and re.search(r"\(\w+\)\*\d+|\]\*\d+|\(\(\w+\)\*\w+\)", text):
+            return each.target
+        drawn = [n for n in each.value.calls if reading.calls[n].name == "sklearn.utils.resample"]
+        if drawn and "n_samples" in reading.calls[drawn[0]].keywords:
+            return "resample()"
+    return ""
+
+
+def _grouped(reading: Training, rows: set[str]) -> str:
+    """A column that names patients or the like, of the rows that are split."""
+    for value, _, _ in reading.expressions:
+        for name in (value.name, *value.names):
+            table, _, column = name.partition("[")
+            if table in rows and GROUPS.search(column.removesuffix("]")):
+                return column.removesuffix("]")
+    for text, _, _ in reading.cached(statements):
+        for table, column in re.findall(r"(\w+)\['(\w+)'\]", text):
+            if table in rows and GROUPS.search(column):
+                return str(column)
+    return ""
+
+
+def _in_order(reading: Training, rows: set[str]) -> bool:
+    """The rows were sorted by time, or hold values of earlier rows."""
+    for call in reading.calls:
+        root = {call.receiver.partition("[")[0], *call.targets}
+        keys = [v for v in (*call.args, *call.keywords.values())]
+        texts = [str(part.literal) for v in keys for part in (v, *v.items)]
+        if call.method == "sort_values" and root & rows and any(map(TIMES.match, texts)):
+            return True
+        shifted = call.method == "shift" and call.receiver.partition("[")[0] in rows
+        if shifted and call.args and reading.mentions("lag", "parse_dates", "datetime"):
+            return True
+    return False
+
+
+RULES = (
+    Rule(
+        code="SCR349",
+        slug="target-among-features",
+        title="The target is not among the features",
+        severity="fail",
+        find=features,
+        why="The network copies the target from its input: the result is perfect, and useless "
+        "where the target is not known.",
+        fires=("y = df['price'] and X = df.values, and the column is never dropped",),
+        fix="X = df.drop(columns='price').",
+        sources=("sklearn-pitfalls",),
+        needs=("pandas",),
+    ),
+    Rule(
+        code="SCR350",
+        slug="rows-that-belong-together",
+        title="Rows that belong together are on one side of a split",
+        severity="warn",
+        find=rows_together,
+        why="Copies of a row, images of one patient and neighbours in time resemble each other "
+        "more than new data: the model is tested on what it has seen.",
+        fires=(
+            "train_test_split of rows that concat or resample repeated",
+            "a shuffling train_test_split of rows with a column patient_id, subject_id, speaker",
+            "the same of rows that are sorted by time, or that hold lags",
+        ),
+        fix="Split first, then repeat rows; use GroupShuffleSplit; split time series with "
+        "shuffle=False.",
+        sources=("sklearn-pitfalls", "sklearn-time-series"),
+        needs=("train_test_split",),
+        limits="that columns of other names hold no groups.",
+    ),
+)

@@ -1,0 +1,317 @@
+"""A rule on settings of a Trainer that contradict each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate, objects
+from doctor.checks.script.naming import direction
+from doctor.checks.script.reading import flatten
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+STRATEGIES = ("eval_strategy", "evaluation_strategy")
+
+
+def settings_contradict(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for call in reading.cached(_settings):
+        if evaluate.unpacks_unknown(reading, call) or not call.keywords:
+            continue
+        yield from _best_model(reading, call)
+        yield from _resumed(reading, call)
+        yield from _columns(reading, call)
+        yield from _generated(reading, call)
+        yield from _stopped(reading, call)
+        yield from _metric_missing(reading, call)
+        yield from _collated(reading, call)
+
+
+def _settings(reading: Training) -> list[Call]:
+    """The calls that make arguments, with what a dictionary gives and what is assigned later."""
+    found, later = [], defaultdict(list)
+    for each in reading.script.assignments if reading.arguments else ():
+        if "." in each.target:
+            later[each.scope, each.target.rpartition(".")[0]].append(each)
+    for number in reading.arguments:
+        call = reading.calls[number]
+        given: dict[str, Value] = {}
+        for value in call.unpacked:
+            for option in evaluate.options(reading, value, call):
+                given |= dict(zip(option.keys, option.items, strict=False))
+        for each in later.get((call.scope, "".join(call.targets[:1])), ()):
+            if each.position > number and not (each.arms or each.loops or each.augmented):
+                given[each.target.rpartition(".")[2]] = each.value
+        found.append(reading.changed(call, {**call.keywords, **given}) if given else call)
+    return found
+
+
+def _text(reading: Training, call: Call, *names: str) -> str | None:
+    """A literal setting; "" where it is not given, None where something else decides it."""
+    for name in names:
+        if (value := call.keywords.get(name)) is not None:
+            found = evaluate.literals(reading, value, call)
+            text = found.pop() if len(found) == 1 else evaluate.UNDECIDED
+            return None if text == evaluate.UNDECIDED else str(text)
+    return ""
+
+
+def _best_model(reading: Training, call: Call) -> Iterator[Match]:
+    best = call.keywords.get("load_best_model_at_end")
+    loads = best is not None and evaluate.truth(reading, best, call) is True
+    asked, saved = _text(reading, call, *STRATEGIES), _text(reading, call, "save_strategy")
+    if loads and asked in ("", "no", "None"):
+        yield Match(call.span, "load_best_model_at_end needs an evaluation: eval_strategy is no")
+    elif loads and asked and saved is not None and saved != "best" and asked != (saved or "steps"):
+        message = f"load_best_model_at_end: saved every {saved or 'steps'}, evaluated every {asked}"
+        yield Match(call.span, message)
+    elif loads and asked == "steps" and saved != "best":
+        counts = [_text(reading, call, name) or "" for name in ("save_steps", "eval_steps")]
+        if all(map(str.isdecimal, counts)) and int(counts[1]) and int(counts[0]) % int(counts[1]):
+            message = f"saved every {counts[0]} steps, evaluated every {counts[1]}"
+            yield Match(call.span, f"load_best_model_at_end: {message}")
+    metric, greater = _text(reading, call, "metric_for_best_model"), call.keywords.get(
+        "greater_is_better"
+    )  # fmt: skip
+    better = (_computed(reading, str(metric)) or direction(metric)) if metric else 0
+    if greater is None:
+        wrong = better < 0 and not str(metric).endswith("loss")
+        if wrong and loads:
+            yield Match(
+                call.span, f"the highest {metric} is kept: greater_is_better is True by default"
+            )
+        return
+    truth = evaluate.truth(reading, greater, call)
+    if (better > 0 and truth is False) or (better < 0 and truth is True):
+        yield Match(call.span, f"greater_is_better={truth} keeps the worst {metric}")
+
+
+ERRORS = {"log_loss", "mean_squared_error", "mean_absolute_error", "root_mean_squared_error",
+          "hamming_loss", "brier_score_loss", "mean_absolute_percentage_error", "max_error",
+          "zero_one_loss", "wer", "cer", "mse_loss", "l1_loss", "cross_entropy"}  # fmt: skip
+
+
+def _computed(reading: Training, metric: str) -> int:
+    """-1 where compute_metrics returns an error under this key, 0 where that is not known."""
+    for scope in metric_functions(reading):
+        for value in reading.function(scope).returns:
+            entered = evaluate.entry(reading, value, metric.removeprefix("eval_"))
+            calls = [entered.call, *entered.calls] if entered is not None else []
+            if any(n >= 0 and reading.calls[n].method in ERRORS for n in calls):
+                return -1
+    return 0
+
+
+def _resumed(reading: Training, call: Call) -> Iterator[Match]:
+    value = call.keywords.get("resume_from_checkpoint")
+    if value is None or (value.kind == "literal" and not value.literal):
+        return
+    trains = [reading.calls[n] for n in reading.methods("train") if reading.calls[n].receiver]
+    named = any(
+        name.endswith(".resume_from_checkpoint")
+        for each, _, _ in reading.expressions
+        for name in (each.name, *each.names)
+    )
+    plain = [each for each in trains if "trainer" in each.receiver.casefold()]
+    if plain and not named and not any(e.args or e.keywords or e.unpacked for e in plain):
+        yield Match(call.span, "train() does not read resume_from_checkpoint of the arguments")
+
+
+def _columns(reading: Training, call: Call) -> Iterator[Match]:
+    """The Trainer removes columns that only a transform of its dataset reads."""
+    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+        return
+    if not reading.imports_from("datasets"):
+        return
+    given = {
+        name.partition("[")[0]
+        for n in reading.trainers
+        for key in ("train_dataset", "eval_dataset")
+        if (data := reading.calls[n].keywords.get(key)) is not None
+        for name in (data.name, *data.names)
+        if reading.calls[n].scope == call.scope
+    }
+    for number in reading.methods("set_transform", "with_transform"):
+        each = reading.calls[number]
+        names = {name.partition("[")[0] for name in (each.receiver, *each.targets)}
+        known = is_of_datasets(reading, each)
+        if known and each.args and names & given - {""} and each.scope == call.scope:
+            message = "the columns that the transform reads are removed: remove_unused_columns"
+            yield Match(call.span, message)
+            return
+
+
+def _stopped(reading: Training, call: Call) -> Iterator[Match]:
+    """EarlyStoppingCallback asserts that something is evaluated and compared."""
+    if not reading.methods("EarlyStoppingCallback"):
+        return
+    if _text(reading, call, *STRATEGIES) in ("", "no", "None") and "do_eval" not in call.keywords:
+        yield Match(call.span, "EarlyStoppingCallback needs an evaluation: eval_strategy is no")
+    elif not {"metric_for_best_model", "load_best_model_at_end"} & call.keywords.keys():
+        yield Match(call.span, "EarlyStoppingCallback needs metric_for_best_model")
+
+
+def _metric_missing(reading: Training, call: Call) -> Iterator[Match]:
+    """metric_for_best_model is none of the keys that compute_metrics returns."""
+    metric = (_text(reading, call, "metric_for_best_model") or "").removeprefix("eval_")
+    for scope in metric_functions(reading):
+        function = reading.function(scope)
+        last = len(reading.calls)
+        found = [
+            option
+            for value in function.returns
+            for option in evaluate.options_at(reading, value, scope, last, ())
+        ]
+        written = [v for v in found if v.kind == "dict" and len(v.keys) == len(v.items) > 0]
+        scored = [v for v in found if v.kind == "call" and reading.calls[v.call].name.startswith(
+            "sklearn.metrics.") and reading.calls[v.call].method.endswith("_score")]  # fmt: skip
+        names = {v.name for v in function.returns if v.kind == "name"}
+        if any(
+            reading.calls[n].method in ("update", "setdefault")
+            and reading.calls[n].receiver in names
+            for n in reading.scope_calls(scope)
+        ) or any(
+            a.scope == scope and a.target.partition("[")[0] in names and "[" in a.target
+            for a in reading.script.assignments
+        ):  # more keys are entered later
+            continue
+        if found and len(scored) == len(found):
+            yield Match(function.exit_spans[0], "compute_metrics returns a number, not a dict")
+        elif (
+            metric
+            and metric != "loss"
+            and written
+            and len(written) == len(found)
+            and not any(metric in v.keys for v in written)
+            and "tests" not in reading.script.path
+        ):
+            keys = ", ".join(written[0].keys[:3])
+            yield Match(call.span, f"compute_metrics returns no {metric}: it has {keys}")
+        loaded = _loaded_metric(reading, found)
+        if loaded and metric and metric not in ("loss", loaded) and metric in KNOWN:
+            yield Match(call.span, f"compute_metrics returns no {metric}: it has {loaded}")
+
+
+KNOWN = {"accuracy", "f1", "precision", "recall", "matthews_correlation"}
+
+
+def _loaded_metric(reading: Training, found: list[Value]) -> str:
+    """accuracy of evaluate.load("accuracy").compute(...)."""
+    if len(found) != 1 or found[0].kind != "call":
+        return ""
+    call = reading.calls[found[0].call]
+    if call.method != "compute" or not call.receiver:
+        return ""
+    made = [
+        reading.calls[v.call]
+        for v in evaluate.options(reading, Value("name", name=call.receiver), call)
+        if v.kind == "call"
+    ]
+    names = {str(m.args[0].literal) for m in made if m.name == "evaluate.load" and m.args}
+    return names.pop() if len(names) == 1 and names <= KNOWN else ""
+
+
+TEXTS = {"text", "sentence", "prompt", "question", "answer", "image", "audio", "path", "caption",
+         "context", "summary", "document", "review", "content"}  # fmt: skip
+
+
+def _collated(reading: Training, call: Call) -> Iterator[Match]:
+    """The collator of this file reads a column that no forward() takes."""
+    if "remove_unused_columns" in call.keywords or not call.name.startswith("transformers."):
+        return
+    for number in reading.trainers:
+        made = reading.calls[number]
+        value = made.keywords.get("data_collator")
+        loaded = {reading.calls[n].name.startswith("transformers.Auto") for n in reading.loads}
+        if value is None or loaded != {True} or not reading.is_transformers_trainer(made):
+            continue
+        scopes = set(_collators(reading, value, made))
+        values = [each for each, _, where in reading.expressions if where in scopes]
+        keys = {
+            part.name.rpartition("[")[2].removesuffix("]")
+            for part in flatten(values)
+            if part.kind == "item" and part.name.endswith("]")
+        }
+        for key in sorted(keys & TEXTS)[:1]:
+            message = f"the column {key} that the collator reads is removed: remove_unused_columns"
+            yield Match(call.span, message)
+
+
+def _collators(reading: Training, value: Value, call: Call) -> Iterator[int]:
+    """The function that a collator of this file runs."""
+    if value.kind == "name":
+        yield from reading.functions_by_name.get(value.name, ())
+    for option in evaluate.options(reading, value, call):
+        if option.kind == "call":
+            name = reading.calls[option.call].name
+            for n in reading.functions_by_name.get("__call__", ()):
+                if reading.function(n).owner == name:
+                    yield n
+
+
+def is_of_datasets(reading: Training, call: Call, depth: int = 6) -> bool:
+    """The receiver is what a function of the package datasets returned, or made of it."""
+    if call.receiver_call >= 0:
+        inner = [reading.calls[call.receiver_call]]
+    else:
+        root = call.receiver.partition("[")[0]
+        results = reading.assigned.get(reading.key(root, call.scope), ())
+        inner = [reading.calls[n] for each in results for n in each.value.calls]
+        inner += [reading.calls[a.value.call] for a in results if a.value.kind == "call"]
+    return any(
+        each.name.startswith("datasets.")
+        or (depth > 0 and each is not call and is_of_datasets(reading, each, depth - 1))
+        for each in inner[:8]
+    )
+
+
+def _generated(reading: Training, call: Call) -> Iterator[Match]:
+    """Text is scored, and the evaluation returns logits."""
+    if not call.method.startswith("Seq2Seq") or "predict_with_generate" in call.keywords:
+        return
+    for scope in metric_functions(reading):
+        calls = [reading.calls[n] for n in reading.scope_calls(scope)]
+        decodes = any(c.method in ("batch_decode", "decode") for c in calls)
+        if decodes and not any(c.method == "argmax" for c in calls):
+            yield Match(call.span, "compute_metrics decodes logits: predict_with_generate is off")
+
+
+def metric_functions(reading: Training) -> list[int]:
+    """Functions of the file that Trainers get as compute_metrics, also of objects and closures."""
+    found: list[int] = []
+    for n in reading.trainers:
+        call = reading.calls[n]
+        value = call.keywords.get("compute_metrics")
+        for each in evaluate.options(reading, value, call) or ([value] if value else []):
+            made = reading.calls[each.call].name if each.kind == "call" else ""
+            own = objects.method_of(reading, made, "__call__") if made else None
+            found += objects.functions_of(reading, each, call) if own is None else [own]
+            owner, _, method = each.name.rpartition(".")
+            named = reading.functions_by_name.get(method, ()) if owner else ()
+            methods = [n for n in named if reading.function(n).owner]
+            found += methods if len(methods) == 1 else []
+    return sorted(set(found))
+
+
+RULES = (
+    Rule(
+        code="SCR274",
+        slug="trainer-settings-contradict",
+        title="The settings of a Trainer agree",
+        severity="fail",
+        find=settings_contradict,
+        why="Some combinations raise at the start; others keep the worst checkpoint, begin anew "
+        "instead of resuming, or score logits as text.",
+        fires=(
+            "load_best_model_at_end without an evaluation, or saved at other times than evaluated",
+            "greater_is_better that does not fit metric_for_best_model",
+            "resume_from_checkpoint in the arguments, and trainer.train() without it",
+            "set_transform or with_transform without remove_unused_columns=False",
+            "compute_metrics decodes, and predict_with_generate is not set",
+        ),
+        fix="Set eval_strategy and save_strategy alike; pass resume_from_checkpoint to train().",
+        sources=("transformers-12685", "transformers-31142", "transformers-23325"),
+    ),
+)

@@ -1,0 +1,120 @@
+"""Rules on loops that compute no gradients, or end before their last batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.checks.script.zeroed import stepped
+from doctor.facts.script import Value
+from doctor.facts.script_machine import ScriptMachine
+
+
+def backward_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    words = ("backward", "closure", "autograd", "accelerator", "fabric", "engine", "scaler", "hebb")
+    if reading.mentions(*words) or reading.trainers or reading.fits:
+        return
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        name = stepped(reading, call)
+        if not name or not call.loops or reading.assigned.get(reading.key(f"{name}.step", 0)):
+            continue
+        made = [reading.calls[n] for n in reading.optimizers if name in reading.calls[n].targets]
+        zeroed = any(
+            reading.calls[n].receiver == name and reading.calls[n].loops == call.loops
+            for n in reading.methods("zero_grad")
+        )
+        losses = [
+            each
+            for each in reading.script.assignments
+            if each.loops == call.loops and each.target.casefold().endswith("loss")
+            and not any(re.search("train|step|update|fit|learn", reading.calls[n].name.casefold())
+                        for n in each.value.calls)
+        ]  # fmt: skip
+        if (
+            made
+            and zeroed
+            and losses
+            and not any(".grad" in a.target for a in reading.script.assignments)
+        ):
+            yield Match(call.span, f"{name} steps, and backward() is called nowhere")
+            return
+
+
+def returns_in_loop(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A return at the end of the first iteration, unconditionally."""
+    for scope, function in enumerate(reading.script.functions):
+        for (position, arms), span, loops in zip(
+            function.exits, function.exit_spans, function.exit_loops, strict=False
+        ):
+            if arms or not loops or reading.script.loops[loops[-1]].kind != "for":
+                continue
+            inside = [
+                n
+                for n in reading.backwards
+                if reading.calls[n].scope == scope and reading.calls[n].loops == loops
+            ]
+            steps = any(
+                reading.calls[n].scope == scope and n < position
+                for n in reading.methods("step")
+                if reading.calls[n].loops == loops
+            )
+            if inside and max(inside) < position and steps:
+                yield Match(span, "the function returns after the first iteration of the loop")
+
+
+def closure_missing(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    for number in reading.methods("step"):
+        call = reading.calls[number]
+        if call.args or call.keywords or call.unpacked or not call.receiver:
+            continue
+        values = evaluate.options(reading, Value("name", name=call.receiver), call)
+        if values and all(
+            each.kind == "call" and reading.calls[each.call].name == "torch.optim.LBFGS"
+            for each in values
+        ):
+            yield Match(call.span, f"{call.receiver} is LBFGS: step() needs a closure")
+
+
+RULES = (
+    Rule(
+        code="SCR287",
+        slug="backward-missing",
+        title="A loop that steps calls backward()",
+        severity="fail",
+        find=backward_missing,
+        why="Without backward() there are no gradients: step() changes nothing.",
+        fires=("a loss, zero_grad() and step() in a loop, and no backward() in the file",),
+        fix="Call loss.backward() before the step.",
+        needs=("zero_grad",),
+        sources=("pyramidbox-7",),
+    ),
+    Rule(
+        code="SCR288",
+        slug="return-in-loop",
+        title="The loop over batches reads all batches",
+        severity="fail",
+        find=returns_in_loop,
+        why="A return that is indented too far ends the function after the first batch: every "
+        "epoch trains on one.",
+        fires=("an unconditional return in a for loop that calls backward() and step()",),
+        fix="Move the return out of the loop.",
+        sources=("ps-P4",),
+    ),
+    Rule(
+        code="SCR289",
+        slug="closure-missing",
+        title="LBFGS steps with a closure",
+        severity="fail",
+        find=closure_missing,
+        why="LBFGS evaluates the loss several times in a step: step() without a closure raises a "
+        "TypeError.",
+        fires=("step() without an argument on torch.optim.LBFGS",),
+        fix="Pass a function that zeroes gradients, computes the loss, propagates and returns it.",
+        needs=("LBFGS",),
+        sources=("torch-optim-closure",),
+    ),
+)

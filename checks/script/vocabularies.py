@@ -1,0 +1,255 @@
+"""Rules on numbers of classes and tokens: heads, adapters, texts that a trainer gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from doctor.checks.script import evaluate
+from doctor.checks.script.rendering import render
+from doctor.checks.script.rule import Match, Rule
+from doctor.checks.script.training import Training
+from doctor.facts.script import Call, Value
+from doctor.facts.script_machine import ScriptMachine
+
+TASKS = {
+    "ForSequenceClassification": "SEQ_CLS", "ForTokenClassification": "TOKEN_CLS",
+    "ForCausalLM": "CAUSAL_LM", "LMHeadModel": "CAUSAL_LM", "ForSeq2SeqLM": "SEQ_2_SEQ_LM",
+    "ForConditionalGeneration": "SEQ_2_SEQ_LM", "ForQuestionAnswering": "QUESTION_ANS",
+}  # fmt: skip
+LAYERS = (
+    (r"gpt2|GPT2", {"c_attn", "c_proj", "c_fc"}),
+    (r"bloom|falcon|pythia|neox|GPTNeoX|Bloom|Falcon|chatglm",
+     {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"}),
+    (r"(?:^|[/-])t5|flan-t5|T5For|mt5", {"q", "k", "v", "o", "wi", "wo", "wi_0", "wi_1"}),
+    (r"bert-base|bert-large|roberta|BertFor|RobertaFor",
+     {"query", "key", "value", "dense", "classifier"}),
+    (r"llama|Llama|mistral|Mistral|qwen|Qwen|gemma|Gemma",
+     {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head",
+      "embed_tokens"}),
+)  # fmt: skip
+"""Models by their names, and their layers that adapters can wrap."""
+
+
+def adapters(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    loaded = [reading.calls[n] for n in reading.loads]
+    if len(loaded) != 1:
+        return
+    model = loaded[0]
+    for number in reading.methods("LoraConfig"):
+        call = reading.calls[number]
+        task = _text(reading, call, "task_type").rpartition(".")[2]
+        wanted = next((t for ending, t in TASKS.items() if ending in model.name), "")
+        if wanted and task and task != wanted and task in TASKS.values():
+            more = ": its new head stays frozen" if wanted.endswith("CLS") else ""
+            yield Match(call.span, f"task_type is {task} for a model of {wanted}{more}")
+        yield from _layers(reading, call, model)
+
+
+def _text(reading: Training, call: Call, key: str) -> str:
+    value = call.keywords.get(key)
+    if value is None:
+        return ""
+    return str(value.literal) if value.kind == "literal" else value.name
+
+
+def _layers(reading: Training, call: Call, model: Call) -> Iterator[Match]:
+    """target_modules of another architecture."""
+    value = call.keywords.get("target_modules")
+    named = (
+        {str(v.literal) for v in value.items}
+        if value is not None and value.kind == "list"
+        else set()
+    )
+    source = evaluate.argument(reading, model, "pretrained_model_name_or_path", 0)
+    found = evaluate.literals(reading, source, model) if source is not None else set()
+    text = f"{model.name} {found.pop()}" if len(found) == 1 else model.name
+    text = text if evaluate.UNDECIDED not in text.split() else model.name
+    own = next((layers for pattern, layers in LAYERS if re.search(pattern, text)), set())
+    if named and own and not named & own and all(re.fullmatch(r"\w+", n) for n in named):
+        yield Match(
+            call.span,
+            f"the model has no layers {', '.join(sorted(named))}: it has "
+            f"{', '.join(sorted(own)[:3])}",
+        )
+
+
+def heads(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """A classifier of two classes by default, and a list of more labels."""
+    for n in reading.loads:
+        call = reading.calls[n]
+        if (
+            not re.search("For(?:Sequence|Token|Image|Audio)Classification", call.name)
+            or call.unpacked
+        ):
+            continue
+        if {"num_labels", "config", "id2label", "label2id"} & call.keywords.keys():
+            continue
+        source = evaluate.argument(reading, call, "pretrained_model_name_or_path", 0)
+        plain = source is not None and re.search(
+            r"^(?:[\w-]+/)?(?:bert|roberta|distilbert|albert|electra|deberta|xlm-roberta|vit|camembert)"
+            r"[\w-]*$", "".join(map(str, evaluate.literals(reading, source, call))),
+        )  # fmt: skip
+        counts = [
+            (a.target, len(a.value.items)) for a in reading.script.assignments
+            if a.scope == 0 and a.value.kind == "list" and len(a.value.items) > 2
+            and re.fullmatch(r"labels?|classes|label_names|class_names|names|tags|label_list",
+                             a.target.casefold())
+            and all(isinstance(v.literal, str) for v in a.value.items)
+        ]  # fmt: skip
+        if plain and counts:
+            yield Match(
+                call.span, f"the head has 2 classes by default, {counts[0][0]} has {counts[0][1]}"
+            )
+
+
+def texts(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """What a map() makes of texts: no batch axis, no open prompt."""
+    mapped = {v.name for n in reading.methods("map") for v in reading.calls[n].args[:1]}
+    for number, call in enumerate(reading.calls):
+        function = reading.function(call.scope).name
+        value = call.keywords.get("return_tensors")
+        inside = function in mapped or any(
+            number in v.calls for n in reading.methods("map") for v in reading.calls[n].args[:1]
+        )
+        batched = any("batched" in reading.calls[n].keywords for n in reading.methods("map"))
+        flat = reading.mentions("squeeze", "flatten", "set_format", "generate")
+        rows = value is not None and value.literal == "pt" and inside and not (batched or flat)
+        if rows and not re.search(r"\)\[|\[0\]", _around(reading, call)):
+            yield Match(
+                call.span, "each row is a batch of one: return_tensors adds an axis", "warn"
+            )
+        opened = call.keywords.get("add_generation_prompt")
+        if call.method == "apply_chat_template" and opened is not None and opened.literal is True:
+            labelled = any("labels" in v.keys for v in reading.function(call.scope).returns)
+            answered = _holds_answer(reading, call)
+            if answered and (labelled or inside):
+                yield Match(
+                    call.span,
+                    "an open answer follows the answer: add_generation_prompt is for generation",
+                    "warn",
+                )
+
+
+def _around(reading: Training, call: Call) -> str:
+    return "".join(render(reading, v) for v, s, scope in reading.expressions
+                   if scope == call.scope and s.line == call.span.line)  # fmt: skip
+
+
+def _holds_answer(reading: Training, call: Call) -> bool:
+    """The messages end with one of the assistant."""
+    value: Value | None = call.args[0] if call.args else None
+    found = evaluate.options(reading, value, call) if value is not None else []
+    for option in found:
+        last = option.items[-1] if option.kind == "list" and option.items else None
+        if last is not None and "'assistant'" in render(reading, last):
+            return True
+    return False
+
+
+def rewards(reading: Training, machine: ScriptMachine) -> Iterator[Match]:
+    """Reward functions of GRPO, and groups that compare nothing."""
+    yield from _reward_functions(reading)
+    yield from _groups(reading)
+
+
+def _reward_functions(reading: Training) -> Iterator[Match]:
+    for number in reading.methods("GRPOTrainer", "RLOOTrainer"):
+        call = reading.calls[number]
+        value = call.keywords.get("reward_funcs") or (call.args[1] if len(call.args) > 1 else None)
+        for each in value.items if value is not None and value.kind == "list" else [value]:
+            for scope in reading.functions_by_name.get(each.name, ()) if each is not None else ():
+                function = reading.function(scope)
+                if not function.accepts_any and function.parameters:
+                    yield Match(
+                        function.span,
+                        f"{function.name}() lacks **kwargs: it gets all columns of the data",
+                    )
+
+
+def _groups(reading: Training) -> Iterator[Match]:
+    for number in reading.methods("GRPOConfig"):
+        call = reading.calls[number]
+        sizes = [_number(call, k) for k in ("num_generations", "per_device_train_batch_size",
+                                            "generation_batch_size")]  # fmt: skip
+        steps = _number(call, "gradient_accumulation_steps")
+        if sizes[0] == 1:
+            yield Match(call.span, "one answer per prompt: all advantages are 0")
+        elif sizes[0] and sizes[1] and not sizes[2] and (sizes[1] * (steps or 1) * 8) % sizes[0]:
+            message = f"a batch of {sizes[1]:g} is no number of groups of {sizes[0]:g}"
+            yield Match(call.span, f"{message} on 1, 2, 4 or 8 GPUs", "warn")
+        if _number(call, "temperature") == 0:
+            yield Match(call.span, "at temperature 0 all answers of a group are the same")
+
+
+def _number(call: Call, key: str) -> float | None:
+    value = call.keywords.get(key)
+    found = value.literal if value is not None else None
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+RULES = (
+    Rule(
+        code="SCR371",
+        slug="adapter-of-another-model",
+        title="Adapters are for the layers and the task of the model",
+        severity="fail",
+        find=adapters,
+        why="PEFT raises where the model has none of the target modules. With the task of another "
+        "model the new head is neither trained nor saved with the adapter.",
+        fires=(
+            "target_modules=['q_proj', 'v_proj'] for GPT-2, BERT, T5, BLOOM",
+            "task_type=CAUSAL_LM for a model for sequence classification",
+        ),
+        fix="Name layers of this model, or 'all-linear'; task_type=TaskType.SEQ_CLS.",
+        sources=("peft-new-tokens",),
+        needs=("LoraConfig",),
+    ),
+    Rule(
+        code="SCR372",
+        slug="classes-of-the-head",
+        title="The head has as many classes as there are labels",
+        severity="fail",
+        find=heads,
+        why="Without num_labels a classifier of transformers has two classes: labels above 1 "
+        "raise, on a GPU as a device-side assertion.",
+        fires=(
+            "AutoModelForSequenceClassification without num_labels beside three labels or more",
+        ),
+        fix="Pass num_labels=len(LABELS).",
+        sources=("transformers-token-classification",),
+        needs=("from_pretrained",),
+    ),
+    Rule(
+        code="SCR373",
+        slug="texts-of-a-map",
+        title="Rows of texts have no batch axis, and end with their answer",
+        severity="warn",
+        find=texts,
+        why="The loader adds the batch axis: a row that has one gives (batch, 1, length). A "
+        "generation prompt behind the answer teaches the model to begin another one.",
+        fires=(
+            "map() of a tokenizer with return_tensors='pt' and without batched=True",
+            "apply_chat_template(messages with an answer, add_generation_prompt=True)",
+        ),
+        fix="Omit return_tensors and add_generation_prompt when training.",
+        sources=("transformers-tokenizer",),
+        needs=("return_tensors", "add_generation_prompt"),
+    ),
+    Rule(
+        code="SCR374",
+        slug="rewards-of-groups",
+        title="Groups of answers differ, and their rewards can be computed",
+        severity="fail",
+        find=rewards,
+        why="GRPO calls reward functions with all columns of the data, and compares the answers of "
+        "one prompt with each other: of one answer, or of equal ones, all advantages are 0.",
+        fires=(
+            "a reward function of this file without **kwargs",
+            "num_generations=1, temperature=0, or a batch that is no number of groups",
+        ),
+        fix="def reward(completions, **kwargs); num_generations that divides the batch.",
+        sources=("trl-grpo",),
+        needs=("GRPOTrainer", "GRPOConfig", "RLOOTrainer"),
+    ),
+)

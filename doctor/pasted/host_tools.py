@@ -1,0 +1,243 @@
+"""What `df`, `nproc`, `free`, `ps`, `which` and the kernel show of a machine, where it explains
+what the text complains of: single lines of them say nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from doctor._util.units import counted
+from doctor.errors.memory_numbers import describe_oom
+from doctor.facts.machine import Reported
+from doctor.pasted.reading import Reading
+from doctor.pasted.torch_messages import PAST
+
+CORES_PER_GPU = 2
+"""As MEM002 requires."""
+CORES = (
+    re.compile(r"current affinity list: ([\d,-]{1,80})$"),
+    re.compile(r"\s*Cpus_allowed_list:\s*([\d,-]{1,80})$"),
+)
+NPROC = re.compile(r".{0,80}[$#>] nproc\s*$")
+SUGGESTED = re.compile(r"suggested max number of worker in current system is (\d{1,4})\b")
+"""The DataLoader counts the cores that it may use."""
+
+DF_HEAD = re.compile(r"\s*Filesystem\b.{0,60}\bUse% Mounted on")
+DF_ROW = re.compile(r"(\S{1,200})\s+(\S{1,8})\s+\S{1,8}\s+(\d\S{0,7})\s+(\d{1,3})%\s+(/\S{0,200})$")
+NEVER_WRITTEN = re.compile(
+    r"/dev/loop|squashfs|/snap/|iso9660|/dev/sr\d|efivar|^udev|^devtmpfs|"
+    r"\s/(?:boot|run|dev|sys|proc)\b"
+)
+REFUSED = re.compile(
+    r"No space left on device|Errno 28\b|ENOSPC|file write failed|PytorchStreamWriter failed|"
+    r"disk (?:is )?full"
+)
+SIZES = {"": 1 / 1024**2, "K": 1 / 1024**2, "M": 1 / 1024, "G": 1.0, "T": 1024.0, "P": 1024.0**2}
+"""GiB by the unit of df and free; without one, KiB."""
+LONGEST_TABLE = 80
+
+FREE = re.compile(r"\s*Mem:\s+([\d.]+)(\w?)i?B?\s+(?:\S+\s+){4}([\d.]+)(\w?)i?B?\s*$")
+SWAP = re.compile(r"\s*Swap:\s+\S+\s+([\d.]+)(\w?)i?B?\s")
+LEAST_AVAILABLE = 0.02
+"""Share of the host's memory. Our own number: less is gone before the page cache is given up."""
+
+SERVER = re.compile(r"\bnfs: server (\S{1,80}) (not responding|OK)\b")
+KILLED = re.compile(
+    r"[Oo]ut of memory: Killed process \d{1,8} "
+    r"\((\S{0,20}(?:python|pt_|torch|train|ray|deepspeed|accelerate)\S{0,20}?)\)"
+)
+"""Of a training; what else was killed is another matter."""
+OF_GROUP = re.compile(
+    r"Memory cgroup out of memory: Kill|\bOOMKilled\b|[Dd]etected \d+ oom[-_]kill event|"
+    r"constraint=CONSTRAINT_MEMCG"
+)
+OOM = re.compile(r"CUDA out of memory.{0,120}?GPU (\d{1,3}) has")
+HOLDER = re.compile(r"Process (\d{1,8}) has ([\d.]{1,8}) GiB memory in use")
+PS_HEAD = re.compile(r"\s*PID\s+PPID\s+(?:USER|UID)\b")
+PS_ROW = re.compile(r"\s*(\d{1,8})\s+(\d{1,8})\s+(\S{1,40})\s")
+
+SHARED = re.compile(r"[Ss]hared GPU memory\b\D{0,20}([\d.]{1,6})\s?(?:GB)?\s?/\s?[\d.]{1,6}\s?GB")
+MOST_SHARED = 4.0
+"""GB that Windows keeps there for its surfaces and for pinned memory. Our own number."""
+IOSTAT = re.compile(r"avg-cpu:\s+%user\s+%nice\s+%system\s+%iowait\b")
+MOST_WAITING = 30.0
+"""Percent of the processors' time. Our own number: a few cores of many that wait are normal."""
+TIMED = re.compile(r"\btime nvidia-smi\b")
+REAL = re.compile(r"\s*real\s+(\d{1,3})m([\d.]{1,7})s")
+SLOW_START = 8.0
+"""Seconds, as DRV001 has it."""
+
+USER_SITE = re.compile(r"/\.local/lib/python3\.\d{1,2}/site-packages/torch/__init__")
+TOOL = re.compile(r"(/\S{1,200}/bin)/(python|pip)[\d.]{0,4}$")
+MISSING = re.compile(r"ModuleNotFoundError: No module named")
+TORCH = re.compile(r"(?<![\w.])(\d\.\d{1,2}\.\d{1,2}(?:\+\w{2,8})?)(?![\w.])")
+LISTED = re.compile(r"\s*(?:\[conda\] |\[pip3?\] )?(?:py)?torch(?:==|\s+)(\d\.\d{1,2}\.\d{1,2})\S*")
+
+
+def add_tools(reading: Reading, lines: Sequence[str]) -> Reading:
+    """The reading with what the tools show; their lines come first, as they say most."""
+    found = [each for read in READERS for each in read(lines)]
+    found += _cores(lines, len(reading.gpus))
+    if any(gpu.persistence is False for gpu in reading.gpus):
+        found += _start(lines)
+    if not found:
+        return reading
+    kinds = (*reading.kinds, "tools of the system")
+    return replace(reading, kinds=kinds, reported=(*found, *reading.reported))
+
+
+def _held(lines: Sequence[str]) -> Iterator[Reported]:
+    """A process that holds a GPU's memory where the job found too little."""
+    for line in lines:
+        at, holder, described = OOM.search(line), HOLDER.search(line), describe_oom(line)
+        if at and holder and described and described.kind == "other-process":
+            owner = _owner(lines, holder[1])
+            text = f"Process {holder[1]} holds {float(holder[2]):.1f} GiB of GPU {at[1]}{owner}"
+            yield Reported(cause="gpu-held-by-others", line=text)
+            return
+
+
+def _owner(lines: Sequence[str], pid: str) -> str:
+    """Whose process it is, if a list of processes in the text has it."""
+    head = next((n for n, line in enumerate(lines) if PS_HEAD.match(line)), None)
+    if head is None:
+        return ""
+    rows = (PS_ROW.match(line) for line in lines[head + 1 : head + LONGEST_TABLE])
+    row = next((each for each in rows if each and each[1] == pid), None)
+    if row is None:
+        return ""
+    return f" (of {row[3]}{', left over: its parent is 1' if row[2] == '1' else ''})"
+
+
+def _full(lines: Sequence[str]) -> Iterator[Reported]:
+    """A file system without room, where the text has an error of a full one."""
+    head = next((n for n, line in enumerate(lines) if DF_HEAD.match(line)), None)
+    if head is None or not any(map(REFUSED.search, lines)):
+        return
+    table = [each.strip() for each in lines[head + 1 : head + LONGEST_TABLE]]
+    rows = [match for each in table
+            if (match := DF_ROW.match(each)) and not NEVER_WRITTEN.search(each)]  # fmt: skip
+    room = max(rows, key=lambda row: _gib(row[3]), default=None)
+    for row in rows:
+        if row[4] == "100" and _gib(row[3]) < 1 and row[5] != "/dev/shm":  # noqa: S108
+            other = f"; {room[5]} has {room[3]} free" if room and room[4] != "100" else ""
+            yield Reported(cause="disk-full", line=f"{row[5]} ({row[2]}) is full{other}")
+
+
+def _gib(size: str) -> float:
+    match = re.fullmatch(r"([\d.]{1,12})([KMGTP]?)i?B?", size)
+    return float(match[1]) * SIZES[match[2]] if match else 0.0
+
+
+def _cores(lines: Sequence[str], gpus: int) -> Iterator[Reported]:
+    """Fewer cores than the GPUs of the job need, as the process itself counts them."""
+    counts = [(_listed(match[1]), "affinity")
+              for line in lines for form in CORES if (match := form.search(line))]  # fmt: skip
+    counts += [(int(match[1]), "DataLoader")
+               for line in lines if (match := SUGGESTED.search(line))]  # fmt: skip
+    counts += [(int(value), "nproc") for line, value in pairwise(map(str.strip, lines))
+               if NPROC.match(line) and value.isdecimal() and len(value) < 6]  # fmt: skip
+    if not counts:
+        return
+    least, name = min(counts)
+    if least < CORES_PER_GPU * max(gpus, 1):
+        cores, job = counted(least, "usable CPU core"), counted(max(gpus, 1), "GPU")
+        text = f"{cores} for {job} ({name})"
+        yield Reported(cause="few-cores", line=text)
+
+
+def _listed(cores: str) -> int:
+    """How many numbers a list as "0-3,8" has."""
+    spans = [part.partition("-") for part in cores.split(",") if part]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans if first.isdecimal())
+
+
+def _killed(lines: Sequence[str]) -> Iterator[Reported]:
+    lines = [line for line in lines if not PAST.search(line)]
+    name = next((m[1] for line in lines if (m := KILLED.search(line))), None)
+    if any(map(OF_GROUP.search, lines)):
+        why = "at the memory limit of its container or job"
+    elif name:
+        why = "because the machine had no memory left"
+    else:
+        return
+    yield Reported(cause="host-memory-killed", line=f"{name or 'a process'} was killed {why}")
+
+
+def _servers(lines: Sequence[str]) -> Iterator[Reported]:
+    """File servers of which the last line of the kernel is that they do not respond."""
+    last = {match[1]: match[2] for line in lines if (match := SERVER.search(line))}
+    for server, state in last.items():
+        if state != "OK":
+            yield Reported(
+                cause="network-storage-hangs", line=f"file server {server} does not respond"
+            )
+
+
+def _spent(lines: Sequence[str]) -> Iterator[Reported]:
+    row = next((match for line in lines if (match := FREE.match(line))), None)
+    if row is None:
+        return
+    total, available = (_gib(row[at] + row[at + 1]) for at in (1, 3))
+    if total and available < LEAST_AVAILABLE * total:
+        swap = next((m for line in lines if (m := SWAP.match(line))), None)
+        swapped = f", {_gib(swap[1] + swap[2]):.1f} GiB are swapped out" if swap else ""
+        text = f"{available:.1f} of {total:.1f} GiB of the host's memory is available{swapped}"
+        yield Reported(cause="host-memory-spent", line=text)
+
+
+def _spilled(lines: Sequence[str]) -> Iterator[Reported]:
+    shared = [float(m[1]) for line in lines if (m := SHARED.search(line))]
+    if shared and max(shared) >= MOST_SHARED:
+        text = f"{max(shared):g} GB of the host's memory stand in for the GPU's (shared GPU memory)"
+        yield Reported(cause="windows-memory-spilled", line=text)
+
+
+def _waiting(lines: Sequence[str]) -> Iterator[Reported]:
+    """A processor that waits for its disks, as iostat says."""
+    for head, values in pairwise(lines):
+        numbers = values.split()
+        waits = float(numbers[3]) if IOSTAT.search(head) and len(numbers) == 6 else 0.0
+        if waits >= MOST_WAITING:
+            text = f"the processors wait for storage {waits:.0f} % of the time"
+            yield Reported(cause="storage-slow", line=text)
+            return
+
+
+def _start(lines: Sequence[str]) -> Iterator[Reported]:
+    """How long nvidia-smi took, as the shell's `time` says."""
+    for number, line in enumerate(lines):
+        following = lines[number + 1 : number + 40] if TIMED.search(line) else ()
+        match = next((m for each in following if (m := REAL.match(each))), None)
+        seconds = int(match[1]) * 60 + float(match[2]) if match else 0.0
+        if seconds > SLOW_START:
+            text = f"nvidia-smi takes {seconds:.0f} s, and persistence mode is off"
+            yield Reported(cause="driver-starts-slowly", line=text)
+            return
+
+
+def _user_site(lines: Sequence[str]) -> Iterator[Reported]:
+    """A torch below ~/.local where a list of the environment has another one."""
+    line = next((line for line in lines if USER_SITE.search(line)), None)
+    listed = next((m[1] for each in lines if (m := LISTED.match(each))), None)
+    found = TORCH.search(line) if line else None
+    if found and listed and not found[1].startswith(listed):
+        text = f"torch {found[1]} is imported from ~/.local, before {listed} of the environment"
+        yield Reported(cause="torch-of-user-site", line=text)
+
+
+def _two_pythons(lines: Sequence[str]) -> Iterator[Reported]:
+    """`which` names a pip and a python of two directories, and a module is not found."""
+    if not any(map(MISSING.search, lines)):
+        return
+    found = [match for line in lines if (match := TOOL.match(line))]
+    places = {match[2]: match[1] for match in reversed(found)}
+    if len(places) == 2 and places["pip"] != places["python"]:
+        text = f"pip is that of {places['pip']}, python that of {places['python']}"
+        yield Reported(cause="pip-of-other-python", line=text)
+
+
+READERS = (_held, _full, _servers, _killed, _spent, _spilled, _waiting, _user_site, _two_pythons)
+"""The one that says most comes first."""

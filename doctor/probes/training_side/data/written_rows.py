@@ -1,0 +1,269 @@
+"""Rows of files as they relate to themselves: a prompt that has the answer, roles in a wrong order,
+two forms of one number.
+
+Only counts and numbers of rows leave this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, Dict, Iterator, List, Optional
+
+from ..foreign import Foreign, containers
+from .chats import ANSWERS, PROMPTS, ROLES, messages_of
+from .columns import DECIMAL_COMMA, is_blank
+from .relations import Relations, relation
+from .row_texts import texts_of
+from .templates import MARKERS
+from .views import LABELS
+
+LONG, LEAST_DIFFERENT = 20, 10
+"""Characters of a text that is no class, and different answers that are no classes. Our own
+numbers."""
+OPEN = 0.3
+"""Share of different answers from which on they are free texts. Our own number."""
+SPEAKERS = re.compile(r"(?i)\s*#*\s*(user|human|assistant|system|gpt|bot)\s*:")
+KNOWN_ROLES = {*ROLES, "function", "developer", "observation", "function_call", "ipython", "model",
+               "environment", "tool_response", "tool_call"}  # fmt: skip
+QUERIES, POSITIVES, NEGATIVES = ("query", "anchor", "question"), ("positive", "pos", "positives"), (
+    "negatives", "neg", "negative", "hard_negatives")  # fmt: skip
+SIDES = ("chosen", "rejected")
+POINT = re.compile(r"[-+]?\d+\.\d+")
+UNIT = re.compile(r"(?:[€$£]\s*[\d.,]+)|(?:[-+]?\d[\d.,]*\s*(?:%|€|\$|£|kg|g|km|m|cm|mm|mi|lbs?|oz|"
+                  r"min|ms|s|h|EUR|USD))")  # fmt: skip
+PLAIN = re.compile(r"[-+]?\d+([.,]\d+)?")
+DATES = (re.compile(r"\d{4}-\d\d?-\d\d?"), re.compile(r"\d\d?/\d\d?/\d{4}"),
+         re.compile(r"\d\d?\.\d\d?\.\d{4}"), re.compile(r"\d{4}/\d\d?/\d\d?"))  # fmt: skip
+ENTITY, TAG = re.compile(r"&(amp|lt|gt|quot|#\d+|nbsp|apos);"), re.compile(r"</?[a-zA-Z][^<>]*>")
+LEAST_NAME = 4
+MOST_LOOKED = 20_000
+
+
+class WrittenRows:
+    """Counts over the rows of a file; `records` has them."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._relations = Relations()
+        self._answers: Counter[str] = Counter()
+        self._ends: List[int] = []
+        """Rows whose prompt ends with the answer."""
+        self._paired = 0
+        self._ended: Counter[str] = Counter()
+        self._classes: Dict[str, Counter[str]] = {}
+        self._forms: Dict[str, Dict[str, List[int]]] = {}
+        """Column -> form of a value -> its rows."""
+
+    def add(self, row: Foreign, number: int) -> None:
+        if not containers.is_mapping(row) or self.rows >= MOST_LOOKED:
+            return
+        self.rows += 1
+        self._add_answer(row, number)
+        self._add_chat(row, number)
+        self._add_sides(row, number)
+        self._add_triple(row, number)
+        self._add_label(row, number)
+        found = [each for each in texts_of(row) if len(each) > LONG]
+        if found:
+            plain = not any(TAG.search(each) for each in found)
+            escaped = plain and any(ENTITY.search(each) for each in found)
+            self._relations.count("entities in text", escaped, number)
+        repeated = sum(isinstance(value, str) and value == name for name, value in row.items())
+        self._relations.count("header in rows", repeated > 1, number)
+        for name, value in row.items():
+            if isinstance(value, str) and len(value) <= LONG:
+                self._add_form(str(name), value.strip(), number)
+
+    def _add_answer(self, row: Foreign, number: int) -> None:
+        prompt, answer = prompt_of(row), answer_of(row)
+        if not prompt or not answer:
+            return
+        self._paired += 1
+        self._answers[answer[:200]] += 1
+        if ends_with(prompt, answer):
+            self._ends.append(number)
+            self._ended[answer[:200]] += 1
+        begins = len(prompt) >= LONG and answer.startswith(prompt)
+        self._relations.count("prompt begins answer", begins, number)
+
+    def _add_chat(self, row: Foreign, number: int) -> None:
+        chat = messages_of(row)
+        if not chat:
+            return
+        roles = [str(each.get("role")) for each in chat]
+        spoken = [each for each in roles if each in ("user", "assistant")]
+        count = self._relations.count
+        count("role unknown", any(each not in KNOWN_ROLES for each in roles), number)
+        swapped = len(spoken) > 1 and spoken[0] == "assistant" and spoken[-1] == "user"
+        count("roles swapped", swapped, number)
+        again = any(
+            roles[n] == roles[n + 1]
+            and roles[n] in ("user", "assistant")
+            and not any(each.get("tool_calls") for each in chat[n : n + 2])
+            for n in range(len(chat) - 1)
+        )
+        count("roles repeat", again, number)
+        said = [each["content"] for each in chat if isinstance(each.get("content"), str)]
+        marked = any(m in text for text in said for m in MARKERS)
+        named = bool(said) and all(map(SPEAKERS.match, said[-2:]))
+        count("markers in text", marked or named, number)
+
+    def _add_sides(self, row: Foreign, number: int) -> None:
+        chosen, rejected = (row.get(side) for side in SIDES)
+        if chosen is None or rejected is None:
+            return
+        for name, side in zip(SIDES, (chosen, rejected)):
+            self._relations.count("side empty", is_blank(last_text(side)), number, name)
+        if isinstance(chosen, list) and isinstance(rejected, list):
+            self._relations.count("prompts differ", asked(chosen) != asked(rejected), number)
+        prompt = row.get("prompt")
+        if isinstance(prompt, str) and isinstance(chosen, str) and isinstance(rejected, str):
+            twice = len(prompt) >= LONG and chosen.startswith(prompt)
+            self._relations.count("prompt begins answer", twice, number, "chosen")
+            alike = twice == (len(prompt) >= LONG and rejected.startswith(prompt))
+            self._relations.count("prompts differ", not alike, number)
+
+    def _add_triple(self, row: Foreign, number: int) -> None:
+        query, positive, negative = (
+            next((row[n] for n in names if n in row), None)
+            for names in (QUERIES, POSITIVES, NEGATIVES)
+        )
+        if positive is None or (query is None and negative is None):
+            return
+        found = {normal(each) for each in texts(positive)}
+        if isinstance(query, str):
+            self._relations.count("query is positive", normal(query) in found, number)
+        if isinstance(negative, (list, tuple)):
+            among = any(normal(each) in found for each in texts(negative))
+            self._relations.count("positive among negatives", among, number)
+
+    def _add_label(self, row: Foreign, number: int) -> None:
+        name = next((n for n in row if str(n).lower() in (*LABELS, "class", "sentiment")), None)
+        value = row.get(name) if name is not None else None
+        if not isinstance(value, (str, int, bool)) or is_blank(value):
+            return
+        self._classes.setdefault(str(name), Counter())[str(value)[:64]] += 1
+        others = [v for n, v in row.items() if n != name and (v is None or isinstance(v, str))]
+        names = [n for n in row if str(n).lower() in ("text", "sentence", "review", "content")]
+        if others and len(names) == 1:
+            self._relations.count("text empty", is_blank(row[names[0]]), number, str(names[0]))
+            self._add_told(row[names[0]], value, number)
+
+    def _add_told(self, text: Foreign, value: Foreign, number: int) -> None:
+        """Whether the name of the row's own class is a word of its text."""
+        if isinstance(text, str) and isinstance(value, str) and len(value) >= LEAST_NAME:
+            told = re.search(r"(?i)\b%s\b" % re.escape(value.strip()), text) is not None
+            self._relations.count("label in text", told, number)
+
+    def _add_form(self, name: str, value: str, number: int) -> None:
+        forms = self._forms.setdefault(name, {})
+        form = form_of(value)
+        if form is not None:
+            forms.setdefault(form, []).append(number)
+
+    def records(self, complete: bool) -> List[Dict[str, Any]]:
+        """`complete`: no row of the file is left, as files are often sorted by their class."""
+        several = any(len(each) > 1 for each in self._classes.values())
+        found = [e for e in self._relations.records() if several or e["kind"] != "label in text"]
+        if self._ends and len(self._ended) >= LEAST_DIFFERENT:
+            found.append(relation("answer ends prompt", len(self._ends), self._paired, (),
+                                  self._ends))  # fmt: skip
+        free = len(self._answers) >= OPEN * self._paired
+        most = self._answers.most_common(1)
+        if free and most and len(most[0][0]) >= LONG:
+            found.append(relation("one answer", most[0][1], self._paired))
+        for name, counts in self._classes.items():
+            if complete and len(counts) == 1:
+                found.append(relation("one class", sum(counts.values()), self.rows, (name,)))
+        for name, forms in self._forms.items():
+            found += mixed(name, forms)
+        return found
+
+
+def prompt_of(row: Foreign) -> str:
+    """What stands before the answer: a text, or the messages of a prompt."""
+    value = next((row[name] for name in PROMPTS if name in row), None)
+    if isinstance(value, list):
+        value = last_text(value)
+    return normal(value) if isinstance(value, str) else ""
+
+
+def answer_of(row: Foreign) -> str:
+    value = next(
+        (row[name] for name in (*ANSWERS, "solution", "ground_truth") if name in row), None
+    )
+    if isinstance(value, list):
+        value = last_text(value)
+    return normal(str(value)) if isinstance(value, (str, int, float)) else ""
+
+
+def last_text(value: Foreign) -> Optional[str]:
+    """A text, or the content of the last message; None for a call of a tool or an image."""
+    if isinstance(value, list):
+        last = value[-1] if value else {}
+        if not containers.is_mapping(last) or last.get("tool_calls"):
+            return "-"
+        value = last.get("content", last.get("value"))
+        if isinstance(value, list):
+            return "-"
+    return value if isinstance(value, str) or value is None else "-"
+
+
+def asked(chat: List[Any]) -> Foreign:
+    """The first message of the user, after which two answers may go on as they like."""
+    each = (m for m in chat if containers.is_mapping(m))
+    users = (m for m in each if m.get("role", m.get("from")) in ("user", "human"))
+    found: Dict[str, Any] = next(users, {})
+    return found.get("content", found.get("value"))
+
+
+def normal(text: str) -> str:
+    return " ".join(text.split())
+
+
+def texts(value: Foreign) -> List[str]:
+    each = value if isinstance(value, (list, tuple)) else [value]
+    return [one for one in each if isinstance(one, str)]
+
+
+def ends_with(prompt: str, answer: str) -> bool:
+    """Whether the answer is the prompt's end, as a word of its own."""
+    if not prompt.endswith(answer) or len(prompt) == len(answer):
+        return False
+    return not prompt[-len(answer) - 1].isalnum()
+
+
+def form_of(value: str) -> Optional[str]:
+    """How a cell is written, where that tells two writers apart."""
+    if DECIMAL_COMMA.fullmatch(value):
+        return "comma" if len(value.rpartition(",")[2]) != 3 else None
+    if POINT.fullmatch(value):
+        return "point"
+    if PLAIN.fullmatch(value):
+        return "plain"
+    if UNIT.fullmatch(value):
+        return "unit"
+    date = next((n for n, each in enumerate(DATES) if each.fullmatch(value)), None)
+    if date == 1:
+        first, second = (int(part) for part in value.split("/")[:2])
+        return "day/month" if first > 12 else "month/day" if second > 12 else "slashes"
+    return None if date is None else "date %d" % date
+
+
+def mixed(name: str, forms: Dict[str, List[int]]) -> Iterator[Dict[str, Any]]:
+    """Records of a column in which two forms occur."""
+    whole = sum(map(len, forms.values()))
+    numbers = [forms.get(each, []) for each in ("comma", "point", "plain", "unit")]
+    comma, point, plain, unit = numbers
+    pairs = (("decimals mixed", comma, point), ("units mixed", unit, point + plain))
+    for kind, one, other in pairs:
+        if one and other:
+            fewer = min(one, other, key=len)
+            yield relation(kind, len(fewer), whole, (name,), fewer)
+    slashes = {"day/month", "month/day", "slashes"}
+    dates = {k: v for k, v in forms.items() if k.startswith("date") or k in slashes}
+    ways = {k for k in dates if k != "slashes"}
+    if len(ways | ({"slashes"} if not ways & slashes and "slashes" in dates else set())) > 1:
+        fewer = min(dates.values(), key=len)
+        yield relation("dates mixed", len(fewer), whole, (name,), fewer)

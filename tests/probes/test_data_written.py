@@ -1,0 +1,146 @@
+"""Rows of files that contradict themselves, and sound neighbours of each."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from data_targets import verdicts
+
+from doctor.judge.check import Status
+
+LOUD = (Status.WARN, Status.FAIL)
+WORDS = "river paper train window green bread letter museum boat evening garden table summer"
+DRAW = random.Random(0)
+MANY = 160
+
+
+def said(words: int = 12) -> str:
+    return " ".join(DRAW.choice(WORDS.split()) for _ in range(words)).capitalize() + "."
+
+
+def chat(*messages: tuple[str, str]) -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": content} for role, content in messages]}
+
+
+def asked(role: str = "assistant", question: str = "", answer: str = "") -> dict[str, Any]:
+    return chat(("user", question or said()), (role, answer or said(20)))
+
+
+def pair(prompt: str, **sides: str) -> dict[str, str]:
+    return {"prompt": prompt, "chosen": said(), "rejected": said(), **sides}
+
+
+def both(one: str, other: str) -> dict[str, Any]:
+    """Chosen and rejected answers with their questions."""
+    sides = {"chosen": one, "rejected": other}
+    return {name: asked(question=each)["messages"] for name, each in sides.items()}
+
+
+def found(query: str, positive: str, *negatives: str) -> dict[str, Any]:
+    return {"query": query, "pos": [positive], "neg": [*negatives, said()]}
+
+
+def cell(column: str, value: str) -> dict[str, str]:
+    return {"age": str(DRAW.randint(1, 90)), column: value, "label": str(DRAW.randint(0, 1))}
+
+
+def price(comma: bool) -> str:
+    return f"{DRAW.random() * 50 + 1:.2f}".replace(".", "," if comma else ".")
+
+
+def solved(prompt: str, answer: int, told: bool) -> dict[str, str]:
+    return {"prompt": f"{prompt} #### {answer}" if told else prompt, "answer": str(answer)}
+
+
+def echoed(prompt: str, twice: bool) -> dict[str, str]:
+    return {"prompt": prompt, "completion": f"{prompt} {said()}" if twice else said()}
+
+
+Row = Callable[[int], dict[str, Any]]
+CASES: dict[str, tuple[str, Row, Row]] = {
+    "roles swapped": ("DAT021", lambda n: chat(("assistant", said()), ("user", said())),
+                      lambda n: chat(("system", said()), ("user", said()), ("assistant", said()))),
+    "roles repeat": ("DAT021", lambda n: chat(("user", said()), ("user", said()),
+                                              ("assistant", said())), lambda n: asked()),
+    "role typo": ("DAT021", lambda n: asked("assistant" if n % 8 else "assitant"),
+                  lambda n: {"conversations": [{"from": "human", "value": said()},
+                                               {"from": "gpt", "value": said()}]}),
+    "markers": ("DAT021", lambda n: asked(question=f"<|im_start|>user\n{said()}<|im_end|>"),
+                lambda n: asked(question=f"What does {said()} mean?")),
+    "speakers": ("DAT021", lambda n: asked("assistant", f"User: {said()}", f"Assistant: {said()}"),
+                 lambda n: asked(question=f"Translate: {said()}")),
+    "echo": ("DAT021", lambda n: echoed(said(), True), lambda n: echoed(said(), False)),
+    "side empty": ("DAT021", lambda n: pair(said(), **({} if n % 4 else {"rejected": " "})),
+                   lambda n: pair(said())),
+    "two prompts": ("DAT021", lambda n: both(said(), said()), lambda n: both(*[said()] * 2)),
+    "query": ("DAT021", lambda n: found(*[said()] * 2), lambda n: found(said(), said())),
+    "positive": ("DAT021", lambda n: found(said(), f"Yes {n}.", f"Yes {n}."),
+                 lambda n: found(said(), f"Yes {n}.", f"No {n}.")),
+    "one answer": ("DAT021", lambda n: {"instruction": said(),
+                                        "output": said() if n % 3 else "I cannot help with that."},
+                   lambda n: {"instruction": said(), "output": said()}),
+    "answer in prompt": ("DAT024", lambda n: solved(said(), n, True),
+                         lambda n: solved(f"{said()} {n % 7}", n, False)),
+}  # fmt: skip
+NAMES = ("pos", "positive", "neg", "negative")
+TABLES: dict[str, tuple[Row, Row]] = {
+    "one class": (lambda n: {"text": said(), "label": "pos"},
+                  lambda n: {"text": said(), "label": "pos" if n < 100 else "neg"}),
+    "entities": (lambda n: {"text": f"{said()} &quot;A &amp; B&quot;", "label": n % 2},
+                 lambda n: {"text": f"{said()} AT&T {said(3)}", "label": n % 2}),
+    "label told": (lambda n: {"text": f"{('spam', 'letter')[n % 2]}: {n} {said()}",
+                              "label": ("spam", "letter")[n % 2]},
+                   lambda n: {"text": f"{n} {said()}", "label": ("spam", "letter")[n % 2]}),
+    "short names": (lambda n: {"text": said(), "label": NAMES[n % 4]},
+                    lambda n: {"text": said(), "label": ("car", "carpet", "shop")[n % 3]}),
+    "no text": (lambda n: {"id": n, "text": said() if n % 9 else "", "label": n % 2},
+                lambda n: {"id": n, "text": said(), "note": "", "label": n % 2}),
+    "headers": (lambda n: cell("price", price(False)) if n % 90 else
+                {"age": "age", "price": "price", "label": "label"},
+                lambda n: cell("price", price(False))),
+    "decimals": (lambda n: cell("price", price(n % 4 == 0)), lambda n: cell("price", price(True))),
+    "units": (lambda n: cell("weight", price(False) + " kg" * (n % 4 == 0)),
+              lambda n: cell("sku", f"{DRAW.randint(10000, 99999)}{'B' * (n % 4 == 0)}")),
+    "dates": (lambda n: cell("day", f"2024-05-1{n % 9}" if n % 4 else f"1{n % 9}/05/2024"),
+              lambda n: cell("day", f"2024-05-1{n % 9}")),
+    "months": (lambda n: cell("day", f"2{n % 9}/05/2024" if n % 4 else f"05/2{n % 9}/2024"),
+               lambda n: cell("day", f"{n % 28 + 1:02}/05/2024")),
+}  # fmt: skip
+
+
+def judged(rows: list[dict[str, Any]], path: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    with path.open("w", newline="") as file:
+        if path.suffix == ".jsonl":
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return verdicts(str(path), patch)
+
+
+ALL = {name: (*each, "r.jsonl") for name, each in CASES.items()} | {
+    name: ("DAT024" if "told" in name else "DAT021", *each, "r.csv")
+    for name, each in TABLES.items()
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_fault_is_named_and_its_neighbour_is_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, faulty, sound, file = ALL[name]
+    bad = judged([faulty(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
+    assert bad[code].status in LOUD
+    quiet = judged([sound(n) for n in range(1, MANY)], tmp_path / file, monkeypatch)
+    loud = {each: v.summary for each, v in quiet.items() if v.status in LOUD}
+    assert not loud
