@@ -62,14 +62,9 @@ OF_MACHINE = (
     "host_tools",
 )
 """Tables whose rows explain what other checks only observe. Many of their lines name no error."""
-<<<<<<< HEAD
 UNTOLD = ("condition", "harmless", "symptom", "consequence", "summary")
-MOST_REPORTED = 32
-=======
-UNTOLD = ("harmless", "symptom", "consequence", "summary")
 MOST_REPORTED, LONGEST_LINE = 32, 800
 """An out-of-memory message has its last number after some 600 characters."""
->>>>>>> main
 START = re.compile(r"UserWarning: CUDA initialization: |busy or unavailable")
 """Any other text of torch about the start of CUDA."""
 MISSING = re.compile(

@@ -290,13 +290,9 @@ ROWS = (
         wordings=(
             Wording(
                 r"Name or service not known|Temporary failure in name resolution|getaddrinfo "
-<<<<<<< HEAD
-                r"failed|nodename nor servname|IPv[46] network addresses? of .{0,120} cannot be "
-                r"retrieved|hostname of the rendezvous endpoint .{0,80}must be",
-=======
                 r"failed|nodename nor servname|Unable to (?:find|resolve) address for|IPv[46] "
-                r"network addresses? of .{0,120} cannot be retrieved",
->>>>>>> main
+                r"network addresses? of .{0,120} cannot be retrieved|hostname of the rendezvous "
+                r"endpoint .{0,80}must be",
                 "socket.gaierror: [Errno -2] Name or service not known",
                 "A host name cannot be turned into an address on this node: MASTER_ADDR or the "
                 "rendezvous endpoint names a host that this node or container does not know, or "

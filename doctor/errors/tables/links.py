@@ -156,12 +156,8 @@ ROWS = (
     Cause(
         id="nccl-system-error",
         refines=("nccl-error",),
-<<<<<<< HEAD
-        messages=(r"ncclSystemError|unhandled system error|Proxy Call to rank \d{1,6} failed",),
-=======
         yields_to=("nccl-wrong-interface", "imex-not-ready"),
-        messages=(r"ncclSystemError|unhandled system error",),
->>>>>>> main
+        messages=(r"ncclSystemError|unhandled system error|Proxy Call to rank \d{1,6} failed",),
         examples=(
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, "
             "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.20.5",
