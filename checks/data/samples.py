@@ -285,6 +285,13 @@ LEAST_ORDERED = 16
 """Samples whose order is the same by chance in one of 10^13 shuffles. Our own number."""
 
 
+SEEDED = "RandomSampler"
+SEED_ONCE = (
+    "Set the seed once, before the epochs: torch.manual_seed() in the loop, or a generator that is "
+    "made anew with the same seed, gives every epoch the same order and the same dropout."
+)
+
+
 def reordered(data: Data) -> Verdict:
     split = data.split()
     epochs = split.epochs if split is not None else None
@@ -293,12 +300,15 @@ def reordered(data: Data) -> Verdict:
     if isinstance(epochs, Unknown):
         return unknown(epochs.reason)
     text = f"{shown(epochs.sampler)}: {epochs.compared:,} samples at the start of two epochs"
+    seeded = epochs.sampler == SEEDED
+    if epochs.epochs < 2 and seeded:
+        return skip("only one epoch of a RandomSampler was read")
     if epochs.epochs < 2:
         return unknown(f"{shown(epochs.sampler)}: only one epoch was read")
     if epochs.compared < LEAST_ORDERED:
         return unknown(f"{text}; at least {LEAST_ORDERED} required")
     if epochs.same:
-        return warn(f"{text} came in the same order")
+        return warn(f"{text} came in the same order", fix=SEED_ONCE if seeded else None)
     return ok(f"{text} came in another order")
 
 

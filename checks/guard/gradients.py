@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctor.checks.guard.loss import NON_FINITE_FIXES
 from doctor.checks.guard.observed import enough, observed, unless_unlabelled
 from doctor.judge.check import Check, Owner
 
@@ -27,6 +28,7 @@ FINITE = Check(
     judge=observed(
         "GRD002",
         enough("norms", 1, "{n} gradient norms, and no step that spoiled the weights", READ),
+        NON_FINITE_FIXES,
         origin=True,
     ),
     limits="that no single gradient was not finite, where the loop does not clip: then the norm of "
@@ -66,6 +68,9 @@ PRESENT = Check(
             "shared": "Give each parameter to one optimizer: leave out of the second what the "
             "first holds. To set a learning rate of its own, use a parameter group of one "
             "optimizer.",
+            "unregistered": "Keep submodules in nn.ModuleList or nn.ModuleDict, not in a list or a "
+            "dict: then model.parameters(), state_dict(), to() and train() include them. Give the "
+            "parameters of other modules to the optimizer, or set requires_grad_(False).",
             "left-out": "Give these parameters to the optimizer. If they shall not be trained, "
             "requires_grad_(False) saves their part of the backward pass.",
         },

@@ -18,6 +18,21 @@ UNLABELLED = (
     "a truncation that cuts off the answers, a response template that is not in the text, and "
     "padding that is masked as the end-of-text token."
 )
+DIVERGED = (
+    "Lower the learning rate, to a tenth first, or warm it up, and clip gradients at 1.0: each "
+    "step goes further astray. Start anew: the weights are not usable."
+)
+EMPTY = (
+    "Leave out samples that have no label, or none after truncation, and divide by "
+    "count.clamp(min=1). Start anew, or from a checkpoint before this step."
+)
+UNDEFINED = (
+    "Keep the argument in range: log_softmax() for the log() of a softmax(), logsigmoid(), "
+    "clamp(min=1e-8) before log() and sqrt(), clamp(max=30) before exp(). Start anew, or from a "
+    "checkpoint before this step."
+)
+NON_FINITE_FIXES = {"diverged": DIVERGED, "empty": EMPTY, "undefined": UNDEFINED}
+"""By what made the first value that is not finite; GRD002 has the same."""
 FLAT_STEPS = 300
 """As the guard's own rule has it."""
 NO_LOSS = "losses that were read as scalar tensors in backward()"
@@ -61,6 +76,7 @@ FINITE = Check(
             "masked": "Look at the batch in the records: a micro-batch without labels, or a loss "
             "such as CTC that is infinite for impossible targets. Skip those samples, or pass "
             "zero_infinity=True to the CTC loss.",
+            **NON_FINITE_FIXES,
             "scaled": "The loss itself overflows in fp16, which no loss scale prevents: train in "
             "bf16, or compute the loss and the attention scores in fp32.",
         },
@@ -133,21 +149,81 @@ def _falls(guard: Guarded) -> Verdict:
 FALLS = Check(
     code="GRD015",
     slug="loss-falls",
-    title="The loss of a new language model falls",
-    why="An untrained language model guesses uniformly: its loss is the logarithm of the "
-    "vocabulary. One that is still there after 300 steps learns nothing, although weights move: "
+    title="The loss of a new model leaves that of a guess",
+    why="An untrained model guesses uniformly: its cross entropy is the logarithm of the number of "
+    "classes. One that is still there after 300 steps learns nothing, although weights move: "
     "labels that do not belong to the inputs, shifted twice, or random.",
     passes=("the mean loss of some 50 steps is more than 0.05 below ln(vocabulary)",),
     warns=(
         "the loss starts within 0.25 of ln(vocabulary) and no mean of 50 steps is 0.05 lower after "
-        "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01",
+        "300 steps of an adaptive optimizer whose learning rates add up to at least 0.01 (--all)",
+        "a classifier ends after 300 steps or more where it began, at ln(classes), and its rates "
+        "let the weights move by less than 0.003, or ends 1.2 times above that",
     ),
     fix="Decode a batch, inputs beside labels: transformers' models shift the labels themselves. "
     "Then train on one batch until its loss is 0.",
     owner=Owner.JOB,
-    judge=observed("GRD015", only_with_all("GRD015", _falls)),
+    judge=observed(
+        "GRD015",
+        only_with_all("GRD015", _falls),
+        {
+            "rate-low": "Raise the learning rate, by a factor of 10 until the loss moves: 1e-3 for "
+            "Adam and 0.1 for SGD are places to begin.",
+            "rate-high": "Lower the learning rate to a tenth, or warm it up: a model that is worse "
+            "than a guess has weights that are too large, or is pushed away from every minimum.",
+        },
+    ),
     limits="that the model learns what it should.",
     sources=("ps-P17", "ps-P12"),
 )
 
-CHECKS = (FINITE, LABELS, STABLE, FALLS)
+LOGITS = (
+    "Give the loss the output of the last layer, without an activation: it applies its own. Apply "
+    "softmax() or sigmoid() only to report probabilities."
+)
+
+
+def _fits(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    graphs = total(guard, "graphs")
+    if not graphs:
+        return skip("no loss of torch.nn.functional was found in the graphs of the first losses")
+    return ok(f"{graphs:,} graphs of losses, each with the input that its function expects")
+
+
+FITS = Check(
+    code="GRD029",
+    slug="loss-fits-output",
+    title="The loss gets what it expects",
+    why="cross_entropy() applies log_softmax() itself. After a softmax() in the model its loss "
+    "cannot fall below ln(1 + (C - 1) / e) for C classes, gradients are small, and training looks "
+    "like a hard problem. [N, 1] against [N] compares every prediction with every target.",
+    passes=("the graphs of the first losses show the input that each function expects",),
+    warns=(
+        "at 3 of the first 16 backward passes, cross_entropy() gets the result of softmax(), "
+        "sigmoid(), relu() or tanh(), or binary_cross_entropy_with_logits() does",
+        "nll_loss() or ctc_loss() gets scores or probabilities, not their logarithms",
+        "log_softmax() normalizes over the batch, or there is one class",
+        "a distance of [N, 1] and [N] is a mean over [N, N]",
+    ),
+    fix=LOGITS,
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD029",
+        _fits,
+        {
+            "logarithms": "Apply log_softmax() over the classes before nll_loss() or ctc_loss(), "
+            "or use cross_entropy(), which gets the logits.",
+            "axis": "Pass the dimension of the classes: log_softmax(x, dim=1), or dim=-1 where "
+            "they are last.",
+            "one-class": "Use one output with binary_cross_entropy_with_logits(), or two outputs.",
+            "broadcast": "Give both the same shape: prediction.squeeze(-1), or "
+            "target.unsqueeze(-1) where the prediction is [N, 1].",
+        },
+    ),
+    limits="that the targets are right, nor anything of a model that torch.compile runs.",
+    sources=("torch-cross-entropy",),
+)
+
+CHECKS = (FINITE, LABELS, STABLE, FALLS, FITS)

@@ -116,4 +116,46 @@ KEPT = Check(
     sources=("torch-saving-best",),
 )
 
-CHECKS = (BUFFERS, MODE, KEPT)
+
+def _evaluations(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    evaluations = total(guard, "evaluations")
+    if not evaluations:
+        return skip(
+            "no evaluation over a loader ran dropout or batch norms of the model without gradients"
+        )
+    return ok(
+        f"the model is in evaluation mode in evaluations over a loader ({evaluations:,} seen)"
+    )
+
+
+EVALUATIONS = Check(
+    code="GRD031",
+    slug="evaluation-mode",
+    title="Evaluations leave the model as it is",
+    why="In training mode a batch norm gathers the statistics of every batch, also of the "
+    "evaluation's, and dropout makes its result worse. no_grad() does not change the mode. A "
+    "frozen part in training mode drifts in the same way.",
+    passes=("modules are in evaluation mode while a loader is evaluated without gradients",),
+    warns=(
+        "two evaluations over a loader run dropout or batch norms in training mode",
+        "at two comparisons the batch norms of a part whose parameters are frozen, and stay as "
+        "they are, have gathered statistics",
+    ),
+    fix="Call model.eval() before the evaluation, and model.train() after it.",
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD031",
+        _evaluations,
+        {
+            "frozen": "Call eval() of the frozen part after each model.train(), or override "
+            "train() of the model so that it keeps that part in evaluation mode. Where the "
+            "statistics shall adapt to the new data, ignore the code with that reason.",
+        },
+    ),
+    limits="that evaluations without a torch.utils.data.DataLoader, or with torch.compile, do.",
+    sources=("torch-batchnorm", "vsepp-4"),
+)
+
+CHECKS = (BUFFERS, MODE, KEPT, EVALUATIONS)

@@ -108,6 +108,7 @@ APPLIED = Check(
         "200 backward passes, and 20 times as many as usual, without a step",
         "an optimizer has never stepped although backward passes reach its parameters, which no "
         "other optimizer has, from step 100 on",
+        "the same kind of optimizer with a state is made 4 times in a row for the same parameters",
     ),
     fails=("30 steps in a row are skipped from the start, or 10 later",),
     fix="Count the calls of optimizer.step(), and log the loss scale where there is one.",
@@ -120,6 +121,8 @@ APPLIED = Check(
             "supports it, and look at the batches of the skipped steps.",
             "no-step": "Check the condition under which optimizer.step() is called, such as "
             "gradient_accumulation_steps.",
+            "remade": "Create the optimizer once, before the epochs: a new one has lost its "
+            "moments, and starts each epoch with steps that are too long or too short.",
             "never-stepped": "Call step() and zero_grad() of every optimizer that is built, or do "
             "not build it.",
         },
@@ -199,9 +202,77 @@ ADVANCES = Check(
     fix="Iterate over the loader, `for batch in loader:`, or keep one iterator and make a new one "
     "when it raises StopIteration. To overfit one batch on purpose, fetch it once before the loop.",
     owner=Owner.JOB,
-    judge=observed("GRD028", _advances),
+    judge=observed(
+        "GRD028",
+        _advances,
+        {
+            "kept": "Begin a new pass over the loader for each epoch, `while True: yield from "
+            "loader`: itertools.cycle(loader) keeps the batches of the first one, with their order "
+            "and their random crops. To keep them on purpose, make a list of them before the loop.",
+        },
+    ),
     limits="that batches differ which no torch.utils.data.DataLoader returned.",
     sources=("torch-data-loading",),
 )
 
-CHECKS = (RATE, SCALE, APPLIED, CLIPS, ADVANCES)
+
+def _schedules(guard: Guarded) -> Verdict:
+    if reason := cut_off(guard):
+        return unknown(reason)
+    schedules = total(guard, "schedules")
+    if not schedules:
+        return skip("no scheduler of torch.optim.lr_scheduler was stepped")
+    if total(guard, "effective") < SCHEDULED:
+        steps = total(guard, "effective")
+        return unknown(f"{steps:,} steps; schedules are judged from {SCHEDULED} on")
+    return ok(f"{schedules:,} schedules are stepped as often as their length says, as far as known")
+
+
+SCHEDULED = 20
+"""Calls of a scheduler before the guard judges them."""
+PER_STEP = (
+    "Call scheduler.step() after each optimizer.step(), as its length is counted in steps, or give "
+    "it its length in epochs."
+)
+SCHEDULES = Check(
+    code="GRD030",
+    slug="schedule-fits",
+    title="The schedule of the learning rate fits the training",
+    why="A scheduler counts its own calls. Stepped once per backward pass of an accumulation it is "
+    "through too early, stepped once per epoch a warm-up of steps never ends, and "
+    "ReduceLROnPlateau with the wrong mode lowers the rate as the metric improves.",
+    passes=("no scheduler is stepped more or less often than its own length says",),
+    warns=(
+        "one is stepped 1.5 times as often as its optimizer, and goes on after its end",
+        "a cosine shorter than half an epoch, or a decay per epoch, is stepped at every step",
+        "one whose length is the number of steps is stepped once per epoch",
+        "one is never stepped, or changes the rates of an optimizer that another has replaced",
+        "the metric of ReduceLROnPlateau only gets worse by its mode, or is always the same",
+    ),
+    fix=PER_STEP,
+    owner=Owner.JOB,
+    judge=observed(
+        "GRD030",
+        _schedules,
+        {
+            "often": "Call scheduler.step() only where the optimizer steps: after the last "
+            "backward pass of an accumulation (accelerator.sync_gradients), or pass the scheduler "
+            "to accelerator.prepare(). Else count its length in its own calls.",
+            "per-epoch": "Call scheduler.step() once per epoch, after the loop over the batches, "
+            "or give it its length in steps: epochs * len(loader).",
+            "never": "Call scheduler.step() after optimizer.step(), or do not create it.",
+            "other-optimizer": "Create the scheduler after the optimizer that trains, and anew "
+            "with it.",
+            "mode": 'Pass mode="max" for an accuracy, an F1 or another metric that shall grow, and '
+            'mode="min" for a loss. Where the mode is right, the validation has become worse since '
+            "the first epoch: lower the rate, regularize, stop earlier.",
+            "constant": "Print what scheduler.step() gets: a metric of another model or an old "
+            "copy, a variable that is never updated, predictions that are all of one class.",
+        },
+    ),
+    limits="that its shape is a good one, nor what schedules do that are not of "
+    "torch.optim.lr_scheduler.",
+    sources=("torch-lr-scheduler", "accelerate-2926"),
+)
+
+CHECKS = (RATE, SCALE, APPLIED, CLIPS, ADVANCES, SCHEDULES)

@@ -202,6 +202,12 @@ SCHEDULE = Check(
 )
 
 
+POSITION = (
+    "Save the position in the epoch and the state of the sampler's generator, and go on from there "
+    "(StatefulDataLoader, accelerator.skip_first_batches, set_epoch)."
+)
+
+
 def data(rehearsal: Rehearsal) -> Verdict:
     return _of(rehearsal, (), _data)
 
@@ -217,11 +223,17 @@ def _data(found: Resumed, lost: Sequence[Lost]) -> Verdict:
         return ok(f"{after} take the samples that they take without the stop")
     if not order.again and not order.left_out:
         return note(f"{after} take the same samples in another order")
+    if order.anew and order.again and order.left_out:
+        return warn(
+            f"{after} begin with the samples of the first steps again: of {order.samples:,} until "
+            f"then {order.again:,} are seen more often than without the stop and "
+            f"{order.left_out:,} less often",
+            fix=POSITION,
+        )
     return note(
         f"{after} take other samples than without the stop: of {order.samples:,} until then "
         f"{order.again:,} are seen more often and {order.left_out:,} less often",
-        fix="Nothing, if that is acceptable. Else save the position in the epoch and the state of "
-        "the sampler's generator (StatefulDataLoader, skip_first_batches, set_epoch).",
+        fix=f"Nothing, if that is acceptable. Else: {POSITION}",
     )
 
 
@@ -233,6 +245,7 @@ DATA = Check(
     "stops in the same part of the epoch, never on the last ones.",
     passes=("each step after the resume takes the samples that it takes without the stop",),
     notes=("samples are seen more or less often than without the stop, which are counted",),
+    warns=("the resume begins with the samples of the first steps again, and leaves out others",),
     fix="Nothing, if that is acceptable: a correct resume may take another order.",
     owner=Owner.JOB,
     judge=data,

@@ -18,6 +18,11 @@ UNPREPARED_FIX = (
     "Call accelerator.load_state() after accelerator.prepare(): it restores the models, optimizers "
     "and schedulers that are prepared then, and without any nothing but random states."
 )
+UNREAD = (
+    "The setting is parsed, and nothing resumes: pass it on. trainer.train() of transformers "
+    "resumes with its own argument alone, trainer.train(resume_from_checkpoint=True); in a loop of "
+    "your own, look for the newest checkpoint in {output} and load it."
+)
 SLOW = 3
 """Times the first run after which a continued run that was cut off counts as one that does not
 end. Our own number."""
@@ -79,6 +84,8 @@ def _from_start(found: Resumed, checkpoints: Sequence[OnDisk]) -> Verdict:
             return fail(text, fix=UNPREPARED_FIX)
         if temporary(found.opened):
             return fail(f"{text}, whose name is that of an unfinished save", fix=FINISH_FIX)
+        if "=" in found.request:
+            return fail(text, fix=UNREAD)
         return fail(
             text,
             fix="Print the path that the script looks for and what it finds there; a name or a "
@@ -116,8 +123,8 @@ RESUMES = Check(
         "it begins anew, and the checkpoints hold weights alone although the optimizer has a state",
     ),
     fails=(
-        "it begins with fresh weights, although it opened a checkpoint in {output}, a flag asks "
-        "for a resume, or --resume-command was given",
+        "it begins with fresh weights, although it opened a checkpoint in {output}, a flag or a "
+        "setting of the program asks for a resume, or --resume-command was given",
         "the steps are counted from 0 again",
         "the continued run ends with an error",
     ),
@@ -125,8 +132,8 @@ RESUMES = Check(
     owner=Owner.JOB,
     judge=resumes,
     limits="that the rest of the state is there: see RHS010 to RHS012. Random numbers are not "
-    "compared. A resume that a file of settings or a variable asks for "
-    "is not seen, nor a checkpoint that C++ or Rust opens (safetensors).",
+    "compared. A resume that a variable, or settings that are neither parsed arguments nor a "
+    "dataclass, ask for is not seen, nor a checkpoint that C++ or Rust opens (safetensors).",
 )
 
 CHECKS = (RESUMES,)

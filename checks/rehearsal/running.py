@@ -20,6 +20,16 @@ NEARLY_ALL = 0.95
 STILL, STILL_STEPS = 10.0, 20
 """Seconds, and steps' times, without a step from which on ranks at different collectives hang. Our
 own numbers."""
+LOST_EACH_OTHER = re.compile(
+    r"gloo|nccl|connection (?:reset|closed|refused)|collective|barrier|timed? ?out|op\.preamble",
+    re.IGNORECASE,
+)
+"""In errors of ranks that called different collectives."""
+TOGETHER = (
+    "Call the evaluation on every rank, with its own part of the data, and print on rank 0 alone: "
+    "a collective in it (all_reduce, gather, barrier, a forward pass of DistributedDataParallel) "
+    "waits for all ranks."
+)
 MOST_RANKS = 4
 """That are named."""
 GROWTH_CALLS = 8
@@ -43,6 +53,8 @@ def runs(rehearsal: Rehearsal, guard: Guarded | Unknown | None) -> Verdict:
     if run.code:
         observed = guard.error if isinstance(guard, Guarded) else None
         steps = f"after {run.steps} steps" if run.steps else "before its first step"
+        if alone := _alone(run):
+            return fail(f"exit code {run.code} {steps}: {alone}{_error(run)}", fix=TOGETHER)
         error = observed or _printed_error(run)
         last = "" if error else _last_line(run)
         return with_causes(f"exit code {run.code} {steps}{last}", error)
@@ -64,6 +76,8 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     """It did not end."""
     how = f"{_cut(run)} after {run.seconds:.0f} s"
     where = f"; it waits at {_place(run)}" if run.frames or run.waiting else ""
+    if (alone := _alone(run)) and _stands_still(run):
+        return fail(f"{how}, none of the ranks goes on: {alone}{where}", fix=TOGETHER)
     if evaluating := _evaluating(run):
         return unknown(
             f"{how}, in an evaluation that had begun after step {evaluating.evaluating}: a larger "
@@ -93,6 +107,32 @@ def _cut_off(run: RehearsedRun) -> Verdict:
     )
 
 
+def _alone(run: RehearsedRun) -> str:
+    """The ranks that evaluate while others train, if the ranks lost each other; "" otherwise."""
+    inside = [rank for rank in run.ranks if rank.evaluating is not None]
+    step = inside[0].evaluating if inside else None
+    outside = [
+        rank
+        for rank in run.ranks
+        if rank.evaluating is None and all(each.step != step for each in rank.evaluations)
+    ]
+    errors = [rank.error for rank in run.ranks] + list(run.tail)
+    lost = bool(run.cut) or any(LOST_EACH_OTHER.search(error) for error in errors)
+    if not inside or not outside or not lost:
+        return ""
+    return (
+        f"rank {inside[0].rank} is in an evaluation after step {step} that rank {outside[0].rank} "
+        "does not take part in"
+    )
+
+
+def _stands_still(run: RehearsedRun) -> bool:
+    """Whether no step came for long, and a rank waits in a collective."""
+    seconds = [each for rank in run.ranks for each in rank.seconds]
+    longest = max(STILL, STILL_STEPS * median(seconds)) if seconds else STILL
+    return run.still is not None and run.still >= longest and any(w.inside for w in run.waiting)
+
+
 def _evaluating(run: RehearsedRun) -> RehearsedRank | None:
     """A rank in an evaluation, unless all wait in collectives."""
     if run.waiting and all(each.inside for each in run.waiting):
@@ -110,9 +150,7 @@ def _printed_error(run: RehearsedRun) -> GuardError | None:
 
 def _hang(run: RehearsedRun) -> str:
     """Where each rank waits, if no step came for long and they are at different collectives."""
-    seconds = [each for rank in run.ranks for each in rank.seconds]
-    longest = max(STILL, STILL_STEPS * median(seconds)) if seconds else STILL
-    if run.still is None or run.still < longest or len(run.waiting) < 2:
+    if not _stands_still(run) or len(run.waiting) < 2:
         return ""
     inside = [each for each in run.waiting if each.inside]
     calls = {(each.collective, each.number, each.inside) for each in run.waiting}

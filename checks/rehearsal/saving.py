@@ -19,6 +19,11 @@ FINISH_FIX = (
     "finished if it is the last."
 )
 
+IN_PLACE = (
+    "Write into a temporary name in the same directory, flush and os.fsync() it, and os.replace() "
+    "the old one, so that one whole checkpoint is always there."
+)
+
 
 def saves(rehearsal: Rehearsal) -> Verdict:
     run = rehearsal.run("run")
@@ -30,7 +35,7 @@ def saves(rehearsal: Rehearsal) -> Verdict:
         return reason
     if run.code and not run.checkpoints:
         return unknown(f"the run ended with exit code {run.code} before a checkpoint was there")
-    return whole(run) or _saved(run)
+    return whole(run) or _in_place(run) or _saved(run)
 
 
 def _saved(run: RehearsedRun) -> Verdict:
@@ -58,6 +63,23 @@ def _saved(run: RehearsedRun) -> Verdict:
     )
 
 
+def _in_place(run: RehearsedRun) -> Verdict | None:
+    """The warning where each checkpoint was written over the one before it."""
+    over = set(run.overwritten)
+    places = [each.path for each in run.checkpoints]
+    if not places or not all(_is_over(place, over) for place in places):
+        return None
+    return warn(
+        f"{shown(places[-1], 200)} is the only checkpoint, and each save writes over it in place: "
+        "a stop in the middle of one leaves none",
+        fix=IN_PLACE,
+    )
+
+
+def _is_over(place: str, over: set[str]) -> bool:
+    return place in over or any(path.startswith(place + "/") for path in over)
+
+
 def temporary(path: str) -> bool:
     """Whether a part of the path says that it is not finished."""
     return bool(TEMPORARY.search(path))
@@ -83,7 +105,10 @@ SAVES = Check(
     "cannot be pickled, ranks that wait for each other, a disk that is full.",
     passes=("the checkpoints in {output} are whole",),
     notes=("something was saved, and not as a checkpoint in {output}",),
-    warns=("the run has ended, and the newest save still has a temporary name",),
+    warns=(
+        "the run has ended, and the newest save still has a temporary name",
+        "the only checkpoint is written over in place",
+    ),
     fails=("a checkpoint in {output} is damaged or lacks files",),
     fix="Write into a temporary name on the same file system and rename it when it is whole; with "
     "several ranks, let each write its own part, or rank 0 alone.",

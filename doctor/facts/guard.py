@@ -73,6 +73,12 @@ class GuardCounts(Section, frozen=True, kw_only=True):
     """Objects that torch.save wrote, and state dicts that modules loaded."""
     fetched: int = 0
     """Batches of loaders, within the first backward passes."""
+    graphs: int = 0
+    """Of the first losses, those whose function is known from their graph."""
+    evaluations: int = 0
+    """Evaluations over a loader whose modules were looked at."""
+    schedules: int = 0
+    """Schedules of torch.optim.lr_scheduler."""
     effective: int = 0
     """Most steps of one optimizer that should have changed its weights."""
     skipped: int = 0

@@ -163,6 +163,8 @@ class RehearsedRun(Section, frozen=True, kw_only=True):
     saved_after_signal: bool = False
     """Files in {output} were written after the signal."""
     checkpoints: tuple[OnDisk, ...] = ()
+    overwritten: tuple[Text, ...] = ()
+    """Files below {output} with contents that were written over under their own name."""
     tail: tuple[Text, ...] = ()
     """The last lines that it printed, where it failed."""
     refusals: tuple[Text, ...] = ()
@@ -221,6 +223,8 @@ class SampleOrder(Section, frozen=True, kw_only=True):
     """Samples that the two parts take more often than the uninterrupted run does until then."""
     left_out: int = 0
     """Samples that they take less often."""
+    anew: bool = False
+    """The first steps after the resume take the samples of the first steps of all."""
 
 
 class Resumed(Section, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from . import codes
-from .diagnosis import Diagnosis
+from .diagnosis import NON_FINITE, Diagnosis
 from .records import FAIL, Alarm
 from .settings import Settings
 from .steady import Steady
@@ -55,6 +55,8 @@ class Alarms:
         """Record the first, second, fourth, ... of its kind; print the first."""
         if alarm.code == codes.LABELS_PRESENT:
             alarm = self.diagnosis.with_weights(alarm, watch)
+        if alarm.code in NON_FINITE:
+            alarm = self.diagnosis.with_cause(alarm)
         settings = self.settings
         names = self._names(alarm, watch)
         if alarm.code in settings.ignore or names is None:

@@ -8,6 +8,7 @@ from typing import Callable
 
 from .batches import Batches
 from .early import Early
+from .evaluations import Evaluations
 from .first_batches import FirstBatches
 from .foreign import Foreign
 from .patches import Patches
@@ -15,10 +16,15 @@ from .switch import Switch
 
 
 def install(
-    switch: Switch, patches: Patches, batches: Batches, first: FirstBatches, early: Early
+    switch: Switch,
+    patches: Patches,
+    batches: Batches,
+    first: FirstBatches,
+    early: Early,
+    evaluations: Evaluations,
 ) -> None:
     """Wrap the iterators of DataLoader."""
-    drawn = batches.index_drawn
+    drawn, epochs = batches.index_drawn, evaluations.epochs
 
     def fetched(iterator: Foreign, data: Foreign) -> None:
         batches.batch_fetched(iterator, data)
@@ -26,6 +32,9 @@ def install(
             first.fetched(iterator, data)
         if early.open:
             early.fetched(iterator, data)
+        now = epochs.fetched(iterator)
+        if evaluations.open:
+            evaluations.fetched(iterator, now)
 
     iterator = _iterator()
     if iterator is not None:

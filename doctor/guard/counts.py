@@ -21,7 +21,9 @@ class Tally:
     """Steps of all optimizers; of them, those with a norm, a learning rate, and skipped ones.
 
     `looks` counts comparisons of parameters, `clips` clippings until they were judged, `states`
-    state dicts that were saved or loaded, `fetched` batches. `began` is in monotonic seconds.
+    state dicts that were saved or loaded, `fetched` batches, `graphs` those of known losses,
+    `evaluations` those whose modules were looked at, `schedules` those of learning rates. `began`
+    is in monotonic seconds.
     """
 
     steps: int = 0
@@ -32,6 +34,9 @@ class Tally:
     clips: int = 0
     states: int = 0
     fetched: int = 0
+    graphs: int = 0
+    evaluations: int = 0
+    schedules: int = 0
     began: float = field(default_factory=time.monotonic)
 
 
@@ -57,6 +62,9 @@ def counts(
         "clips": tally.clips,
         "states": tally.states,
         "fetched": tally.fetched,
+        "graphs": tally.graphs,
+        "evaluations": tally.evaluations,
+        "schedules": tally.schedules,
         "buffers": models.buffers,
         "model_looks": models.looks,
         "mode_looks": models.modes,

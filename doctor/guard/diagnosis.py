@@ -9,7 +9,8 @@ import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
-from . import codes
+from . import codes, loss_graphs
+from . import thresholds as limit
 from .batches import Batches
 from .foreign import Foreign
 from .parameters import local
@@ -40,6 +41,10 @@ class Diagnosis:
         self._blamed = False
         self._found: tuple[str, str] | None = None
         self._bad_weights: list[str] | None = None
+        self._reason: tuple[str, str] | None = None
+        """What made the first loss that is not finite: a cause, and a text; "" where its graph
+        does not show it."""
+        self._growth: str | None = None
 
     def write(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> str:
         """Record what is known; return what to add to the alarm's line."""
@@ -61,6 +66,23 @@ class Diagnosis:
         if self._found is None:
             self._found = self._origin(optimizer)
         return self._found
+
+    def loss_is_not_finite(self, loss: Foreign) -> None:
+        """The first one's graph is read while it is there."""
+        if self._reason is None:
+            node = getattr(loss, "grad_fn", None)
+            self._reason = ("", "") if node is None else loss_graphs.not_finite(node)
+
+    def with_cause(self, alarm: Alarm) -> Alarm:
+        """The alarm, with what made the loss, or with the steps before it where they grew."""
+        cause, _ = self._reason or ("", "")
+        if self._growth is None:
+            self._growth = "" if cause else _growth(self.recent())
+        if cause and not alarm.cause:
+            alarm.cause = cause
+        elif self._growth:
+            alarm.cause, alarm.text = "diverged", f"{alarm.text}; {self._growth}"
+        return alarm
 
     def with_weights(self, alarm: Alarm, optimizer: OptimizerWatch | None) -> Alarm:
         """The alarm for missing labels, unless weights that are not finite explain the loss.
@@ -129,7 +151,8 @@ class Diagnosis:
                 f"parameters that were non-finite before {when}: {len(weights)}, first {weights[0]}"
             )
         if first is None or any(not math.isfinite(loss) for loss in first.losses):
-            return "forward", "first non-finite value: the forward pass" + (
+            reason = f", {self._reason[1]}" if self._reason and self._reason[1] else ""
+            return "forward", f"first non-finite value: the forward pass{reason}" + (
                 "; the parameters before it are finite" if on_cpu and parameters else ""
             )
         gradients = _bad(
@@ -150,6 +173,23 @@ def _first_bad(history: list[Step]) -> Step | None:
         if not all(map(math.isfinite, values)) and not step.skipped:
             return step
     return None
+
+
+def _growth(history: list[Step]) -> str:
+    """How the gradients grew in the last steps before the first that is not finite, "" if not."""
+    first = _first_bad(history)
+    before = [s for s in history if first is None or s.step < first.step][-limit.GROWTH_STEPS :]
+    norms = [s.norm for s in before if s.norm]
+    if len(norms) < limit.GROWTH_LEAST or any(s.scaled for s in before):
+        return ""
+    last, least = norms[-3:], min(norms)
+    if last != sorted(last) or last[-1] < limit.GROWTH * least:
+        return ""
+    since = len(norms) - norms.index(least)
+    return (
+        f"the gradient norm grew from {least:.3g} to {last[-1]:.3g} in the {since} steps before, "
+        f"at a learning rate of {before[-1].rate or 0.0:.3g}: the steps are too long"
+    )
 
 
 def _parameters(torch: ModuleType, optimizer: OptimizerWatch | None) -> list[tuple[str, Foreign]]:

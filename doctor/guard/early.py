@@ -1,4 +1,5 @@
-"""What only the first backward passes show: graphs that are kept, a loader that begins anew."""
+"""What the first backward passes show: what a loss gets, graphs that are kept, a loader that begins
+anew."""
 
 from __future__ import annotations
 
@@ -8,12 +9,14 @@ import weakref
 from types import ModuleType
 from typing import Callable
 
-from . import codes
+from . import codes, loss_graphs
 from . import thresholds as limit
 from .batches import Batches
 from .counts import Tally
 from .foreign import Foreign
+from .jumps import Jumps
 from .records import WARN, Alarm
+from .steady import Steady
 from .switch import raise_of_a_signal
 
 KEY = "doctor.guard"
@@ -62,11 +65,17 @@ class Early:
     def __init__(
         self,
         torch: ModuleType,
+        steady: Steady[Foreign],
         batches: Batches,
+        jumps: Jumps,
         add: Callable[[Alarm, Foreign], None],
         tally: Tally,
     ) -> None:
         self._torch, self._batches, self._add, self._tally = torch, batches, add, tally
+        self._steady, self._jumps = steady, jumps
+        self._misfits: dict[str, int] = {}
+        self.classes = -1
+        """Of all losses, where each is a mean cross entropy; 0 otherwise, -1 before the first."""
         self.open = True
         self.alive = self._passes = 0
         self._graphs_told = False
@@ -80,7 +89,10 @@ class Early:
         self.open = self._passes < limit.EARLY_PASSES
         self._abandoned = self._last is not None and self._last.iterator() is None
         node = getattr(root, "grad_fn", None)
-        if self._graphs_told or node is None:
+        if node is None:
+            return
+        self._look_at_graph(node)
+        if self._graphs_told:
             return
         parent = node.next_functions[0][0] if node.next_functions else None
         if type(node).__name__ in ("MulBackward0", "DivBackward0") and parent is not None:
@@ -95,6 +107,29 @@ class Early:
                 "passes: a sum or a list of losses holds them"
             )
             self._add(Alarm(codes.MEMORY_HOLDS, WARN, self._passes, text, "graphs"), None)
+
+    def reopen(self) -> None:
+        """Somebody waits for the graph of the next loss."""
+        self.open = True
+
+    def _look_at_graph(self, node: Foreign) -> None:
+        """What the loss was computed from; an error of a version of torch ends this look."""
+        try:
+            self._jumps.passes(node, self._steady.backwards + 1)
+            if self._passes <= limit.GRAPHS_READ:
+                self._look_for_misfit(node)
+        except (AttributeError, RuntimeError, TypeError):
+            self._passes = max(self._passes, limit.GRAPHS_READ)
+
+    def _look_for_misfit(self, node: Foreign) -> None:
+        cause, text = loss_graphs.misfit(node)
+        self._tally.graphs += cause != "none"
+        classes = loss_graphs.classes(node)
+        self.classes = classes if self.classes in (-1, classes) else 0
+        self._misfits[cause] = count = self._misfits.get(cause, 0) + 1
+        if text and count == limit.MISFITS:
+            text += f" ({place(self._torch)})"
+            self._add(Alarm(codes.LOSS_FITS_OUTPUT, WARN, self._passes, text, cause), None)
 
     def fetched(self, iterator: Foreign, data: Foreign) -> None:
         """The iterator of a DataLoader returned a batch; an error ends this look, not the guard."""

@@ -1,4 +1,5 @@
-"""The order of the samples in two epochs under a DistributedSampler, which needs set_epoch()."""
+"""The order of the samples in two epochs: a DistributedSampler needs set_epoch(), and a seed that
+is set in each epoch repeats the order of a RandomSampler."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Order:
 
     def drawn(self, iterator: Foreign, indices: Foreign) -> None:
         """The iterator took the indices of a batch; an error ends this look, not the guard."""
-        if self.untold:
+        if self.untold or self._told:
             return
         try:
             self._draw(iterator._sampler_iter, indices)
@@ -96,7 +97,7 @@ class Order:
 
 
 class EpochOrders:
-    """Follows the loaders whose sampler shuffles by its epoch.
+    """Follows the loaders whose sampler shuffles.
 
     `compared` is called when two epochs of one can be compared.
     """
@@ -106,7 +107,7 @@ class EpochOrders:
         self._orders: weakref.WeakKeyDictionary[Foreign, Order] = weakref.WeakKeyDictionary()
 
     def of(self, iterator: Foreign) -> Order | None:
-        """That of a DataLoader's iterator; None where its sampler needs no set_epoch()."""
+        """That of a DataLoader's iterator; None where its sampler does not shuffle."""
         index_sampler = iterator._index_sampler
         try:
             return self._of(index_sampler)
@@ -117,7 +118,7 @@ class EpochOrders:
             return order
 
     def _of(self, index_sampler: Foreign) -> Order | None:
-        sampler = _distributed(index_sampler)
+        sampler = _shuffling(index_sampler)
         if sampler is None:
             return None
         order = self._orders.get(index_sampler)
@@ -127,15 +128,18 @@ class EpochOrders:
         return order
 
 
-def _distributed(sampler: Foreign) -> Foreign:
-    """The DistributedSampler that shuffles, within a sampler of batches; None for another one."""
-    module = sys.modules.get("torch.utils.data.distributed")
-    kind = getattr(module, "DistributedSampler", None)
+def _shuffling(sampler: Foreign) -> Foreign:
+    """The sampler that shuffles, within a sampler of batches; None for another one."""
+    distributed = sys.modules.get("torch.utils.data.distributed")
+    random = sys.modules.get("torch.utils.data.sampler")
+    kinds = getattr(distributed, "DistributedSampler", ()), getattr(random, "RandomSampler", ())
     for _ in range(INNER):
-        if kind is None or sampler is None:
+        if sampler is None:
             return None
-        if isinstance(sampler, kind):
+        if isinstance(sampler, kinds[0]):
             return sampler if getattr(sampler, "shuffle", False) else None
+        if kinds[1] and type(sampler) is kinds[1]:
+            return sampler
         inner = getattr(sampler, "sampler", None)
         sampler = getattr(sampler, "batch_sampler", None) if inner is None else inner
     return None

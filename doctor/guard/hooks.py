@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import batch_hooks, clips, kept_states, loss_hooks, save_hooks, scaler_hooks, step_hooks
+from . import (
+    batch_hooks,
+    clips,
+    kept_states,
+    loss_hooks,
+    save_hooks,
+    scaler_hooks,
+    schedules,
+    step_hooks,
+)
 from .patches import Patches
 from .protection import Protection
 from .switch import Switch
@@ -40,7 +49,8 @@ class Hooks:
         switch.safely(save_hooks.install, switch, patches, watch)
         switch.safely(clips.install, switch, patches, watch.clips)
         switch.safely(kept_states.install, switch, patches, watch.kept_states)
-        batches = watch.batches, watch.first_batches, watch.early
+        switch.safely(schedules.install, switch, patches, watch.schedules)
+        batches = watch.batches, watch.first_batches, watch.early, watch.evaluations
         switch.safely(batch_hooks.install, switch, patches, *batches)
         if watch.batch_waited is not None:
             switch.safely(batch_hooks.install_clock, switch, patches, watch.batch_waited)
@@ -48,6 +58,7 @@ class Hooks:
     def remove(self) -> None:
         """Restore every attribute, unless somebody else has replaced it since."""
         self.deactivate()
+        self.watch.evaluations.end()
         self.patches.remove()
 
     def deactivate(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Protocol
+from typing import Callable, Protocol
 
 from . import codes, logged, suspects
 from . import thresholds as limit
@@ -59,6 +59,8 @@ class Judging:
         self.several = False
         self.scale: float | None = None
         self.further: Further | None = None
+        self.jumped: Callable[[Alarm, OptimizerWatch | None], None] | None = None
+        """Gets the alarms for a jump of the loss."""
         self.tally = Tally()
         diagnosis = Diagnosis(readings.torch, writer, batches, self.recent)
         self.alarms = Alarms(settings, writer, readings.steady, diagnosis)
@@ -122,8 +124,10 @@ class Judging:
 
     def look_at_model(self, watch: OptimizerWatch, effective: int) -> None:
         """The parameters of this optimizer are being compared."""
-        if watch.index == 0 and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
-            self.model_looks.look(watch, list(self.watches.values()))
+        stepping = list(self.watches.values())
+        leads = next((each for each in stepping if each.optimizer() is not None), watch) is watch
+        if leads and (effective in limit.MODEL_FROM or effective > limit.MODEL_FROM[-1]):
+            self.model_looks.look(watch, stepping)
 
     def examine(self, watch: OptimizerWatch, step: Step) -> None:
         """The gradients of this step were not finite, and it was applied: read the weights."""
@@ -132,7 +136,10 @@ class Judging:
     def add(self, alarm: Alarm, watch: OptimizerWatch | None) -> None:
         """An alarm, after those of the steps that were logged before it."""
         self.judge_log()
-        self.alarms.add(alarm, watch)
+        if alarm.code == codes.LOSS_STABLE and self.jumped is not None:
+            self.jumped(alarm, watch)
+        else:
+            self.alarms.add(alarm, watch)
 
     # Steps that were logged
 
@@ -222,7 +229,7 @@ class Judging:
         watch.rules.logged(norm is not None)
         if losses:
             rate = max((rate for rate in rates if rate is not None), default=None)
-            for alarm in watch.rules.loss_read(sum(losses), number, rate):
+            for alarm in watch.rules.loss_read(sum(losses), number, rate, norm):
                 self.add(alarm, watch)
         if self.writer.takes(watch.index, number):
             self.writer.step(logged.as_step(entry), self.scale, now - tally.began)

@@ -29,6 +29,8 @@ class KeptStates:
         tally: Tally,
     ) -> None:
         self._torch, self._add, self._watches, self._tally = torch, add, watches, tally
+        self.loaded = 0
+        """State dicts that modules loaded."""
         self._taken: dict[int, _Taken] = {}
         self._itself: dict[int, tuple[Foreign, int]] = {}
         """Modules that loaded their own tensors, by their id, and at which step."""
@@ -70,6 +72,7 @@ class KeptStates:
 
     def loads(self, module: Foreign, state: Foreign) -> None:
         """A module is about to load a state dict: its own tensors, from time to time?"""
+        self.loaded += 1
         now = self._step()
         if not now or not hasattr(state, "get"):
             return

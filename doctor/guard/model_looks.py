@@ -12,6 +12,8 @@ from . import codes
 from . import thresholds as limit
 from .foreign import Foreign
 from .layer_looks import LayerLooks
+from .left_out import LeftOut
+from .modes import mode_matters
 from .names import objects_of
 from .parameters import local
 from .records import FAIL, WARN, Alarm
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     from .optimizer_watch import OptimizerWatch
 
 Add = Callable[[Alarm, "OptimizerWatch"], None]
+DEVICES = ("cpu", "cuda", "mps")
 STATISTICS = ("running_mean", "running_var")
 """Buffers that are never infinite; a mask may hold -inf."""
 
 
 class ModelLooks:
-    """The largest model in memory that holds parameters of the first optimizer.
+    """The largest model in memory that holds parameters of the leading optimizer: the first, until
+    it is gone.
 
     `evaluating` counts looks in a row in which no module was in training mode.
     """
@@ -36,11 +40,15 @@ class ModelLooks:
         self.torch, self._submit, self._add = torch, submit, add
         self._layers = LayerLooks(torch, submit, add)
         self._model: Foreign = None
+        self._roots: list[Foreign] = []
         self._others: list[Foreign] = []
+        self._leads = -1
+        self._frozen: dict[int, tuple[int, Foreign]] = {}
+        """Frozen batch norms in training mode, by their id: the version of what counts their
+        batches, and their weight, at the look before."""
         self._idle: dict[int, Foreign] = {}
         self._finite: set[str] = set()
-        self._left_out: dict[str, Foreign] = {}
-        """Name -> some values of a parameter that no optimizer holds, at the look before."""
+        self._left_out = LeftOut(torch, submit, add)
         self.looks = self.evaluating = 0
         self.buffers = 0
         """Of floating point, at the last look."""
@@ -49,7 +57,8 @@ class ModelLooks:
 
     def look(self, watch: OptimizerWatch, stepping: list[OptimizerWatch]) -> None:
         """After a step of `watch`; `stepping` are all that have stepped."""
-        if self.looks == 0:
+        if self._leads != watch.index:
+            self._leads, self.evaluating = watch.index, 0
             self._find(watch)
         self.looks += 1
         model = self._model() if self._model is not None else None
@@ -59,21 +68,23 @@ class ModelLooks:
             if model is not None:
                 self._look_at_mode(model, watch)
                 self._layers.look(model, watch)
+                self._look_at_frozen(watch)
                 if watch.effective >= limit.LEFT_OUT_FROM:
                     self._look_at_left_out(model, watch, stepping)
             if watch.effective >= limit.IDLE_FROM:
                 self._look_at_others(watch, stepping)
 
     def _find(self, watch: OptimizerWatch) -> None:
-        model, optimizers = objects_of(self.torch, watch.flat)
-        self._model = None if model is None else weakref.ref(model)
-        self._others = [weakref.ref(each) for each in optimizers]
+        found = objects_of(self.torch, watch.flat)
+        self._model = None if found.model is None else weakref.ref(found.model)
+        self._roots = [weakref.ref(each) for each in found.roots]
+        self._others = [weakref.ref(each) for each in found.optimizers]
 
     def _look_at_buffers(self, model: Foreign, watch: OptimizerWatch) -> None:
         buffers = {
             name: local(buffer)
             for name, buffer in model.named_buffers()
-            if buffer.is_floating_point() and buffer.device.type in ("cpu", "cuda", "mps")
+            if buffer.is_floating_point() and buffer.device.type in DEVICES
         }
         self.buffers = len(buffers)
         kinds: dict[Foreign, list[str]] = {}
@@ -116,7 +127,7 @@ class ModelLooks:
 
     def _look_at_mode(self, model: Foreign, watch: OptimizerWatch) -> None:
         modules = list(model.modules())
-        affected = [m for m in modules if _mode_matters(self.torch, m)]
+        affected = [m for m in modules if mode_matters(self.torch, m)]
         self.modes += bool(affected)
         evaluates = bool(affected) and not any(m.training for m in modules)
         self.evaluating = self.evaluating + 1 if evaluates else 0
@@ -152,42 +163,46 @@ class ModelLooks:
                     Alarm(codes.STEPS_APPLIED, WARN, watch.steps, text, "never-stepped"), watch
                 )
 
+    def _look_at_frozen(self, watch: OptimizerWatch) -> None:
+        """Batch norms that gather statistics in a part that is frozen and follows no other."""
+        kind, before, drifting = self.torch.nn.modules.batchnorm._BatchNorm, self._frozen, []
+        self._frozen = {}
+        for root in [each() for each in self._roots]:
+            for name, module in root.named_modules() if root is not None else ():
+                if not isinstance(module, kind) or not module.training:
+                    continue
+                weight, count = module.weight, module.num_batches_tracked
+                if weight is None or count is None or weight.requires_grad:
+                    continue
+                version, weights = before.get(id(module), (count._version, None))
+                if weights is not None and version != count._version:
+                    drifting.append((name, (local(weight) - weights).abs().max().float()))
+                self._frozen[id(module)] = count._version, local(weight).clone()
+        for device in {distance.device for _, distance in drifting}:
+            here = [(n, distance) for n, distance in drifting if distance.device == device]
+            names = [name for name, _ in here]
+            stacked = self.torch.stack([distance for _, distance in here])
+            self._submit([stacked], self._deliver_drift(names, watch))
+
+    def _deliver_drift(self, names: list[str], watch: OptimizerWatch) -> Foreign:
+        def deliver(values: list[Foreign]) -> None:
+            if values[0] is not None and all(distance == 0.0 for distance in values[0]):
+                more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+                text = (
+                    f"{len(names)} batch norms whose weights are frozen are in training mode and "
+                    f"gather statistics of the batches ({', '.join(names[:2])}{more})"
+                )
+                code = codes.EVALUATION_MODE
+                self._add(Alarm(code, WARN, watch.steps, text, "frozen", watch.index), watch)
+
+        return deliver
+
     def _look_at_left_out(
         self, model: Foreign, watch: OptimizerWatch, stepping: list[OptimizerWatch]
     ) -> None:
-        """Parameters that get gradients, and that neither an optimizer nor the loop changes."""
         optimizers = [each() for each in self._others]
         groups = [group for each in filter(None, optimizers) for group in each.param_groups]
         held = {id(p) for each in stepping for p in each.flat}
         held |= {id(p) for group in groups for p in group["params"]}
-        left = {
-            name: local(p).reshape(-1)[: limit.SAMPLED]
-            for name, p in model.named_parameters()
-            if p.requires_grad and p.grad is not None and p.numel() and id(p) not in held
-        }
-        names = [name for name in left if name in self._left_out][: limit.MOST_LEFT_OUT]
-        if names:
-            distances = [(left[n] - self._left_out[n]).abs().max().float() for n in names]
-            kind, count = type(model).__name__, len(left)
-
-            def deliver(values: list[Foreign]) -> None:
-                if values[0] is not None and all(distance == 0.0 for distance in values[0]):
-                    text = (
-                        f"{count} parameters of {kind} get gradients, and no optimizer holds them "
-                        f"({', '.join(names[:2])}{', ...' if count > 2 else ''}): they stay as "
-                        "they are"
-                    )
-                    code = codes.OPTIMIZER_HAS_GRADIENTS
-                    alarm = Alarm(code, WARN, watch.steps, text, "left-out", watch.index)
-                    self._add(alarm, watch)
-
-            self._submit([self.torch.stack(distances)], deliver)
-        self._left_out = {name: value.clone() for name, value in left.items()}
-
-
-def _mode_matters(torch: ModuleType, module: Foreign) -> bool:
-    """Whether a module computes something else in training mode."""
-    dropout, norm = torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm
-    if isinstance(module, dropout):
-        return bool(module.p > 0)
-    return isinstance(module, norm) and bool(module.track_running_stats)
+        roots = [root for root in (each() for each in self._roots) if root is not None]
+        self._left_out.look(model, roots, held, watch)

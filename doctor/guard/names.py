@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .foreign import Foreign
 
@@ -17,7 +17,7 @@ WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module."
 
 def names_of(torch: ModuleType, flat: list[Tensor]) -> dict[int, str]:
     """Position in `flat` -> name in the model, in the order of the modules."""
-    model, _ = objects_of(torch, flat)
+    model = objects_of(torch, flat).model
     return {} if model is None else _names(model, flat)
 
 
@@ -26,16 +26,25 @@ def _names(module: Foreign, flat: list[Tensor]) -> dict[int, str]:
     return {index[id(p)]: _clean(name) for name, p in module.named_parameters() if id(p) in index}
 
 
-def objects_of(torch: ModuleType, flat: list[Tensor]) -> tuple[Foreign, list[Foreign]]:
-    """The largest model in memory that holds these parameters, None without one, and all
-    optimizers whose parameters belong to models."""
+class Objects(NamedTuple):
+    """The largest model in memory that holds some parameters, None without one, all modules that
+    no other one holds, and all optimizers whose parameters belong to models."""
+
+    model: Foreign
+    roots: list[Foreign]
+    optimizers: list[Foreign]
+
+
+def objects_of(torch: ModuleType, flat: list[Tensor]) -> Objects:
+    """Those in memory now."""
     modules, every = _instances([torch.nn.Module, torch.optim.Optimizer])
     children = {id(child) for m in modules for child in m.__dict__.get("_modules", {}).values()}
     roots = [module for module in modules if id(module) not in children]
     model = max(roots, key=lambda root: len(_names(root, flat)), default=None)
     owned = {id(p) for m in modules for p in m.__dict__.get("_parameters", {}).values()}
     optimizers = [each for each in every if _is_of(each, owned)]
-    return (model if model is not None and _names(model, flat) else None), optimizers
+    found = model if model is not None and _names(model, flat) else None
+    return Objects(found, roots, optimizers)
 
 
 def reached_elsewhere(torch: ModuleType) -> tuple[str, int] | None:

@@ -144,9 +144,13 @@ class OptimizerWatch:
     @property
     def flat(self) -> list[Foreign]:
         """The parameters, in the order of the groups; [] when the optimizer is gone."""
+        return [p for group in self.groups for p in group["params"]]
+
+    @property
+    def groups(self) -> list[Foreign]:
+        """Its groups of parameters; [] when it is gone."""
         optimizer = self.optimizer()
-        groups = optimizer.param_groups if optimizer is not None else ()
-        return [p for group in groups for p in group["params"]]
+        return [] if optimizer is None else list(optimizer.param_groups)
 
     @property
     def names(self) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable, List
 
@@ -131,6 +132,10 @@ class Parameters:
         self.torch = torch
         self.blocks: dict[tuple[Foreign, Foreign], Block] = {}
         self.count = sum(map(len, groups))
+        first = next((p for group in groups for p in group), None)
+        self.first: Callable[[], Foreign] = (
+            weakref.ref(first) if first is not None else lambda: None
+        )
         self.gradients_read = False
         """Whether a look has read gradients."""
         self._add(groups)

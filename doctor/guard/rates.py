@@ -13,13 +13,15 @@ class Rates:
     `highest` are the largest ones so far. `largest` is that of the groups at the last step,
     `previous` the same at the last step where it was not 0. `risen_at` is the number of the applied
     step that used a higher one than the step before; `fell`: one was lower than that before it.
+    `changes` counts new rates, `turns` how often they rose after they had fallen.
     """
 
     def __init__(self, groups: int) -> None:
         self.highest = [0.0] * groups
         self.largest = self.previous = 0.0
         self.risen_at = 0
-        self.fell = False
+        self.fell = self._falls = False
+        self.changes = self.turns = 0
         self._before: Optional[List[Optional[float]]] = None
 
     def change(self, rates: List[Optional[float]], applied: int) -> bool:
@@ -27,6 +29,7 @@ class Rates:
         if rates == self._before:
             return False
         self._before = rates
+        self.changes += 1
         self.largest = max([rate for rate in rates if rate is not None], default=1.0)
         if self.largest == 0.0:
             return True
@@ -35,7 +38,9 @@ class Rates:
         ]
         if self.largest > self.previous:
             self.risen_at = applied
-        self.fell |= self.largest < self.previous
+            self.turns += self._falls
+        self._falls = self.largest < self.previous
+        self.fell |= self._falls
         self.previous = self.largest
         return True
 

@@ -28,7 +28,10 @@ LOCAL_STEPS = re.compile("local|diloco|hivemind", re.IGNORECASE)
 
 
 class Replicas:
-    """Records checksums of the samples of some parameters after the steps that are looked at."""
+    """Records checksums of the samples of some parameters after the steps that are looked at.
+
+    Not within no_sync(): ranks that average their weights from time to time differ between.
+    """
 
     def __init__(self, writer: Writer, values: Values) -> None:
         self.writer = writer
@@ -46,7 +49,8 @@ class Replicas:
             names = [watch.names.get(i, f"parameter {i}") for i in chosen]
         if not chosen:
             return
-        sums = [checksum(watch.torch, local(flat[i])) for i in chosen]
+        with watch.torch.no_grad():
+            sums = [checksum(watch.torch, local(flat[i])) for i in chosen]
         step = watch.steps
 
         def deliver(values: list[Foreign]) -> None:
@@ -78,7 +82,9 @@ def _replicated(torch: ModuleType) -> set[int]:
     replicated = set()
     for module in [o for o in gc.get_objects() if issubclass(type(o), kind)]:
         ignored = getattr(module, "parameters_to_ignore", ())
-        replicated |= {id(p) for name, p in module.module.named_parameters() if name not in ignored}
+        if module.__dict__.get("require_backward_grad_sync", True):
+            names = module.module.named_parameters()
+            replicated |= {id(p) for name, p in names if name not in ignored}
     return replicated
 
 

@@ -8,6 +8,7 @@ from typing import Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import codes
 from . import thresholds as limit
+from .levels import Level
 from .records import FAIL, WARN, Alarm, Step
 from .spikes import Spikes
 
@@ -33,6 +34,7 @@ class StepRules:
         self.all_codes = all_codes
         self.losses = losses or Spikes()
         self.norms = Spikes()
+        self.level = Level()
         self.beside = beside if beside is not None else {}
         self.had_gradients = False
         self.had_rate = False
@@ -102,13 +104,18 @@ class StepRules:
         )
 
     def _spikes(self, step: Step) -> list[Alarm]:
-        alarms = [] if step.loss is None else self.loss_read(step.loss, step.step, step.rate)
+        alarms = []
+        if step.loss is not None:
+            alarms += self.loss_read(step.loss, step.step, step.rate, step.norm)
         if self.all_codes and step.norm is not None and not step.apart:
             alarms += self._spike("gradient norm", self.norms, step.norm, step.step, step.rate)
         return alarms
 
-    def loss_read(self, loss: float, step: int, rate: Optional[float]) -> List[Alarm]:
+    def loss_read(
+        self, loss: float, step: int, rate: Optional[float], norm: Optional[float]
+    ) -> List[Alarm]:
         """The alarm where the loss jumped and stays there."""
+        self.level.add(loss, rate, norm)
         return self._spike("loss", self.losses, loss, step, rate)
 
     def _spike(

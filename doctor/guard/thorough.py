@@ -14,17 +14,15 @@ from .memory import Memory
 from .optimizer_watch import OptimizerWatch
 from .pace import Idle, Pace
 from .records import Alarm, Step
-from .replicas import Replicas
 from .settings import Settings
 from .watch import Watch
-from .writer import OPEN_RECORDS
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
 class ThoroughWatch(Watch):
-    """Also times steps and batches, and follows memory, rounding, replicas and a flat loss.
+    """Also times steps and batches, and follows memory, rounding and a flat loss.
 
     Times and memory are those between the steps of the first optimizer.
     """
@@ -33,7 +31,6 @@ class ThoroughWatch(Watch):
         super().__init__(torch, settings)
         self.pace = Pace()
         self.memory = Memory(torch)
-        self.replicas = Replicas(self.writer, self.values)
         self.lost_updates = LostUpdates(self.readings, self.judging.add)
         self._idle = Idle(torch)
         self._flat: dict[int, FlatLoss] = {}
@@ -67,8 +64,6 @@ class ThoroughWatch(Watch):
             return
         if self._look and watch.effective > self._effective:
             self.lost_updates.after(watch, optimizer)
-            if watch.index < OPEN_RECORDS:
-                self.replicas.record(watch)
         self._stepped(watch)
 
     def _stepped(self, watch: OptimizerWatch) -> None:

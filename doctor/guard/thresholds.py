@@ -86,6 +86,22 @@ at."""
 EARLY_PASSES, GRAPHS_KEPT, SAME_BATCHES = 300, 50, 20
 """Backward passes that are followed; losses whose graphs are kept; steps on one batch in a row. Our
 own numbers."""
+MISFITS, GRAPHS_READ = 3, 16
+"""Backward passes that show the same misfit of a loss and what it gets, of the first so many."""
+SIZE_RECENT = 100
+"""Backward passes for which batches of a size that never was explain a jump of the loss. Our own
+number."""
+EVALUATIONS = 2
+"""Evaluations in training mode."""
+CALLED_OFTEN, CALLED_RARELY = 1.5, 20
+"""Calls of a scheduler for each step of its optimizer, and steps for each call. Our own numbers."""
+RATE_GONE, WARM_SHARE = 1e-3, 0.1
+"""Shares of the initial learning rate: a decay that is over, and a warm-up that never ended. Our
+own numbers."""
+NEVER_STEPPED = 500
+"""Steps of an optimizer whose scheduler never steps, where no epochs are seen. Our own number."""
+LEAST_METRICS, METRIC_SHARE = 6, 0.05
+"""Metrics that ReduceLROnPlateau got, and how much they change in all. Our own numbers."""
 UNDIVIDED = 3
 """Steps in a row on gradients that a GradScaler scaled, and none divided. Our own number."""
 CLIPS, CLIP_SCALE = 5, 1000.0
@@ -116,6 +132,9 @@ READ_SECONDS = {"cpu": 110e-6, "gpu": 280e-6}
 the guard takes that of a few gradients. Measured within steps of 8 ms on a busy machine
 (benchmarks/guard.py), and of 9 ms on the host of an H100."""
 
+GROWTH, GROWTH_STEPS, GROWTH_LEAST = 1000.0, 20, 4
+"""How much the gradient norm has grown in the last so many steps before a value is not finite, and
+how many there must be. Our own numbers."""
 SPIKE_WINDOW = 100
 SPIKE_DEVIATIONS = 8.0
 SPIKE_SHARE = 0.3
@@ -146,6 +165,12 @@ FLAT_DISTANCE = 0.05
 FLAT_RATES = 0.01
 """Sum of the learning rates of an adaptive optimizer, which is how far a weight can have gone: a
 warm-up of 2,000 steps to 3e-4 has 0.007 after 300. Our own number."""
+
+WORSE_THAN_GUESS, STILL_SHARE, SHORT_PATH = 1.2, 0.02, 0.003
+"""Of the loss of a uniform guess: what is worse, and how little is no change; how far weights can
+have gone then. Our own numbers."""
+REMADE = 4
+"""Optimizers in a row for the same parameters. Our own number."""
 
 PACE_WINDOW = 50
 PACE_FROM = 20

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from math import isfinite
 from types import ModuleType
 from typing import TYPE_CHECKING, Callable
 
-from . import rules
+from . import codes, rules
 from . import thresholds as limit
 from .accumulation import Accumulation
 from .batches import Batches
@@ -15,21 +16,26 @@ from .clips import Clips
 from .counts import rank_and_world
 from .early import Early
 from .epoch_orders import EpochOrders
+from .evaluations import Epochs, Evaluations
 from .first_batches import FirstBatches
 from .foreign import Foreign
 from .judging import Judging
+from .jumps import Jumps
 from .kept_states import KeptStates
 from .last_error import last_error
 from .optimizer_watch import OptimizerWatch
 from .parameters import local
 from .readings import Readings
-from .records import Step
+from .records import WARN, Alarm, Step
+from .remade import Remade
+from .replicas import Replicas
 from .scaling import Scaling
+from .schedules import Schedules
 from .settings import Settings
 from .spikes import Spikes
 from .stacks import Stacks
 from .twice_applied import TwiceApplied
-from .writer import Writer
+from .writer import OPEN_RECORDS, Writer
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -65,9 +71,16 @@ class Watch:
         self.losses: dict[frozenset[int], Spikes] = {}
         """The series of losses by the ids of the parameters that they train."""
         add, watches, tally = self.judging.add, self.watches.values, self.judging.tally
-        self.early = Early(torch, self.batches, add, tally)
+        self.jumps = Jumps(self.alarms.add)
+        self.early = Early(torch, self.steady, self.batches, self.jumps, add, tally)
+        self.jumps.look, self.judging.jumped = self.early.reopen, self.jumps.wait
         self.clips = Clips(torch, self.steady, self.values.submit, add, watches, tally)
+        self.replicas = Replicas(self.writer, self.values)
+        self.epochs = Epochs(self.steady)
+        self.evaluations = Evaluations(torch, self.epochs, add, watches, tally)
+        self.schedules = Schedules(self.steady, self.epochs, add, watches, tally)
         self.kept_states = KeptStates(torch, add, watches, tally)
+        self.remade = Remade(self.kept_states)
         self.scaling = Scaling()
         self.accumulation = Accumulation()
         self.stacks = Stacks()
@@ -116,7 +129,13 @@ class Watch:
         if value is not None:
             steady.losses.append(value)
         if type(value) is float:
-            steady.count_loss(value)
+            self._loss_read(value, root)
+
+    def _loss_read(self, value: float, root: Foreign) -> None:
+        """The loss of a backward pass from `root`, before it begins."""
+        self.steady.count_loss(value)
+        if not isfinite(value):
+            self.alarms.diagnosis.loss_is_not_finite(root)
 
     def backward_ends(self) -> None:
         """The outermost backward() returned; called if `follows_gradients`."""
@@ -153,7 +172,14 @@ class Watch:
         if watch is not None and watch.optimizer() is optimizer:
             if closure:
                 watch.measure(optimizer)
+            effective = watch.effective
+            looks = effective + 1 >= watch.next_look
             watch.applied(optimizer)
+            if looks and watch.effective > effective and watch.index < OPEN_RECORDS:
+                self.replicas.record(watch)
+            if looks and (text := self.epochs.are_kept()):
+                alarm = Alarm(codes.LOADER_ADVANCES, WARN, watch.steps, text, "kept", watch.index)
+                self.judging.add(alarm, watch)
             if not watch.clearing.set_to_none:
                 watch.clearing.step_ended()
         self.steady.stepped_at = self.steady.backwards
@@ -247,12 +273,28 @@ class Watch:
             watch.look_at_suspect()
         self.values.finish()
         self._judge_last_losses()
+        self.jumps.close()
         self.kept_states.close()
+        if how == "exit" and not last_error():
+            self.schedules.close()
+            self._judge_end()
         self.first_batches.report()
         self.judging.write_state()
         self.writer.write("end", how=how, **last_error())
         self.stacks.withdraw()
         self.writer.close()
+
+    def _judge_end(self) -> None:
+        """A training that has ended: whether it has learned anything, and from which batches."""
+        if text := self.epochs.are_kept():
+            step = self.judging.tally.steps
+            self.judging.add(Alarm(codes.LOADER_ADVANCES, WARN, step, text, "kept"), None)
+        watch = self._only()
+        if watch is not None and watch.index == 0:
+            level = watch.rules.level
+            cause, text = level.judge(self.early.classes, watch.adaptive, watch.steps)
+            if text:
+                self.judging.add(Alarm(codes.LOSS_FALLS, WARN, watch.steps, text, cause, 0), watch)
 
     def _judge_last_losses(self) -> None:
         """The losses after the last step: the program may have ended because of them."""
@@ -296,11 +338,15 @@ class Watch:
             return watch
         self.judging.judge_log()
         for key in [k for k, w in self.watches.items() if w.optimizer() is None]:
-            del self.watches[key]
+            self.remade.ended(self.watches.pop(key))
         if len(self.watches) < MOST_OPTIMIZERS:
             watch = self._new_watch(optimizer)
+            alarm = self.remade.begins(watch)
+            if alarm is not None:
+                self.judging.add(alarm, watch)
             self.watches[id(optimizer)] = watch
             self.rules[watch.index] = watch.rules
+            self.schedules.optimizer_began()
             self.steady.read_all()
         self.judging.several = len(self.watches) > 1
         return watch

@@ -34,7 +34,7 @@ HEALTHY: dict[str, Any] = {
     "zeros_moved": 2, "vectors": 7, "vectors_moved": 7, "scaled": True,
     "vocabulary": 32000, "flat_steps": 300, "timed": 200, "batches": 300, "memory_windows": 12,
     "seconds": 600.0, "buffers": 4, "model_looks": 8, "mode_looks": 4,
-    "clips": 5, "states": 2, "fetched": 300,
+    "clips": 5, "states": 2, "fetched": 300, "graphs": 16, "schedules": 1, "evaluations": 3,
 }  # fmt: skip
 
 
@@ -52,10 +52,14 @@ def alarm(code: str, status: Any = "fail", **fields: Any) -> GuardAlarm:
     return GuardAlarm(code=code, status=status, **values)
 
 
-def replica(rank: int, *sums: int, step: int = 5, **fields: Any) -> GuardedProcess:
-    """A rank of two, with checksums of its parameters after one step."""
-    values = GuardChecksums(optimizer=0, step=step, values=sums, names=("a", "b", "c", "d"))
-    return process(rank, world=2, all=True, checksums=(values,), **fields)
+def replica(rank: int, *sums: int, step: int = 5, until: int = 0, **fields: Any) -> GuardedProcess:
+    """A rank of two, with checksums of its parameters after one step, or two."""
+    steps = (step, until) if until else (step,)
+    values = tuple(
+        GuardChecksums(optimizer=0, step=each, values=sums, names=("a", "b", "c", "d"))
+        for each in steps
+    )
+    return process(rank, world=2, all=True, checksums=values, **fields)
 
 
 def used(*others: OtherProcess, **fields: Any) -> tuple[Watched, ...]:
@@ -88,9 +92,12 @@ def test_a_healthy_training_passes_everything() -> None:
     assert {finding.status for finding in found.values()} == {Status.PASS}
 
 
-def test_replicas_that_differ_fail_and_name_their_parameters() -> None:
-    found = findings(replica(0, 1, 2, 3), replica(1, 1, 7, 8))["GRD020"]
-    assert found.status is Status.FAIL
+@pytest.mark.parametrize(("until", "status"), [(0, Status.WARN), (9, Status.FAIL)])
+def test_replicas_that_differ_at_two_steps_fail_and_name_their_parameters(
+    until: int, status: Status
+) -> None:
+    found = findings(replica(0, 1, 2, 3, until=until), replica(1, 1, 7, 8, until=until))["GRD020"]
+    assert found.status is status
     assert "step 5: 2 sampled parameters differ between ranks 0 and 1 (b, c)" in (
         found.verdict.summary
     )
@@ -214,6 +221,7 @@ def test_a_guard_that_switched_itself_off_leaves_everything_unknown(code: str) -
         ("GRD025", {"effective": 19}),
         ("GRD025", {"mode_looks": 1}),
         ("GRD026", {"clips": 4}),
+        ("GRD030", {"effective": 19}),
         ("GRD028", {"fetched": 19}),
         ("GRD017", {"batches": 69, "all": True}),
         ("GRD018", {"timed": 49, "all": True}),
@@ -239,12 +247,15 @@ def test_too_little_was_observed(code: str, fields: dict[str, Any]) -> None:
         ("GRD026", {"clips": 0}),
         ("GRD027", {"states": 0}),
         ("GRD028", {"fetched": 0}),
+        ("GRD029", {"graphs": 0}),
+        ("GRD030", {"schedules": 0}),
+        ("GRD031", {"evaluations": 0}),
         ("GRD017", {}),
         ("GRD017", {"batches": 0, "all": True}),
         ("GRD018", {}),
         ("GRD019", {}),
         ("GRD020", {}),
-        ("GRD020", {"all": True}),
+        ("GRD020", {"world": 2}),
         ("GRD021", {}),
         ("GRD021", {"all": True}),
     ],
@@ -361,6 +372,15 @@ def test_the_first_failure_of_any_rank_is_reported() -> None:
         ("GRD006", "ended", "num_processes"),
         ("GRD001", "scaled", "bf16"),
         ("GRD011", "no-step", "gradient_accumulation_steps"),
+        ("GRD011", "remade", "once"),
+        ("GRD001", "diverged", "learning rate"),
+        ("GRD002", "empty", "clamp"),
+        ("GRD003", "unregistered", "ModuleList"),
+        ("GRD015", "rate-low", "Raise"),
+        ("GRD028", "kept", "cycle"),
+        ("GRD029", "broadcast", "squeeze"),
+        ("GRD030", "mode", "max"),
+        ("GRD031", "frozen", "eval()"),
     ],
 )
 def test_the_cause_selects_the_fix(code: str, cause: str, word: str) -> None:

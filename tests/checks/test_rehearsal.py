@@ -160,6 +160,14 @@ def evaluating(*waiting: Waiting, **fields: Any) -> Rehearsal:
     return with_run(cut="deadline", code=None, ranks=(rank,), waiting=waiting, still=99.0)
 
 
+def apart(error: str, *waiting: Waiting) -> Rehearsal:
+    """Rank 0 is in an evaluation when the run ends with an error, or is ended."""
+    first = msgspec.structs.replace(RANK, world=2, evaluating=8, error=error)
+    ranks = first, msgspec.structs.replace(RANK, rank=1, world=2)
+    how: dict[str, Any] = {"code": 1} if error else {"code": None, "cut": "deadline"}
+    return with_run(ranks=ranks, waiting=waiting, still=99.0, **how)
+
+
 def named(path: str) -> OnDisk:
     return msgspec.structs.replace(DISK, path=path)
 
@@ -199,6 +207,9 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS003", with_run(cut="deadline", code=None, stuck=("python",)), Status.WARN, "SIGKILL"),
     ("RHS003", with_run(code=1, ranks=(), tail=("ImportError: no x",)), Status.FAIL, "no x"),
     ("RHS003", with_run(ranks=()), Status.FAIL, "no training step"),
+    ("RHS003", apart("gloo: Connection reset by peer"), Status.FAIL, "rank 1 does not take part"),
+    ("RHS003", apart("ValueError: no such metric"), Status.FAIL, "exit code 1 after 12 steps"),
+    ("RHS003", apart("", waits(0)), Status.FAIL, "none of the ranks goes on"),
     ("RHS003", with_run(cut="deadline", code=None), Status.WARN, "12 steps"),
     ("RHS003", with_run(cut="deadline", code=None, ranks=()), Status.FAIL, "no training step"),
     ("RHS003", evaluating(steps=0), Status.UNKNOWN, "larger --budget"),
@@ -263,6 +274,14 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         "cut off",
     ),
     ("RHS006", with_run(checkpoints=()), Status.NOTE, "{output}"),
+    ("RHS006", with_run(overwritten=("last.pt",)), Status.WARN, "writes over it in place"),
+    (
+        "RHS006",
+        with_run(overwritten=("last.pt",), checkpoints=(DISK, named("step_12/m.pt"))),
+        Status.PASS,
+        "whole",
+    ),
+    ("RHS006", with_run(overwritten=("log.pkl",)), Status.PASS, "whole"),
     (
         "RHS006",
         with_run(checkpoints=(msgspec.structs.replace(DISK, unread="a file system"),)),
@@ -298,6 +317,12 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
         resumed(from_start=True, opened="", request="--resume"),
         Status.FAIL,
         "--resume asks for a resume",
+    ),
+    (
+        "RHS009",
+        resumed(from_start=True, opened="", request="resume=True"),
+        Status.FAIL,
+        "resume=True asks for a resume",
     ),
     ("RHS009", resumed(opened="", looked=False), Status.PASS, "after step 4"),
     ("RHS009", resumed(steps=12), Status.FAIL, "counted from 0"),
@@ -414,6 +439,7 @@ CASES: list[tuple[str, Rehearsal, Status, str]] = [
     ("RHS019", resumed(order=None), Status.SKIP, "no loader"),
     ("RHS019", ordered(untold="two equal runs"), Status.SKIP, "two equal runs"),
     ("RHS019", ordered(), Status.NOTE, "another order"),
+    ("RHS019", ordered(again=8, left_out=8, anew=True), Status.WARN, "first steps again"),
     ("RHS019", ordered(again=8, left_out=7), Status.NOTE, "8 are seen more often and 7 less"),
     ("RHS017", accessed(True), Status.PASS, "hf://org/model"),
     ("RHS017", accessed(True, None), Status.UNKNOWN, "hf://org/model"),

@@ -220,6 +220,30 @@ def test_a_distributed_sampler_must_be_told_the_epoch(tmp_path: Path, told: bool
     assert found["DAT019"].status == ("pass" if told else "warn")
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_seed_that_is_set_in_each_epoch_repeats_its_order(tmp_path: Path, again: bool) -> None:
+    import torch
+    from torch.utils.data import RandomSampler
+
+    rows = texts()
+    generator = torch.Generator().manual_seed(0)
+    order = RandomSampler(rows, generator=generator)
+    if again:
+        state = generator.get_state()
+
+        class Seeded:
+            def __len__(self) -> int:
+                generator.set_state(state)  # asked for at the beginning of each epoch
+                return len(rows)
+
+            def __getitem__(self, row: int) -> Any:
+                return rows[row]
+
+        order.data_source = Seeded()  # type: ignore[assignment]
+    found = watched(tmp_path / "out", rows, sampler=order)
+    assert found["DAT019"].status == ("warn" if again else "pass")
+
+
 def batches_of_8(rows: list[Any]) -> Any:
     return map(list, zip(*[iter(rows)] * 8, strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -165,10 +166,11 @@ def taking(*samples: int) -> list[records.Observed]:
 @pytest.mark.parametrize(
     ("stopped", "continued", "result"),
     [
-        ((1, 2, 3), (3, 4, 5, 6), (True, 0, 0)),
-        ((1, 2, 3), (4, 3, 6, 5), (False, 0, 0)),
-        ((1, 2, 3), (1, 2, 3, 4), (False, 2, 2)),
-        ((1, 2, 3), (3, 4), (True, 0, 0)),  # cut off
+        ((1, 2, 3), (3, 4, 5, 6), (True, 0, 0, False)),
+        ((1, 2, 3), (4, 3, 6, 5), (False, 0, 0, False)),
+        ((1, 2, 3), (1, 2, 3, 4), (False, 2, 2, True)),
+        ((1, 2, 3), (2, 1, 4, 3), (False, 2, 2, False)),
+        ((1, 2, 3), (3, 4), (True, 0, 0, False)),  # cut off
         ((2, 1, 3), (3, 4), "different orders"),
         ((1, 2, 3), (), "some ranks"),
     ],
@@ -180,7 +182,7 @@ def test_samples_of_a_resume(stopped: Any, continued: Any, result: Any) -> None:
     if isinstance(result, str):
         assert result in found.untold
     else:
-        assert (found.same, found.again, found.left_out) == result
+        assert (found.same, found.again, found.left_out, found.anew) == result
     assert sample_order.compare([observed()], [observed()], [observed()], 2) is None
 
 
@@ -264,3 +266,15 @@ def test_a_handler_that_waits_is_named(tmp_path: Path) -> None:
     assert hanging.handler(tmp_path, [ended], "SIGUSR1") == ""
     path.write_text(frames)
     assert hanging.handler(tmp_path, [ended], "SIGTERM") == ""
+
+
+def test_files_that_were_written_over(tmp_path: Path) -> None:
+    events = [
+        {"kind": "rewrite", "what": "open", "path": "/o/a/last.pt"},
+        {"kind": "rewrite", "what": "torch.save", "path": "/o/a/last.pt"},
+        {"kind": "read", "what": "open", "path": "/o/b.pt"},
+    ]
+    lines = "\n".join(json.dumps(each) for each in events)
+    (tmp_path / records.EVENTS).write_text(lines, encoding="utf-8")
+    assert records.read_overwritten(tmp_path, Path("/o")) == ("a/last.pt",)
+    assert records.read_attempts(tmp_path, "run", "calls") == []

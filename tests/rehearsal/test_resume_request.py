@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from doctor.collect.rehearsal.resume_request import opened_checkpoint, requesting_flag
+from doctor.collect.rehearsal.resume_request import (
+    opened_checkpoint,
+    requesting_flag,
+    requesting_setting,
+)
 from doctor.facts.rehearsal import OnDisk
 
 REQUESTS = {
@@ -65,6 +69,22 @@ def test_a_flag_asks_for_a_resume(line: str, flag: str, output: Path) -> None:
 def test_a_word_elsewhere_is_no_request(line: str, output: Path) -> None:
     words = line.split() if line.count("'") == 1 else shlex.split(line)
     assert requesting_flag(words, output) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "asks"),
+    [
+        ("resume", "True", True),
+        ("resume_from_checkpoint", "latest", True),
+        ("resume_from_checkpoint", "/no/such/checkpoint", False),
+        ("resume_download", "True", False),
+        ("max_restarts", "True", False),
+    ],
+)
+def test_a_setting_of_the_program_asks_for_a_resume(
+    name: str, value: str, asks: bool, output: Path
+) -> None:
+    assert requesting_setting([(name, value)], output) == (f"{name}={value}" if asks else "")
 
 
 def test_a_checkpoint_outside_of_output_is_where_every_run_begins(output: Path) -> None:

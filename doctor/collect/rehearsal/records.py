@@ -99,6 +99,13 @@ class Unprepared(msgspec.Struct, tag="unprepared", tag_field="kind"):
     s: int
 
 
+class Asks(msgspec.Struct, tag="asks", tag_field="kind"):
+    """A setting of the program whose name speaks of a resume."""
+
+    name: str
+    value: str
+
+
 class Exchanged(msgspec.Struct, tag="exchanged", tag_field="kind"):
     """A save after step `s` had other weights than those with which the training went on."""
 
@@ -177,7 +184,7 @@ class Joined(msgspec.Struct, tag="joined", tag_field="kind"):
 _Record = (
     _Process | _Step | _Memory | _Saved | _Load | _Evaluating | _Evaluated | _End | _Broken
     | _Paused | _Batch | Snapshot | Loader | Taken | Epoch | Joined | Unprepared | Exchanged
-    | Gradients
+    | Gradients | Asks
 )  # fmt: skip
 _decode = msgspec.json.Decoder(_Record).decode
 
@@ -288,7 +295,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 class _Event(msgspec.Struct):
-    kind: Literal["write", "upload", "connect", "read"]
+    kind: Literal["write", "upload", "connect", "read", "rewrite"]
     what: str
     path: str = ""
     exists: bool = False
@@ -312,7 +319,7 @@ def read_attempts(directory: Path, run: RunName, calls: str) -> list[Attempt]:
         Attempt(run=run, kind=event.kind, what=event.what[:100],
                 path=hide_secrets(event.path)[:LONGEST], exists=event.exists)
         for event in _events(directory)
-        if event.kind != "read"
+        if event.kind != "read" and event.kind != "rewrite"
     ]  # fmt: skip
     found += [
         Attempt(run=run, kind="cluster", what=hide_secrets(line.decode(errors="replace"))[:LONGEST])
@@ -329,3 +336,9 @@ def read_in_output(directory: Path, before: float) -> list[tuple[str, str]]:
         for event in _events(directory)
         if event.kind == "read" and event.exists and event.moment < 1000 * before
     ]
+
+
+def read_overwritten(directory: Path, output: Path) -> tuple[str, ...]:
+    """Files with contents, below {output}, that were written over under their own name."""
+    paths = (event.path for event in _events(directory) if event.kind == "rewrite")
+    return tuple(dict.fromkeys(os.path.relpath(path, output)[:LONGEST] for path in paths))

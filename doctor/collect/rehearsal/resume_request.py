@@ -34,15 +34,23 @@ def requesting_flag(command: Sequence[str], output: Path) -> str:
     Call it while {output} is as the stopped run left it.
     """
     for flag, name, value in _settings(_without_shell(command)):
-        words = set(re.split(r"[_.-]+", name.lower()))
-        if words - RESUMES - LOADS - CHECKPOINTS - OTHERS:
-            continue
-        names_one = _is_in(value.replace("{output}", str(output)), output)
-        loads = bool(words & LOADS) or ("from" in words and bool(words & CHECKPOINTS))
-        resumes = bool(words & RESUMES)
-        if ((resumes or loads) and names_one) or (resumes and value.lower() in TRUE):
+        if _requests(name, value.replace("{output}", str(output)), output):
             return flag
     return ""
+
+
+def requesting_setting(settings: Iterable[tuple[str, str]], output: Path) -> str:
+    """The setting of the program that asks for a resume; "" where none does."""
+    return next((f"{n}={v}" for n, v in settings if _requests(n, v, output)), "")
+
+
+def _requests(name: str, value: str, output: Path) -> bool:
+    words = set(re.split(r"[_.-]+", name.lower()))
+    if words - RESUMES - LOADS - CHECKPOINTS - OTHERS:
+        return False
+    loads = bool(words & LOADS) or ("from" in words and bool(words & CHECKPOINTS))
+    resumes = bool(words & RESUMES)
+    return ((resumes or loads) and _is_in(value, output)) or (resumes and value.lower() in TRUE)
 
 
 def opened_checkpoint(opened: Iterable[str], checkpoints: Sequence[OnDisk], output: Path) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from doctor.collect.rehearsal.records import Observed, Taken
 from doctor.facts.rehearsal import SampleOrder
 
+COMPARED = 3
+"""Steps that show whether an epoch begins anew."""
 Steps = dict[int, list[int | str]]
 """Samples by the step that was taken with them."""
 
@@ -47,6 +49,10 @@ def compare(
         ),
         again=(taken - expected).total(),
         left_out=(expected - taken).total(),
+        anew=all(
+            _from(after, saved_step + 1) == _from(steps, 1)[: len(_from(after, saved_step + 1))]
+            for after, steps in zip(moved, planned, strict=True)
+        ),
     )
 
 
@@ -56,6 +62,11 @@ def _steps(observed: Observed) -> Steps:
 
 def _until(steps: Steps, end: int) -> Steps:
     return {step: taken for step, taken in steps.items() if step <= end}
+
+
+def _from(steps: Steps, first: int) -> list[list[int | str]]:
+    """The samples of some steps, from this one on."""
+    return [steps[step] for step in range(first, first + COMPARED) if step in steps]
 
 
 def _count(runs: Iterable[Steps]) -> Counter[int | str]:

@@ -51,6 +51,10 @@ ORDER: tuple[StageName, ...] = (
 )  # fmt: skip
 
 
+MOST_OVERWRITTEN = 100
+"""Files that are named."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What the user asked for."""
@@ -239,6 +243,7 @@ class _Stages:
             written=on_disk.written(output),
             saved_after_signal=signalled is not None and on_disk.changed_since(output, signalled),
             checkpoints=on_disk.checkpoints(output),
+            overwritten=records.read_overwritten(directory, output)[:MOST_OVERWRITTEN],
             tail=hanging.last_lines(directory / runs.LOG) if failed else (),
             refusals=hanging.refusals(directory / runs.LOG),
             handler=hanging.handler(directory, processes, self.options.signal)
@@ -314,6 +319,8 @@ class _Stages:
             interrupted.checkpoints,
             self.workplace.output("stop"),
         )
+        asked = [(each.name, each.value) for rank in continued for each in rank.of(records.Asks)]
+        request = request or resume_request.requesting_setting(asked, self.workplace.output("stop"))
         found = resume.compare(
             first, stopped, continued, looked=bool(read), request=request, opened=opened
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from typing import Callable, Dict, List, Optional
@@ -23,6 +24,8 @@ CHANGES = {
 """Event -> where its arguments have the descriptor of a directory."""
 MOST, LONGEST = 200, 1000
 """Records of a kind in a process; characters of a path."""
+SAVES = re.compile(r"\.(ckpt|pth?|pkl|pickle|npz|joblib|msgpack|bin)(\W?(tmp|part|new|temp)\w*)?$")
+"""Names of files whose writing is a save."""
 IGNORED = ("/dev/", "/proc/", "/sys/")
 LOCAL = ("", "localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - names, not what is bound
 
@@ -68,6 +71,8 @@ class Audit:
     def __init__(self, events: Events) -> None:
         self.events = events
         self.output = events.settings.output.rstrip("/")
+        self.saving: Callable[[str], None] = lambda path: None
+        """Called before Python code writes a file that looks like a checkpoint's into {output}."""
         self.allowed = tuple(path.rstrip("/") + "/" for path in events.settings.writable)
         self.actions: Dict[str, Callable[..., None]] = {
             "open": self.opened,
@@ -94,7 +99,11 @@ class Audit:
     def opened(self, event: str, args: Foreign) -> None:
         """open(), for reading or writing."""
         if args[2] & WRITING:
-            self.wrote(event, _absolute(args[0], None))
+            path = _absolute(args[0], None)
+            self.wrote(event, path)
+            if args[2] & os.O_TRUNC and SAVES.search(path) and self._in_output(path):
+                self.overwrites(event, path)
+                self.saving(path)
         else:
             self.looked(event, args)
 
@@ -111,7 +120,7 @@ class Audit:
     def looked(self, event: str, args: Foreign) -> None:
         """Something is read or listed: of interest in {output}."""
         text = _absolute(args[0], None)
-        if text == self.output or text.startswith(self.output + "/"):
+        if self._in_output(text):
             self.events.report("read", event, text, exists=os.path.exists(text))
 
     def resolved(self, event: str, args: Foreign) -> None:
@@ -130,6 +139,18 @@ class Audit:
         if event == "os.mkdir" and os.path.isdir(real):
             return
         self.events.report("write", event, path, exists=os.path.lexists(real))
+
+    def overwrites(self, event: str, path: str) -> None:
+        """A file of {output} is about to be written: over one that has contents?"""
+        try:
+            written = os.stat(path).st_size > 0
+        except OSError:
+            return
+        if written and self._in_output(path):
+            self.events.report("rewrite", event, path)
+
+    def _in_output(self, path: str) -> bool:
+        return path == self.output or path.startswith(self.output + "/")
 
     def _allows(self, path: str) -> bool:
         return path.startswith(IGNORED) or (path + "/").startswith(self.allowed)

@@ -24,6 +24,7 @@ from ..patches import Patches
 from ..session import REGISTRY
 from ..switch import raise_of_a_signal
 from ..writer import say
+from . import asked
 from .collectives import Collectives
 from .evaluations import Evaluations
 from .exchanged import Exchanged
@@ -117,8 +118,8 @@ class Observer:
         self.thread = threading.get_ident()
         self.exchanged.goes_on(self.step)
         count = self.counts.get(id(optimizer), 0) + 1
-        if count == 1 and self.world > 1:
-            self.records.write("gradients", tensors=gradients(self.torch))
+        if count == 1:
+            self.begin_steps()
         rates = [group.get("lr") for group in optimizer.param_groups]
         if count > self.step:
             self.loaders.step(count)
@@ -130,6 +131,13 @@ class Observer:
                 self.records.write("step", s=count, t=seconds, rates=rates)
             if count == self.settings.stop_at and self.rank == 0:
                 self.wait_for_signal(count)
+
+    def begin_steps(self) -> None:
+        """The first step of an optimizer."""
+        if self.world > 1:
+            self.records.write("gradients", tensors=gradients(self.torch))
+        for name, value in asked.settings() if not self.step else ():
+            self.records.write("asks", name=name, value=value)
 
     def after_step(self, optimizer: Foreign, args: Foreign, kwargs: Foreign) -> None:
         """optimizer.step() returned."""

@@ -25,7 +25,9 @@ class Saves:
         self.audit = installed()
 
     def install(self, torch: ModuleType, patches: Patches) -> None:
-        """Wrap what saves, and what loads."""
+        """Wrap what saves, and what loads; listen to what Python code writes by itself."""
+        if self.audit is not None:
+            self.audit.saving = lambda path: self.observer.safely(self.opened, path)
         for owner in (torch, torch.serialization):
             patches.replace(owner, "save", lambda original: self.save(original, "torch.save", 1))
         patches.replace(torch.nn.Module, "load_state_dict", self.load_state)
@@ -83,7 +85,15 @@ class Saves:
         """A path that C++ or Rust will open, which raises no audit event."""
         audit = self.audit
         if audit is not None and isinstance(path, (str, os.PathLike)):
-            audit.wrote(name, os.path.abspath(os.fspath(path)))
+            text = os.path.abspath(os.fspath(path))
+            audit.wrote(name, text)
+            audit.overwrites(name, text)
+
+    def opened(self, path: str) -> None:
+        """A file like a checkpoint's is about to be written, by pickle or numpy perhaps."""
+        if not self.depth and self.observer.alive:
+            self.save_begins()
+            self.save_ends("open", path, 0.0)
 
     def save_begins(self) -> None:
         """The state that this save should hold."""

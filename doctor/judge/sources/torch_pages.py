@@ -152,6 +152,12 @@ TORCH_PAGES = (
         "torch-optimizer", "PyTorch: torch.optim.Optimizer", "", f"{TORCH}/torch/optim/optimizer.py"
     ),
     _page(
+        "torch-cross-entropy",
+        "torch 2.13: losses",
+        "CrossEntropyLoss",
+        f"{TORCH}/torch/nn/modules/loss.py",
+    ),
+    _page(
         "torch-lr-scheduler",
         "PyTorch: torch.optim.lr_scheduler",
         "",

@@ -1,0 +1,67 @@
+"""Parameters that get gradients, and that neither an optimizer nor the loop changes."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Callable
+
+from . import codes
+from . import thresholds as limit
+from .foreign import Foreign
+from .parameters import local
+from .records import WARN, Alarm
+
+if TYPE_CHECKING:
+    from .optimizer_watch import OptimizerWatch
+
+
+class LeftOut:
+    """Of the model, and of modules in training mode that it does not register, as in a list.
+
+    `_before`: id of a parameter -> its gradient and that tensor's version, and some values, at the
+    look before. A gradient that has not changed since is a leftover.
+    """
+
+    def __init__(self, torch: ModuleType, submit: Foreign, add: Callable[..., None]) -> None:
+        self.torch, self._submit, self._add = torch, submit, add
+        self._before: dict[int, tuple[tuple[int, int], Foreign]] = {}
+
+    def look(
+        self, model: Foreign, roots: list[Foreign], held: set[int], watch: OptimizerWatch
+    ) -> None:
+        """After a step of `watch`; `held` are the ids of the parameters of all optimizers."""
+        before, self._before = self._before, {}
+        inside: list[str] = []
+        outside: list[str] = []
+        distances: list[Foreign] = []
+        for root in [model, *(each for each in roots if each is not model and each.training)]:
+            prefix = "" if root is model else type(root).__name__
+            for name, p in root.named_parameters(prefix):
+                if not p.requires_grad or p.grad is None or not p.numel() or id(p) in held:
+                    continue
+                gradient = id(p.grad), p.grad._version
+                value = local(p).reshape(-1)[: limit.SAMPLED]
+                known, values = before.get(id(p), (gradient, value))
+                self._before[id(p)] = gradient, value.clone()
+                if known != gradient and values.device == value.device:
+                    (inside if root is model else outside).append(name)
+                    distances.append((value - values).abs().max().float())
+        kind, names = type(model).__name__, inside or outside
+        text = (
+            f"{len(inside + outside)} parameters of "
+            f"{kind if inside else f'modules that {kind} does not register'} get gradients, and no "
+            f"optimizer holds them ({', '.join(names[:2])}{', ...' if len(names) > 2 else ''}): "
+            "they stay as they are"
+        )
+        for device in {distance.device for distance in distances}:
+            here = [each for each in distances if each.device == device][: limit.MOST_LEFT_OUT]
+            deliver = self._deliver(text, "left-out" if inside else "unregistered", watch)
+            self._submit([self.torch.stack(here)], deliver)
+
+    def _deliver(self, text: str, cause: str, watch: OptimizerWatch) -> Foreign:
+        def deliver(values: list[Foreign]) -> None:
+            if values[0] is not None and all(distance == 0.0 for distance in values[0]):
+                code = codes.OPTIMIZER_HAS_GRADIENTS
+                self._add(Alarm(code, WARN, watch.steps, text, cause, watch.index), watch)
+
+        return deliver

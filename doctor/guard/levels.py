@@ -1,0 +1,52 @@
+"""A classifier whose loss stays at that of a uniform guess, or above, because of its rate."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Deque, Optional, Tuple
+
+from . import thresholds as limit
+
+
+class Level:
+    """The first and the last losses of an optimizer, and how far its rates let the weights go."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.start = self.first = 0.0
+        """The first loss, and the mean of the first few."""
+        self._last: Deque[float] = deque(maxlen=limit.FLAT_WINDOW)
+        self._rates = self._paths = 0.0
+
+    def add(self, loss: float, rate: Optional[float], norm: Optional[float]) -> None:
+        """One step: its loss, its largest learning rate, the norm of its gradients."""
+        if not math.isfinite(loss):
+            return
+        self.start = self.start if self.count else loss
+        self.count += 1
+        if self.count <= limit.FLAT_FIRST:
+            self.first += loss / limit.FLAT_FIRST
+        self._last.append(loss)
+        self._rates += rate or 0.0
+        self._paths += (rate or 0.0) * (norm or 0.0)
+
+    def judge(self, classes: int, adaptive: bool, steps: int) -> Tuple[str, str]:
+        """A cause and a sentence; "" for nothing. `steps` are all, also those not read."""
+        if classes < 2 or self.count < limit.FLAT_STEPS:
+            return "", ""
+        guess, last = math.log(classes), sorted(self._last)[len(self._last) // 2]
+        text = (
+            f"the loss is {last:.3g} after {steps:,} steps, and was {self.start:.3g} at the first; "
+            f"a uniform guess of {classes:,} classes has {guess:.3g}"
+        )
+        path = (self._rates if adaptive else self._paths) * steps / self.count
+        if last >= limit.WORSE_THAN_GUESS * guess and last >= self.start:
+            return "rate-high", text
+        still = last > self.first - limit.STILL_SHARE * guess and self.first > 0.9 * guess
+        if still and path < limit.SHORT_PATH:
+            return (
+                "rate-low",
+                f"{text}. The learning rates let the weights move by {path:.2g} in all",
+            )
+        return "", ""

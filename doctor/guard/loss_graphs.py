@@ -1,0 +1,218 @@
+"""What a loss was computed from, read from its graph: no hook in the forward pass, no value."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from .foreign import Foreign
+
+LAYOUT = frozenset(
+    ("AliasBackward0", "CloneBackward0", "ContiguousBackward0", "PermuteBackward0",
+     "ReshapeAliasBackward0", "SqueezeBackward0", "SqueezeBackward1", "TBackward0",
+     "ToCopyBackward0", "TransposeBackward0", "UnsafeViewBackward0", "UnsqueezeBackward0",
+     "ViewBackward0")
+)  # fmt: skip
+"""What changes the shape or the dtype alone."""
+SCORES = frozenset(("AddmmBackward0", "MmBackward0", "ConvolutionBackward0", "BmmBackward0"))
+"""The output of a layer without an activation."""
+BOUNDED = {
+    "SoftmaxBackward0": "softmax()",
+    "SigmoidBackward0": "sigmoid()",
+    "ReluBackward0": "relu()",
+    "TanhBackward0": "tanh()",
+}
+DISTANCES = {
+    "MseLossBackward0": "mse_loss",
+    "SmoothL1LossBackward0": "smooth_l1_loss",
+    "HuberLossBackward0": "huber_loss",
+    "SubBackward0": "a difference",
+}
+MOST_NODES = 48
+"""Of a graph, nearest to the loss first."""
+
+
+def kind(node: Foreign) -> str:
+    """The class of a node of a graph, "" for none."""
+    return "" if node is None else type(node).__name__
+
+
+def nearest(root: Foreign) -> Iterator[Foreign]:
+    """The nodes of the graph, nearest to the loss first."""
+    open_, seen = [root], {root}
+    for node in open_:
+        yield node
+        for parent, _ in node.next_functions:
+            if parent is not None and parent not in seen and len(open_) < MOST_NODES:
+                seen.add(parent)
+                open_.append(parent)
+
+
+def shape(node: Foreign) -> Sequence[int]:
+    """That of what the operation returned; () where the version of torch does not say."""
+    metadata = getattr(node, "_input_metadata", None)
+    return tuple(metadata[0].shape) if metadata else ()
+
+
+def size(root: Foreign) -> int:
+    """Elements of the first tensor below the loss that is no scalar; 0 where none is near."""
+    for node in nearest(root):
+        elements = 1
+        for length in shape(node):
+            elements *= length
+        if elements > 1:
+            return elements
+    return 0
+
+
+def classes(root: Foreign) -> int:
+    """Of a loss that is a mean cross entropy and nothing else; 0 for another one."""
+    node = root
+    while kind(node) in ("DivBackward0", "MulBackward0"):
+        node = node.next_functions[0][0]
+    if not kind(node).startswith("NllLoss") or node._saved_reduction != 1:
+        return 0
+    sizes = node._saved_self.shape
+    return int(sizes[1] if len(sizes) > 1 else sizes[0])
+
+
+def _below(node: Foreign) -> Foreign:
+    """What a node got, before its shape was changed."""
+    while True:
+        parents = node.next_functions
+        node = parents[0][0] if parents else None
+        if kind(node) not in LAYOUT:
+            return node
+
+
+def misfit(root: Foreign) -> tuple[str, str]:
+    """A word for what a loss of the graph cannot have been meant to get, and a sentence; ("", "")
+    for nothing, ("none", "") where no known loss is near the root."""
+    known = False
+    for node in nearest(root):
+        name = kind(node)
+        rule = RULES.get(name)
+        if rule is not None:
+            known = True
+            found = rule(node)
+            if found[0]:
+                return found
+    return ("", "") if known else ("none", "")
+
+
+def _log_softmax(node: Foreign) -> tuple[str, str]:
+    below = kind(_below(node))
+    if below in BOUNDED:
+        text = (
+            f"log_softmax() of the cross entropy gets the result of {BOUNDED[below]}: it expects "
+            "logits, and cannot come near 0 with values that are bounded"
+        )
+        return "logits", text
+    return "", ""
+
+
+def _negative_likelihood(node: Foreign) -> tuple[str, str]:
+    below = _below(node)
+    name = kind(below)
+    if name == "LogSoftmaxBackward0":
+        sizes, dim = shape(below), getattr(below, "_saved_dim", None)
+        if len(sizes) == 2 and dim == 0:
+            return "axis", (
+                f"log_softmax() normalizes over the batch (dim=0 of {list(sizes)}), not over the "
+                "classes"
+            )
+        if len(sizes) == 2 and sizes[1] == 1:
+            return "one-class", (
+                "the cross entropy has one class: the softmax of one value is 1, and the loss "
+                "always 0"
+            )
+    elif name == "SoftmaxBackward0" or name in SCORES:
+        what = "probabilities, the result of softmax()" if name not in SCORES else "scores"
+        return "logarithms", f"nll_loss() gets {what}: it expects the result of log_softmax()"
+    return "", ""
+
+
+def _binary(node: Foreign) -> tuple[str, str]:
+    below = kind(_below(node))
+    if below in BOUNDED:
+        return "logits", (
+            f"binary_cross_entropy_with_logits() gets the result of {BOUNDED[below]}: it applies "
+            "sigmoid() itself"
+        )
+    return "", ""
+
+
+def _alignments(node: Foreign) -> tuple[str, str]:
+    below = kind(_below(node))
+    if below == "SoftmaxBackward0" or below in SCORES:
+        what = "probabilities" if below == "SoftmaxBackward0" else "scores"
+        return "logarithms", f"ctc_loss() gets {what}: it expects the result of log_softmax()"
+    return "", ""
+
+
+def _distance(node: Foreign) -> tuple[str, str]:
+    """[N, 1] against [N]: each prediction is compared with every target."""
+    first = node.next_functions[0][0] if node.next_functions else None
+    own, theirs = shape(node) or shape(first), shape(first)
+    if kind(node) == "SubBackward0":
+        if first is not None and kind(first) == "ExpandBackward0":
+            first, theirs = _below(first), tuple(first._saved_self_sym_sizes)
+        computed = [parent for parent, _ in node.next_functions if parent is not None]
+        if len(computed) != 1 or not {kind(first), kind(_below(node))} & SCORES:
+            return "", ""  # pairs on purpose: both sides are computed
+    elif first is not None and kind(first) == "ExpandBackward0":
+        target = getattr(node, "_saved_target", None)
+        if target is None or 0 not in target.stride():
+            return "", ""
+        own, theirs = tuple(target.shape), tuple(first._saved_self_sym_sizes)
+    else:
+        return "", ""
+    if len(own) == 2 and own[0] == own[1] > 1 and list(theirs) in ([own[0], 1], [own[0]]):
+        count = own[0]
+        return "broadcast", (
+            f"{DISTANCES[kind(node)]} compares each of {count} predictions with all {count} "
+            f"targets: one is [{count}, 1] and the other [{count}], so the loss is a mean over "
+            f"[{count}, {count}]"
+        )
+    return "", ""
+
+
+RULES = {
+    "LogSoftmaxBackward0": _log_softmax,
+    "NllLossBackward0": _negative_likelihood,
+    "NllLoss2DBackward0": _negative_likelihood,
+    "BinaryCrossEntropyWithLogitsBackward0": _binary,
+    "CtcLossBackward0": _alignments,
+    **dict.fromkeys(DISTANCES, _distance),
+}
+
+
+def not_finite(root: Foreign) -> tuple[str, str]:
+    """The operation near a loss that is not finite whose own input explains it, ("", "") for none.
+
+    Reads values, so it waits for a device.
+    """
+    found = "", ""
+    for node in nearest(root):
+        try:
+            cause, text = _undefined(node)
+        except (AttributeError, RuntimeError):  # freed, or changed in place since
+            continue
+        if cause:
+            found = cause, text  # the deepest: what is above it follows
+    return found
+
+
+def _undefined(node: Foreign) -> tuple[str, str]:
+    name = kind(node)
+    mean = name.startswith("NllLoss") and node._saved_reduction == 1
+    if mean and bool(node._saved_total_weight == 0):
+        return "empty", "the mean over no label: every target of the batch is the ignored one"
+    if name == "DivBackward0" and bool((node._saved_other == 0).any()):
+        return "empty", "a division by 0, as by the sum of an empty mask"
+    if name == "LogBackward0" and bool((node._saved_self <= 0).any()):
+        return "undefined", "log() of 0 or less"
+    if name == "SqrtBackward0" and bool((node._saved_result != node._saved_result).any()):
+        return "undefined", "sqrt() of less than 0"
+    if name == "ExpBackward0" and bool((node._saved_result == float("inf")).any()):
+        return "undefined", "exp() of a value that is too large"
+    return "", ""

@@ -1,0 +1,150 @@
+"""What the graph of a loss shows of what the loss gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402, TID253
+from torch.nn import functional as F  # noqa: E402, TID253
+from trainings import adamw, alarms, batches, guarded, model, train  # noqa: E402
+
+from doctor.guard import loss_graphs  # noqa: E402
+from doctor.guard.jumps import Jumps  # noqa: E402
+from doctor.guard.records import WARN, Alarm  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
+
+SCORES, ONE = nn.Linear(8, 5), nn.Linear(8, 1)
+X, CLASSES, VALUES = torch.randn(16, 8), torch.randint(0, 5, (16,)), torch.rand(16)
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
+    "logits": (lambda: F.cross_entropy(SCORES(X), CLASSES), ""),
+    "probabilities": (lambda: F.cross_entropy(SCORES(X).softmax(1), CLASSES), "logits"),
+    "smoothed": (
+        lambda: F.cross_entropy(SCORES(X).relu(), CLASSES, label_smoothing=0.1) / 4,
+        "logits",
+    ),
+    "log twice": (lambda: F.cross_entropy(SCORES(X).log_softmax(1), CLASSES), ""),
+    "a capped logit": (lambda: F.cross_entropy(30 * (SCORES(X) / 30).tanh(), CLASSES), ""),
+    "nll of logits": (lambda: F.nll_loss(SCORES(X), CLASSES), "logarithms"),
+    "nll over the batch": (lambda: F.nll_loss(SCORES(X).log_softmax(0), CLASSES), "axis"),
+    "nll": (lambda: F.nll_loss(SCORES(X).log_softmax(1), CLASSES), ""),
+    "one class": (lambda: F.cross_entropy(ONE(X), torch.zeros(16).long()), "one-class"),
+    "binary": (
+        lambda: F.binary_cross_entropy_with_logits(ONE(X).sigmoid()[:, 0], VALUES),
+        "",  # an index lies between
+    ),
+    "binary, squeezed": (
+        lambda: F.binary_cross_entropy_with_logits(ONE(X).sigmoid().squeeze(1), VALUES),
+        "logits",
+    ),
+    "broadcast": (lambda: F.mse_loss(ONE(X), VALUES), "broadcast"),
+    "broadcast by hand": (lambda: (ONE(X) - VALUES).abs().mean(), "broadcast"),
+    "same shape": (lambda: F.mse_loss(ONE(X).squeeze(1), VALUES), ""),
+    "pairs on purpose": (lambda: (ONE(X) - ONE(X).T).abs().mean(), ""),
+    "no known loss": (lambda: SCORES(X).sum(), "none"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_loss_gets(case: str) -> None:
+    make, cause = CASES[case]
+    assert loss_graphs.misfit(make().grad_fn)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("loss", "cause"),
+    [
+        (lambda: F.cross_entropy(SCORES(X), torch.full((16,), -100)), "empty"),
+        (lambda: (SCORES(X)[:, 0] * torch.zeros(16)).sum() / torch.zeros(16).sum(), "empty"),
+        (lambda: SCORES(X).relu().mul(0).log().mean(), "undefined"),
+        (lambda: (SCORES(X).sigmoid() * 1e9).exp().mean(), "undefined"),
+        (lambda: F.cross_entropy(SCORES(X), CLASSES), ""),
+    ],
+)
+def test_what_makes_a_loss_not_finite(loss: Callable[[], Any], cause: str) -> None:
+    assert loss_graphs.not_finite(loss().grad_fn)[0] == cause
+
+
+def test_the_classes_of_a_mean_cross_entropy() -> None:
+    def classes(loss: Any) -> int:
+        return loss_graphs.classes(loss.grad_fn)
+
+    assert classes(F.cross_entropy(SCORES(X), CLASSES) / 4) == 5
+    assert classes(F.cross_entropy(SCORES(X), CLASSES, reduction="sum")) == 0
+    assert classes(F.cross_entropy(SCORES(X), CLASSES) + ONE(X).mean()) == 0
+
+
+def test_a_training_on_probabilities_is_named_with_its_line(tmp_path: Path) -> None:
+    module = model()
+    with guarded(tmp_path):
+        for x, y in batches(5):
+            F.cross_entropy(module(x).softmax(-1).flatten(0, 1), y.flatten()).backward()
+    assert alarms(tmp_path) == {("GRD029", "warn"): 3}
+
+
+def test_a_training_on_logits_is_not(tmp_path: Path) -> None:
+    module = model()
+    with guarded(tmp_path):
+        train(module, adamw(module), 5)
+    assert alarms(tmp_path) == {}
+
+
+def test_a_rate_that_is_too_high_is_the_cause_of_the_loss_that_is_not_finite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=5.0)
+    with guarded(tmp_path):
+        for _ in range(80):
+            optimizer.zero_grad()
+            F.mse_loss(module(X).squeeze(1), VALUES).backward()
+            optimizer.step()
+    assert ("GRD001", "fail") in alarms(tmp_path)
+    assert "the steps are too long" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((8, 8), 1), ((8, 64), 0)])
+def test_a_jump_with_longer_batches_is_none(sizes: tuple[int, int], count: int) -> None:
+    found: list[Alarm] = []
+    jumps = Jumps(lambda alarm, watch: found.append(alarm))
+    for number in range(1, 201):
+        jumps.passes(torch.randn(sizes[0], 3, requires_grad=True).exp().sum().grad_fn, number)
+    jumps.wait(Alarm("GRD014", WARN, 200, "jumped"), None)
+    jumps.passes(torch.randn(sizes[1], 3, requires_grad=True).exp().sum().grad_fn, 201)
+    assert len(found) == count
+
+
+def test_a_jump_at_the_end_is_reported() -> None:
+    found: list[Alarm] = []
+    jumps = Jumps(lambda alarm, watch: found.append(alarm))
+    jumps.wait(Alarm("GRD014", WARN, 200, "jumped"), None)
+    jumps.close()
+    assert len(found) == 1
+
+
+def classifier(rate: float, tmp_path: Path) -> dict[Any, int]:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 5))
+    optimizer = adamw(module, lr=rate)
+    with guarded(tmp_path):
+        for _ in range(320):
+            x = torch.randn(16, 8)
+            optimizer.zero_grad()
+            F.cross_entropy(module(x), x[:, :5].argmax(1)).backward()
+            optimizer.step()
+    return dict(alarms(tmp_path))
+
+
+@pytest.mark.parametrize(("rate", "code"), [(1e-7, "GRD015"), (1e-2, ""), (30.0, "GRD015")])
+def test_a_classifier_that_learns_nothing_by_its_rate(
+    rate: float, code: str, tmp_path: Path
+) -> None:
+    found = {each for each, _ in classifier(rate, tmp_path)}
+    assert (code in found) if code else not found
